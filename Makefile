@@ -1,0 +1,47 @@
+# The single door: everything a person or a CI machine runs is a target here.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: help demo test slow lint types format tables clean
+
+help:           ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
+
+demo: $(VENV)/.ready        ## train on the bundled Cora, write a report, suggest ten new links
+	@run=$$($(BIN)/cgcl train cora --preset quick) && $(BIN)/cgcl predict "$$run" --top 10
+
+test: $(VENV)/.ready-test   ## run the test suite
+	$(BIN)/python -m pytest -q -m "not slow"
+
+slow: $(VENV)/.ready-test   ## run the tests that take minutes
+	$(BIN)/python -m pytest -q -m slow
+
+lint: $(VENV)/.ready-lint   ## style, format, spelling and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/codespell src tests docs scripts experiments README.md CHANGELOG.md
+	$(BIN)/lint-imports
+
+types: $(VENV)/.ready-lint  ## static types
+	$(BIN)/pyrefly check
+
+format: $(VENV)/.ready-lint ## rewrite the code in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:          ## remove the environment and every cache
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -e '.[report]' && touch $@
+
+$(VENV)/.ready-test: $(VENV)/.ready
+	$(PIP) -e '.[test]' && touch $@
+
+$(VENV)/.ready-lint: $(VENV)/.ready-test
+	$(PIP) -e '.[test,lint]' && touch $@

@@ -1,0 +1,1 @@
+"""Cross-view graph consistency learning."""

@@ -1,0 +1,205 @@
+"""The graph as the rest of the package sees it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from cgcl.errors import FeatureError, GraphContentError
+
+__all__ = ["Graph"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    """An undirected graph without self-links and without duplicate links.
+
+    Build one with `cgcl.read`, with `load_dataset`, or from node numbers with `from_pairs`.
+    """
+
+    title: str
+    """A short name; run folders are called after it."""
+    names: tuple[str, ...]
+    """The name of every node, in node order."""
+    edges: Tensor
+    """Each link once: int64 [2, m], `edges[0] < edges[1]`, columns in lexicographic order."""
+    x: Tensor | None = None
+    """Node features, float32 [n, d], dense or coalesced sparse COO; None if there are none."""
+    notes: tuple[str, ...] = ()
+    """What reading merged, dropped or ignored, a sentence each."""
+
+    def __post_init__(self) -> None:
+        """Check the promises above once, so that nobody else has to.
+
+        Raises:
+            GraphContentError: Names repeat, or the links are not in canonical form.
+            FeatureError: The features have the wrong shape or type, or are not finite.
+        """
+        if len(set(self.names)) != len(self.names):
+            raise GraphContentError("Two nodes have the same name. Node names must be unique.")
+        if self.edges.dtype != torch.int64 or self.edges.dim() != 2 or self.edges.shape[0] != 2:
+            raise GraphContentError(
+                f"Links must be an int64 tensor of shape [2, m], found {self.edges.dtype} "
+                f"{list(self.edges.shape)}. Use Graph.from_pairs to build one."
+            )
+        if not _is_canonical(self.edges, self.num_nodes):
+            raise GraphContentError(
+                "Links must be listed once, smaller node number first, sorted, within "
+                f"0..{self.num_nodes - 1}. Use Graph.from_pairs to build a graph from any pairs."
+            )
+        if self.x is not None:
+            _check_features(self.x, self.names)
+
+    @classmethod
+    def from_pairs(
+        cls,
+        title: str,
+        names: Sequence[str],
+        pairs: Tensor,
+        x: Tensor | None = None,
+        notes: Sequence[str] = (),
+    ) -> Graph:
+        """Build a graph from node pairs in any order and direction.
+
+        Self-links are dropped and repeated links merged; both are counted in `notes`.
+
+        Args:
+            title: A short name for the graph.
+            names: One name per node.
+            pairs: Node numbers, int64 [2, any].
+            x: Node features, or None.
+            notes: Sentences to put before the ones added here.
+
+        Raises:
+            GraphContentError: A node number is outside 0..n-1, or names repeat.
+            FeatureError: The features do not fit.
+
+        Example:
+            >>> graph = Graph.from_pairs("toy", "abc", torch.tensor([[1, 0, 2], [0, 1, 2]]))
+            >>> graph
+            Graph(3 nodes, 1 link, no features)
+            >>> graph.notes
+            ('1 self-link dropped.', '1 repeated link merged.')
+        """
+        num_nodes = len(names)
+        if pairs.numel() and (int(pairs.min()) < 0 or int(pairs.max()) >= num_nodes):
+            raise GraphContentError(
+                f"Node numbers must lie in 0..{num_nodes - 1}, found "
+                f"{int(pairs.min())}..{int(pairs.max())}."
+            )
+        low, high = torch.minimum(pairs[0], pairs[1]), torch.maximum(pairs[0], pairs[1])
+        links = low != high
+        code = torch.unique(low[links] * num_nodes + high[links])  # sorted
+        edges = torch.stack([code // max(num_nodes, 1), code % max(num_nodes, 1)])
+        loops = int((~links).sum())
+        repeats = int(links.sum()) - edges.shape[1]
+        counted = [
+            f"{count:,} {what}{'' if count == 1 else 's'} {fate}."
+            for count, what, fate in (
+                (loops, "self-link", "dropped"),
+                (repeats, "repeated link", "merged"),
+            )
+            if count
+        ]
+        return cls(title, tuple(names), edges, x, (*notes, *counted))
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes, isolated ones included (n)."""
+        return len(self.names)
+
+    @property
+    def num_edges(self) -> int:
+        """Number of links, each counted once (m)."""
+        return self.edges.shape[1]
+
+    @property
+    def num_features(self) -> int:
+        """Number of features per node (d); 0 if there are none."""
+        return 0 if self.x is None else self.x.shape[1]
+
+    @property
+    def edge_index(self) -> Tensor:
+        """Both directions of every link, int64 [2, 2m], as PyTorch Geometric wants them."""
+        return torch.cat([self.edges, self.edges.flip(0)], dim=1)
+
+    @cached_property
+    def node_of(self) -> dict[str, int]:
+        """The number of every node by its name."""
+        return {name: number for number, name in enumerate(self.names)}
+
+    def nodes_named(self, names: Sequence[str]) -> Tensor:
+        """Return the node numbers of `names`, int64.
+
+        Raises:
+            GraphContentError: A name is not in the graph; up to five are listed.
+        """
+        unknown = [name for name in names if name not in self.node_of]
+        if unknown:
+            listed = ", ".join(repr(name) for name in unknown[:5])
+            more = f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
+            raise GraphContentError(
+                f"No node is called {listed}{more}. The graph '{self.title}' has "
+                f"{self.num_nodes:,} nodes, such as {self.names[0]!r}."
+            )
+        return torch.tensor([self.node_of[name] for name in names], dtype=torch.int64)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of names, links and features: equal for equal graphs, whatever their title."""
+        digest = hashlib.sha256()
+        for name in self.names:
+            encoded = name.encode()
+            digest.update(len(encoded).to_bytes(4, "big") + encoded)
+        digest.update(self.edges.contiguous().numpy().tobytes())
+        if self.x is not None:
+            digest.update(str(tuple(self.x.shape)).encode())
+            sparse = self.x if self.x.is_sparse else self.x.to_sparse_coo()
+            sparse = sparse.coalesce()
+            digest.update(sparse.indices().contiguous().numpy().tobytes())
+            digest.update(sparse.values().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    def with_features(self, x: Tensor, note: str) -> Graph:
+        """Return the same graph with other features and one more note."""
+        return replace(self, x=x, notes=(*self.notes, note))
+
+    def __repr__(self) -> str:
+        links = f"{self.num_edges:,} link{'' if self.num_edges == 1 else 's'}"
+        features = f"{self.num_features:,} features" if self.x is not None else "no features"
+        return f"Graph({self.num_nodes:,} nodes, {links}, {features})"
+
+
+def _is_canonical(edges: Tensor, num_nodes: int) -> bool:
+    if edges.shape[1] == 0:
+        return True
+    code = edges[0] * num_nodes + edges[1]
+    return bool(
+        (edges[0] >= 0).all()
+        and (edges[1] < num_nodes).all()
+        and (edges[0] < edges[1]).all()
+        and (code[1:] > code[:-1]).all()
+    )
+
+
+def _check_features(x: Tensor, names: tuple[str, ...]) -> None:
+    if x.dtype != torch.float32 or x.dim() != 2 or x.shape[0] != len(names):
+        raise FeatureError(
+            f"Features must be float32 of shape [{len(names)}, d], one row per node; "
+            f"found {x.dtype} {list(x.shape)}."
+        )
+    if x.is_sparse and not x.is_coalesced():
+        raise FeatureError("Sparse features must be coalesced: call x.coalesce() first.")
+    values = x.values() if x.is_sparse else x
+    if not torch.isfinite(values).all():
+        bad = (~torch.isfinite(values)).nonzero()[0]
+        row, column = x.indices()[:, int(bad)].tolist() if x.is_sparse else bad.tolist()
+        raise FeatureError(
+            f"Feature {column} of node {names[row]!r} is not a finite number. "
+            f"Every feature must be finite: one NaN would spread to all neighbours."
+        )
