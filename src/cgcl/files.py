@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cgcl.errors import ResourceError
 
-__all__ = ["TEMPORARY_SUFFIX", "remove_leftovers", "write_atomically"]
+__all__ = ["TEMPORARY_SUFFIX", "make_folder", "remove_leftovers", "write_atomically"]
 
 TEMPORARY_SUFFIX = ".tmp"
 
@@ -34,6 +34,20 @@ def write_atomically(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise _write_error(path, len(content), error) from error
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and its parents if they are not there.
+
+    Raises:
+        ResourceError: The folder cannot be created.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResourceError(
+            f"Cannot create the folder {path}: {error.strerror}. Choose another one."
+        ) from error
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -1,0 +1,112 @@
+"""Counter-examples: pairs of nodes that are not linked."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from cgcl.errors import SplitError
+
+__all__ = ["UnlinkedPairs"]
+
+# Below this many pairs in all, the unlinked ones are listed once instead of being searched for,
+# so that even an almost complete graph is answered at once. 2^22 codes take 32 MB.
+_LISTABLE_PAIRS = 2**22
+
+
+class UnlinkedPairs:
+    """The unordered pairs of distinct nodes that are not in `links`, drawn uniformly.
+
+    A pair is `(low, high)` with `low < high`, so that (a, b) and (b, a) can never both occur.
+    """
+
+    def __init__(self, links: Tensor, num_nodes: int) -> None:
+        """Remember which pairs to avoid.
+
+        Args:
+            links: Pairs to avoid in any order and direction, int64 [2, any].
+            num_nodes: Number of nodes; draws lie in 0..num_nodes-1.
+        """
+        low, high = torch.minimum(links[0], links[1]), torch.maximum(links[0], links[1])
+        self._num_nodes = num_nodes
+        self._linked = torch.unique(low * num_nodes + high)  # sorted codes
+        self._listed: Tensor | None = None
+
+    @property
+    def count(self) -> int:
+        """How many unlinked pairs there are."""
+        return self._num_nodes * (self._num_nodes - 1) // 2 - self._linked.numel()
+
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        """Draw `count` unlinked pairs with replacement, int64 [2, count].
+
+        Raises:
+            SplitError: Every pair is linked.
+        """
+        self._require(min(count, 1))
+        if self._is_crowded():
+            free = self._list()
+            return self._decode(
+                free.index_select(0, self._integers(free.numel(), count, generator))
+            )
+        found = self._candidates(count, generator)
+        while found.numel() < count:
+            found = torch.cat([found, self._candidates(count - found.numel(), generator)])
+        return self._decode(found[:count])
+
+    def draw_distinct(self, count: int, generator: torch.Generator) -> Tensor:
+        """Draw `count` different unlinked pairs, int64 [2, count], in random order.
+
+        Raises:
+            SplitError: There are fewer than `count` unlinked pairs.
+        """
+        self._require(count)
+        if self._is_crowded() or 2 * count > self.count:
+            found = self._list()
+        else:
+            found = torch.unique(self._candidates(count, generator))
+            while found.numel() < count:
+                more = self._candidates(count, generator)
+                found = torch.unique(torch.cat([found, more]))
+        # `found` is sorted: a random choice from it, not its head, keeps the draw uniform.
+        order = torch.randperm(found.numel(), generator=generator, device=found.device)
+        return self._decode(found.index_select(0, order[:count]))
+
+    def _require(self, count: int) -> None:
+        if self.count < count:
+            raise SplitError(
+                f"Only {self.count:,} pairs are not linked; {count:,} are needed as "
+                f"counter-examples.\nThe graph is almost complete: there are hardly any new links "
+                f"to predict. Use a sparser graph or smaller --val and --test."
+            )
+
+    def _is_crowded(self) -> bool:
+        """Say whether most random pairs would be linked, in a graph small enough to list."""
+        pairs = self.count + self._linked.numel()
+        return pairs <= _LISTABLE_PAIRS and 4 * self.count < pairs
+
+    def _list(self) -> Tensor:
+        if self._listed is None:
+            nodes = torch.arange(self._num_nodes, device=self._linked.device)
+            low, high = torch.combinations(nodes, 2).unbind(1)
+            codes = low * self._num_nodes + high
+            self._listed = codes[~torch.isin(codes, self._linked)]
+        return self._listed
+
+    def _candidates(self, count: int, generator: torch.Generator) -> Tensor:
+        """Draw about `count` random pairs and return the codes of the unlinked ones."""
+        drawn = int(count * 1.1) + 16
+        first = self._integers(self._num_nodes, drawn, generator)
+        second = self._integers(self._num_nodes - 1, drawn, generator)
+        second = second + (second >= first)  # uniform over the nodes other than `first`
+        codes = torch.minimum(first, second) * self._num_nodes + torch.maximum(first, second)
+        if self._linked.numel() == 0:
+            return codes
+        place = torch.searchsorted(self._linked, codes).clamp(max=self._linked.numel() - 1)
+        return codes[self._linked.index_select(0, place) != codes]
+
+    def _integers(self, high: int, count: int, generator: torch.Generator) -> Tensor:
+        return torch.randint(high, (count,), generator=generator, device=self._linked.device)
+
+    def _decode(self, codes: Tensor) -> Tensor:
+        return torch.stack([codes // self._num_nodes, codes % self._num_nodes])

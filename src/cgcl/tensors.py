@@ -1,0 +1,113 @@
+"""Tensor files: safetensors with a checksum, never pickle.
+
+Everything the package stores in binary goes through these two functions, so that a damaged,
+foreign or malicious file is refused in one place and with one voice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from cgcl.errors import ModelFileError
+from cgcl.files import write_atomically
+
+__all__ = ["read_tensors", "write_tensors"]
+
+_MAX_HEADER_BYTES = 100_000_000  # safetensors' own limit
+
+
+def write_tensors(
+    path: Path, kind: str, tensors: Mapping[str, Tensor], about: Mapping[str, Any]
+) -> None:
+    """Write tensors and a JSON description to one file, whole or not at all.
+
+    Args:
+        path: The file to write.
+        kind: What the file is, such as `"cgcl model 1"`; checked when it is read.
+        tensors: What to store, by name.
+        about: Anything JSON can hold.
+
+    Raises:
+        ResourceError: The disk is full or the folder cannot be written.
+    """
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    description = json.dumps(about, sort_keys=True)
+    metadata = {
+        "kind": kind,
+        "about": description,
+        "sha256": _checksum(kind, description, stored),
+    }
+    write_atomically(path, safetensors.torch.save(stored, metadata))
+
+
+def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors and the description of a file made by `write_tensors`.
+
+    Raises:
+        ModelFileError: The file is missing, damaged, of another kind or not ours at all.
+    """
+    _refuse_foreign(path)
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        raise ModelFileError(
+            f"{path.name} in {path.parent} is damaged and cannot be read ({error})."
+        ) from error
+    found = metadata.get("kind")
+    if found is None:
+        raise ModelFileError(
+            f"{path.name} in {path.parent} is a safetensors file, but not one of cgcl's. "
+            f"Models from other tools cannot be opened."
+        )
+    description = metadata.get("about", "")
+    if metadata.get("sha256") != _checksum(found, description, tensors):
+        raise ModelFileError(
+            f"{path.name} in {path.parent} is damaged (its checksum does not match)."
+        )
+    if found != kind:
+        raise ModelFileError(
+            f"{path.name} in {path.parent} holds '{found}', expected '{kind}'. "
+            f"It may come from another version of cgcl."
+        )
+    return tensors, json.loads(description)
+
+
+def _checksum(kind: str, description: str, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(f"{kind}\n{description}\n".encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Recognise what is surely not a safetensors file and say what it is instead."""
+    if not path.is_file():
+        found = "is not a regular file" if path.exists() else "does not exist"
+        raise ModelFileError(f"{path} {found}. Expected a file written by cgcl train.")
+    with path.open("rb") as file:
+        start = file.read(8)
+    if start[:2] == b"PK" or (
+        start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
+    ):
+        raise ModelFileError(
+            f"{path.name} is not a CGCL model (found 'pickle' data). Models from other tools "
+            f"cannot be opened,\nand pickle files are never opened because they can run code."
+        )
+    if len(start) < 8 or int.from_bytes(start, "little") > _MAX_HEADER_BYTES:
+        raise ModelFileError(
+            f"{path.name} in {path.parent} is damaged or not a CGCL file: it has no safetensors "
+            f"header."
+        )

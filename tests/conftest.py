@@ -1,0 +1,62 @@
+"""Small graphs that many tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+import torch
+
+from cgcl.graph import Graph, load_dataset
+
+
+def clique(nodes: range) -> list[tuple[int, int]]:
+    return list(combinations(nodes, 2))
+
+
+def make_graph(
+    num_nodes: int, pairs: list[tuple[int, int]], x: torch.Tensor | None = None
+) -> Graph:
+    edges = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).T
+    return Graph.from_pairs("toy", [f"n{i:03d}" for i in range(num_nodes)], edges, x)
+
+
+@pytest.fixture
+def triangle() -> Graph:
+    return make_graph(3, clique(range(3)), torch.eye(3))
+
+
+@pytest.fixture
+def two_cliques() -> Graph:
+    """Two cliques of ten nodes with one bridge: obvious structure, 91 links."""
+    pairs = [*clique(range(10)), *clique(range(10, 20)), (0, 10)]
+    return make_graph(20, pairs, torch.eye(20))
+
+
+@pytest.fixture
+def sbm() -> Callable[[int], Graph]:
+    """A planted partition: four groups, dense within, sparse between, features tell the group."""
+
+    def build(seed: int) -> Graph:
+        generator = torch.Generator().manual_seed(seed)
+        group = torch.arange(120) % 4
+        chance = torch.where(group[:, None] == group[None, :], 0.4, 0.01)
+        links = (torch.rand(120, 120, generator=generator) < chance).triu(1).nonzero().T
+        x = torch.nn.functional.one_hot(group, 4).float()
+        x = x + 0.5 * torch.rand(120, 4, generator=generator)
+        return Graph.from_pairs("sbm", [f"n{i:03d}" for i in range(120)], links, x)
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def cora() -> Graph:
+    return load_dataset("cora")
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    """The root of the source tree."""
+    return Path(__file__).parents[1]

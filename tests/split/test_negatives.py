@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cgcl.errors import SplitError
+from cgcl.seeds import stream
+from cgcl.split import UnlinkedPairs
+
+
+def pairs_of(columns: torch.Tensor) -> list[tuple[int, int]]:
+    return [tuple(pair) for pair in columns.T.tolist()]
+
+
+linked_pairs = st.integers(2, 12).flatmap(
+    lambda n: st.tuples(
+        st.just(n), st.sets(st.sampled_from(list(combinations(range(n), 2))), min_size=0)
+    )
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(linked_pairs, st.integers(1, 80), st.integers(0, 5))
+def test_draws_are_unlinked_ordered_pairs(graph, count: int, seed: int) -> None:
+    num_nodes, links = graph
+    tensor = torch.tensor(sorted(links), dtype=torch.int64).reshape(-1, 2).T
+    unlinked = UnlinkedPairs(tensor.flip(0), num_nodes)  # the direction given must not matter
+    free = set(combinations(range(num_nodes), 2)) - links
+    assert unlinked.count == len(free)
+    if not free:
+        with pytest.raises(SplitError):
+            unlinked.draw(count, stream(seed, "test"))
+        return
+    drawn = pairs_of(unlinked.draw(count, stream(seed, "test")))
+    assert len(drawn) == count
+    assert set(drawn) <= free
+    if count <= len(free):
+        distinct = pairs_of(unlinked.draw_distinct(count, stream(seed, "test")))
+        assert len(set(distinct)) == count
+        assert set(distinct) <= free
+    else:
+        with pytest.raises(SplitError, match=f"Only {len(free)} pairs are not linked"):
+            unlinked.draw_distinct(count, stream(seed, "test"))
+
+
+@pytest.mark.parametrize("links", [[(0, 1), (2, 3)], list(combinations(range(6), 2))[3:]])
+@pytest.mark.parametrize("method", ["draw", "draw_distinct"])
+def test_every_unlinked_pair_is_equally_likely(links, method: str) -> None:
+    """Once in a sparse and once in a crowded graph, which is answered from a list."""
+    unlinked = UnlinkedPairs(torch.tensor(links).T, 6)
+    free = sorted(set(combinations(range(6), 2)) - set(links))
+    counts = dict.fromkeys(free, 0)
+    rounds = 3000
+    for seed in range(rounds):
+        for pair in pairs_of(getattr(unlinked, method)(2, stream(seed, "uniform"))):
+            counts[pair] += 1
+    expected = 2 * rounds / len(free)
+    chi_square = sum((seen - expected) ** 2 / expected for seen in counts.values())
+    # The 99.99 % quantile of chi-square with 12 degrees of freedom is 39.1.
+    assert chi_square < 39.1, counts
+
+
+def test_a_large_sparse_graph_is_searched_not_listed() -> None:
+    links = torch.stack([torch.arange(0, 99_999), torch.arange(1, 100_000)])
+    unlinked = UnlinkedPairs(links, 100_000)
+    drawn = unlinked.draw_distinct(50_000, stream(0, "test"))
+    assert torch.unique(drawn, dim=1).shape[1] == 50_000
+    assert not ((drawn[1] - drawn[0]) == 1).any()
+    assert unlinked._listed is None
