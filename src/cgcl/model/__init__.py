@@ -1,0 +1,18 @@
+"""Room 3: the paper, in plain torch."""
+
+from cgcl.model.cgcl import CGCL
+from cgcl.model.decoder import PairDecoder
+from cgcl.model.encoder import GCNEncoder, propagate
+from cgcl.model.loss import consistency_loss
+from cgcl.model.views import View, Views, draw_views
+
+__all__ = [
+    "CGCL",
+    "GCNEncoder",
+    "PairDecoder",
+    "View",
+    "Views",
+    "consistency_loss",
+    "draw_views",
+    "propagate",
+]

@@ -1,0 +1,80 @@
+"""Coupled augmentation: two complementary views of the known links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+__all__ = ["View", "ViewKind", "Views", "draw_views"]
+
+ViewKind = Literal["shared", "disjoint", "directed", "one"]
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One view of the graph: what is seen when it is encoded, and what it asks to be rebuilt."""
+
+    edge_index: Tensor
+    """Messages flow from row 0 to row 1, int64 [2, e]."""
+    pairs: Tensor
+    """The links of this view that the other one must reconstruct, int64 [2, p]."""
+
+    @property
+    def num_pairs(self) -> int:
+        """Number of links to reconstruct."""
+        return self.pairs.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """The two views $A_1$ and $A_2$ of one epoch."""
+
+    view_1: View
+    view_2: View
+    both_ways: bool = True
+    """Whether each view reconstructs the other, or only the first one the second."""
+
+    def turns(self) -> list[tuple[View, View]]:
+        """List (seen, hidden) in the order of Algorithm 1: encode `seen`, reconstruct `hidden`."""
+        there, back = (self.view_1, self.view_2), (self.view_2, self.view_1)
+        return [there, back] if self.both_ways else [there]
+
+
+def draw_views(edges: Tensor, kind: ViewKind, generator: torch.Generator) -> Views:
+    """Divide the links into two complementary views by fair coins.
+
+    The paper's text, its remark on shared pairs and its authors' code describe three schemes:
+
+    - `disjoint`: one coin per pair; the views share no pair, so no target is ever visible.
+    - `shared`: one coin per direction of a pair, then both directions are added: half of the
+      pairs are in both views ("these two views may share some edge pairs").
+    - `directed`: one coin per direction and nothing added, as the authors' code does: half of
+      the targets can be seen in the opposite direction.
+    - `one`: as `disjoint`, but only the first view is encoded (the ablation of Table II).
+
+    Args:
+        edges: The known links, each once, int64 [2, m].
+        kind: One of the schemes above.
+        generator: Where the coins come from, on the device of `edges`.
+    """
+    there, back = (
+        torch.rand(edges.shape[1], generator=generator, device=edges.device) < 0.5 for _ in range(2)
+    )
+    if kind == "directed":
+        edge_index = torch.cat([edges, edges.flip(0)], dim=1)
+        coin = torch.cat([there, back])
+        return Views(_directed(edge_index[:, coin]), _directed(edge_index[:, ~coin]))
+    if kind == "shared":
+        return Views(_symmetric(edges[:, there | back]), _symmetric(edges[:, ~(there & back)]))
+    return Views(_symmetric(edges[:, there]), _symmetric(edges[:, ~there]), kind != "one")
+
+
+def _directed(entries: Tensor) -> View:
+    return View(edge_index=entries, pairs=entries)
+
+
+def _symmetric(pairs: Tensor) -> View:
+    return View(edge_index=torch.cat([pairs, pairs.flip(0)], dim=1), pairs=pairs)

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cgcl.graph import Graph
+from cgcl.model import CGCL, View, Views, consistency_loss, draw_views
+from cgcl.seeds import stream
+from cgcl.split import UnlinkedPairs
+
+
+def one_epoch(graph: Graph, kind: str = "disjoint") -> tuple[Views, list[torch.Tensor]]:
+    views = draw_views(graph.edges, kind, stream(0, "views"))
+    unlinked = UnlinkedPairs(graph.edges, graph.num_nodes)
+    generator = stream(0, "negatives")
+    return views, [unlinked.draw(hidden.num_pairs, generator) for _, hidden in views.turns()]
+
+
+@pytest.mark.parametrize(("kind", "turns"), [("disjoint", 2), ("one", 1), ("directed", 2)])
+def test_there_is_one_loss_per_turn(two_cliques: Graph, kind: str, turns: int) -> None:
+    model = CGCL(20, 8)
+    assert len(list(model.losses(two_cliques.x, *one_epoch(two_cliques, kind)))) == turns
+
+
+def test_each_loss_is_computed_after_the_step_before_it(two_cliques: Graph) -> None:
+    """Two optimizer steps an epoch: the second view sees the weights the first one changed."""
+    views, negatives = one_epoch(two_cliques)
+    model = CGCL(20, 8, input_dropout=0.0, decoder_dropout=0.0)
+    untouched = [loss.item() for loss in model.losses(two_cliques.x, views, negatives)]
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    stepped = []
+    for loss in model.losses(two_cliques.x, views, negatives):
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        stepped.append(loss.item())
+    assert stepped[0] == untouched[0]
+    assert stepped[1] != untouched[1]
+
+
+def test_a_view_is_reconstructed_from_the_other_one(two_cliques: Graph) -> None:
+    """Eq. 4: the first loss encodes view 1 and scores the links of view 2."""
+    (views, negatives) = one_epoch(two_cliques)
+    model = CGCL(20, 8).eval()
+    first = next(iter(model.losses(two_cliques.x, views, negatives)))
+    z = model.encode(two_cliques.x, views.view_1.edge_index)
+    by_hand = consistency_loss(model.decode(z, views.view_2.pairs), model.decode(z, negatives[0]))
+    torch.testing.assert_close(first, by_hand)
+
+
+def test_an_empty_view_is_passed_over(triangle: Graph) -> None:
+    nothing = View(torch.empty(2, 0, dtype=torch.int64), torch.empty(2, 0, dtype=torch.int64))
+    everything = View(triangle.edge_index, triangle.edges)
+    model = CGCL(3, 4)
+    some = torch.tensor([[0, 1, 0], [1, 2, 2]])
+    losses = list(model.losses(triangle.x, Views(nothing, everything), [some, some[:, :0]]))
+    assert len(losses) == 1
+    assert torch.isfinite(losses[0])
+
+
+@pytest.mark.parametrize(
+    "option", [{"product": "inner"}, {"last_layer": "relu"}, {"targets": "sigmoid"}]
+)
+def test_every_literal_reading_changes_the_loss(two_cliques: Graph, option) -> None:
+    views, negatives = one_epoch(two_cliques)
+    results = []
+    for chosen in ({}, option):
+        model = CGCL(20, 8, **chosen).eval()
+        model.reset_parameters(stream(0, "weights"))
+        results.append(next(iter(model.losses(two_cliques.x, views, negatives))).item())
+    assert results[0] != results[1]
+
+
+def test_resetting_with_a_generator_is_repeatable_and_leaves_the_global_one_alone() -> None:
+    model = CGCL(5, 8)
+    before = torch.get_rng_state()
+    weights = []
+    for _ in range(2):
+        model.reset_parameters(stream(0, "weights"))
+        weights.append([w.clone() for w in model.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_forward_scores_pairs_from_all_known_links(two_cliques: Graph) -> None:
+    model = CGCL(20, 8).eval()
+    pairs = torch.tensor([[0, 3], [12, 4]])
+    direct = model.decode(model.encode(two_cliques.x, two_cliques.edge_index), pairs)
+    assert torch.equal(model(two_cliques.x, two_cliques.edge_index, pairs), direct)

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cgcl.model import PairDecoder
+from cgcl.seeds import stream
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 100), st.sampled_from(["hadamard", "inner"]))
+def test_a_pair_and_its_reverse_have_the_same_logit_to_the_last_bit(seed, product) -> None:
+    z = torch.randn(30, 16, generator=stream(seed, "z"))
+    pairs = torch.randint(30, (2, 100), generator=stream(seed, "pairs"))
+    decoder = PairDecoder(16, product=product).eval()
+    with torch.no_grad():
+        assert torch.equal(decoder(z, pairs), decoder(z, pairs.flip(0)))
+
+
+def test_the_hidden_layer_is_half_as_wide() -> None:
+    decoder = PairDecoder(64)
+    assert decoder.layer_1.weight.shape == (32, 64)
+    assert decoder.layer_2.weight.shape == (1, 32)
+
+
+def test_the_inner_product_reads_one_number_per_pair() -> None:
+    decoder = PairDecoder(64, product="inner")
+    assert decoder.layer_1.weight.shape == (32, 1)
+
+
+def test_a_last_relu_forbids_negative_logits() -> None:
+    z = torch.randn(50, 8, generator=stream(0, "z"))
+    pairs = torch.randint(50, (2, 400), generator=stream(0, "pairs"))
+    linear, relu = PairDecoder(8).eval(), PairDecoder(8, last_layer="relu").eval()
+    relu.load_state_dict(linear.state_dict())
+    with torch.no_grad():
+        assert (linear(z, pairs) < 0).any()
+        torch.testing.assert_close(relu(z, pairs), linear(z, pairs).clamp(min=0))
+
+
+def test_dropout_acts_in_training_only() -> None:
+    z = torch.randn(50, 8, generator=stream(0, "z"))
+    pairs = torch.randint(50, (2, 400), generator=stream(0, "pairs"))
+    decoder = PairDecoder(8, decoder_dropout=0.5)
+    assert not torch.equal(*(decoder(z, pairs, stream(n, "coins")) for n in (0, 1)))
+    assert torch.equal(*(decoder.eval()(z, pairs, stream(n, "coins")) for n in (0, 1)))
+
+
+@pytest.mark.parametrize("product", ["hadamard", "inner"])
+def test_the_backward_pass_gives_the_same_bits_every_time(product) -> None:
+    z = torch.randn(500, 64, generator=stream(0, "z")).requires_grad_()
+    pairs = torch.randint(500, (2, 20_000), generator=stream(0, "pairs"))
+    decoder = PairDecoder(64, product=product)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    hashes = set()
+    for _ in range(8):
+        z.grad = None
+        decoder(z, pairs, stream(0, "coins")).square().sum().backward()
+        hashes.add(hashlib.sha256(z.grad.numpy().tobytes()).hexdigest())
+    torch.set_num_threads(before)
+    assert len(hashes) == 1

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cgcl.model import View, draw_views
+from cgcl.seeds import stream
+
+KINDS = ("disjoint", "shared", "directed", "one")
+
+
+def edges_of(num_nodes: int, seed: int) -> torch.Tensor:
+    chance = torch.rand(num_nodes, num_nodes, generator=stream(seed, "edges"))
+    return (chance < 0.4).triu(1).nonzero().T.contiguous()
+
+
+def entries(view: View) -> set[tuple[int, int]]:
+    listed = [tuple(pair) for pair in view.edge_index.T.tolist()]
+    assert len(set(listed)) == len(listed)
+    return set(listed)
+
+
+def unordered(pairs: torch.Tensor) -> set[tuple[int, int]]:
+    return {tuple(sorted(pair)) for pair in pairs.T.tolist()}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(2, 15), st.integers(0, 100), st.sampled_from(KINDS))
+def test_the_two_views_together_hold_every_link_and_nothing_else(n, seed, kind) -> None:
+    edges = edges_of(n, seed)
+    views = draw_views(edges, kind, stream(seed, "views"))
+    both = unordered(views.view_1.edge_index) | unordered(views.view_2.edge_index)
+    assert both == unordered(edges)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(2, 15), st.integers(0, 100), st.sampled_from(("disjoint", "one")))
+def test_disjoint_views_share_no_pair_so_no_target_is_ever_visible(n, seed, kind) -> None:
+    views = draw_views(edges_of(n, seed), kind, stream(seed, "views"))
+    for seen, hidden in views.turns():
+        assert not unordered(seen.edge_index) & unordered(hidden.pairs)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(2, 15), st.integers(0, 100), st.sampled_from(("disjoint", "shared", "one")))
+def test_undirected_views_hold_both_directions_and_ask_for_each_pair_once(n, seed, kind) -> None:
+    views = draw_views(edges_of(n, seed), kind, stream(seed, "views"))
+    for view in (views.view_1, views.view_2):
+        assert {(b, a) for a, b in entries(view)} == entries(view)
+        assert view.num_pairs == len(unordered(view.pairs))
+        assert unordered(view.pairs) == unordered(view.edge_index)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(2, 15), st.integers(0, 100))
+def test_directed_views_divide_the_directed_entries(n, seed) -> None:
+    edges = edges_of(n, seed)
+    views = draw_views(edges, "directed", stream(seed, "views"))
+    one, two = entries(views.view_1), entries(views.view_2)
+    assert not one & two
+    both_ways = {tuple(p) for p in edges.T.tolist()} | {tuple(p) for p in edges.flip(0).T.tolist()}
+    assert one | two == both_ways
+
+
+@pytest.mark.parametrize(
+    ("kind", "only_first", "in_both"),
+    [("disjoint", 0.5, 0.0), ("one", 0.5, 0.0), ("shared", 0.25, 0.5), ("directed", 0.25, 0.5)],
+)
+def test_how_often_a_pair_falls_into_one_view_or_both(kind, only_first, in_both) -> None:
+    edges = torch.combinations(torch.arange(200), 2).T
+    views = draw_views(edges, kind, stream(0, "views"))
+    one, two = unordered(views.view_1.edge_index), unordered(views.view_2.edge_index)
+    assert len(one - two) / edges.shape[1] == pytest.approx(only_first, abs=0.01)
+    assert len(one & two) / edges.shape[1] == pytest.approx(in_both, abs=0.01)
+
+
+def test_only_the_ablation_takes_one_turn() -> None:
+    edges = edges_of(10, 0)
+    turns = {kind: len(draw_views(edges, kind, stream(0, "v")).turns()) for kind in KINDS}
+    assert turns == {"disjoint": 2, "shared": 2, "directed": 2, "one": 1}
+
+
+def test_the_second_turn_swaps_the_roles() -> None:
+    views = draw_views(edges_of(10, 0), "disjoint", stream(0, "v"))
+    assert views.turns() == [(views.view_1, views.view_2), (views.view_2, views.view_1)]
