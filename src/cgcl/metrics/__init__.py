@@ -1,0 +1,42 @@
+"""Pure functions of scores and labels: ranking metrics, curves, and the paper's consistency."""
+
+from cgcl.metrics.consistency import (
+    CONSISTENCY_LOWER_BOUND,
+    CONSISTENCY_UPPER_BOUND,
+    LEMMA_BOUND,
+    consistency,
+    consistency_terms,
+    is_consistent,
+    loses_information,
+    supervision_gap,
+)
+from cgcl.metrics.curves import precision_recall_curve, roc_curve, thin_curve
+from cgcl.metrics.ranking import (
+    auc,
+    average_precision,
+    hits_at,
+    link_metrics,
+    mean_reciprocal_rank,
+)
+from cgcl.metrics.scores import Scores, as_scores
+
+__all__ = [
+    "CONSISTENCY_LOWER_BOUND",
+    "CONSISTENCY_UPPER_BOUND",
+    "LEMMA_BOUND",
+    "Scores",
+    "as_scores",
+    "auc",
+    "average_precision",
+    "consistency",
+    "consistency_terms",
+    "hits_at",
+    "is_consistent",
+    "link_metrics",
+    "loses_information",
+    "mean_reciprocal_rank",
+    "precision_recall_curve",
+    "roc_curve",
+    "supervision_gap",
+    "thin_curve",
+]

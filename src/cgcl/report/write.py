@@ -1,0 +1,34 @@
+"""The page of a run, from the files in its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cgcl.files import write_atomically
+from cgcl.predict import LinkPredictor
+from cgcl.report.page import render_page
+from cgcl.train.history import read_history
+from cgcl.train.run_folder import read_run
+
+__all__ = ["REPORT", "write_report"]
+
+REPORT = "report.html"
+
+
+def write_report(folder: Path) -> Path:
+    """Write `report.html` into a run folder and return its path.
+
+    Raises:
+        RunFolderError: The folder holds no run.
+        ModelFileError: The run has no model yet, or its files are damaged.
+        ResourceError: The disk is full.
+    """
+    run = read_run(folder)
+    positive = negative = None
+    if run["test"]:
+        positive, negative = LinkPredictor.load(folder).test_scores()
+        positive, negative = positive.sigmoid().numpy(), negative.sigmoid().numpy()
+    page = render_page(run, read_history(folder), positive, negative)
+    path = folder / REPORT
+    write_atomically(path, page.encode())
+    return path

@@ -1,0 +1,51 @@
+"""What the consistency functions refuse and return; the theory itself is in tests/paper."""
+
+import pytest
+import torch
+
+from cgcl.metrics import (
+    consistency,
+    consistency_terms,
+    is_consistent,
+    loses_information,
+    supervision_gap,
+)
+
+HALF = torch.full((2, 2), 0.5)
+
+
+@pytest.mark.parametrize("function", [consistency, is_consistent])
+def test_values_outside_the_unit_interval_are_refused(function):
+    message = r"Theorem 1 needs r in \[0, 1\].*Found values in \[-1, 5\]"
+    with pytest.raises(ValueError, match=message):
+        function(torch.tensor([0.0, 1.0]), torch.tensor([-1.0, 5.0]))
+
+
+def test_nan_is_refused():
+    with pytest.raises(ValueError, match="Theorem 1 needs r"):
+        consistency(torch.tensor([float("nan")]), torch.tensor([0.5]))
+
+
+def test_different_pairs_are_refused():
+    with pytest.raises(ValueError, match=r"same pairs, found shapes \[2, 2\] and \[3\]"):
+        consistency(HALF, torch.zeros(3))
+
+
+def test_no_pairs_are_refused():
+    with pytest.raises(ValueError, match="there are no pairs"):
+        consistency(torch.empty(0), torch.empty(0))
+
+
+def test_terms_are_plain_floats_and_match_the_single_functions():
+    generator = torch.Generator().manual_seed(0)
+    a1, a2 = torch.randint(0, 2, (2, 50), generator=generator)
+    b1, b2 = torch.rand(2, 50, generator=generator).requires_grad_()
+    terms = consistency_terms(a1, a2, b1, b2)
+    assert list(terms) == ["views", "reconstructions", "view_1", "view_2", "gap"]
+    assert all(type(value) is float for value in terms.values())
+    assert terms["views"] == consistency(a1, a2)
+    assert terms["reconstructions"] == consistency(b1, b2)
+    assert terms["view_1"] == consistency(a1, b1)
+    assert terms["view_2"] == consistency(a2, b2)
+    assert terms["gap"] == supervision_gap(a1, a2, b1, b2)
+    assert loses_information(a1, a2, b1, b2) == (terms["views"] >= terms["reconstructions"])

@@ -1,0 +1,154 @@
+"""Ranking metrics against hand-worked numbers, brute force and their symmetries."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgcl.metrics import auc, average_precision, hits_at, link_metrics, mean_reciprocal_rank
+
+# Few distinct integers: ties are common, and cubing them is exact in float64.
+SIDE = st.lists(st.integers(-6, 6), min_size=1, max_size=30)
+METRICS = [
+    auc,
+    average_precision,
+    mean_reciprocal_rank,
+    lambda p, n: hits_at(1, p, n),
+    lambda p, n: hits_at(3, p, n),
+]
+
+
+def test_hand_worked_numbers_without_ties():
+    """Positives 4, 2 and negatives 3, 1, 0.
+
+    AUC: 4 beats 3 of 3, 2 beats 2 of 3, so 5/6. Descending order is P N P N N: precision 1/1 at
+    recall 1/2 and 2/3 at recall 1, so AP = (1 + 2/3) / 2 = 5/6. Ranks 1 and 2: MRR = 3/4.
+    Above the best negative (3) is one of two, above the second best (1) are both.
+    """
+    positive, negative = [4.0, 2.0], [3.0, 1.0, 0.0]
+    assert auc(positive, negative) == pytest.approx(5 / 6)
+    assert average_precision(positive, negative) == pytest.approx(5 / 6)
+    assert mean_reciprocal_rank(positive, negative) == pytest.approx(3 / 4)
+    assert hits_at(1, positive, negative) == 0.5
+    assert hits_at(2, positive, negative) == 1.0
+
+
+def test_hand_worked_numbers_with_ties():
+    """Positives 1, 1 and negatives 1, 0.
+
+    AUC: each positive ties once (1/2) and wins once, so 3/4. AP: the threshold 1 takes both
+    positives and one negative, so 2/3. Rank: between 1 and 2, so 1.5 and MRR 2/3. A tie with the
+    best negative is not a hit.
+    """
+    positive, negative = [1.0, 1.0], [1.0, 0.0]
+    assert auc(positive, negative) == pytest.approx(3 / 4)
+    assert average_precision(positive, negative) == pytest.approx(2 / 3)
+    assert mean_reciprocal_rank(positive, negative) == pytest.approx(2 / 3)
+    assert hits_at(1, positive, negative) == 0.0
+    assert hits_at(2, positive, negative) == 1.0
+
+
+def test_constant_scores_are_guessing():
+    assert auc([7.0] * 5, [7.0] * 9) == 0.5
+    assert hits_at(1, [7.0] * 5, [7.0] * 9) == 0.0
+    assert mean_reciprocal_rank([7.0] * 5, [7.0] * 9) == pytest.approx(1 / 5.5)
+
+
+def test_fewer_than_k_negatives_makes_every_link_a_hit():
+    assert hits_at(3, [-5.0], [1.0, 2.0]) == 1.0
+    assert hits_at(2, [-5.0], [1.0, 2.0]) == 0.0
+
+
+@given(SIDE, SIDE)
+def test_auc_is_the_share_of_comparisons_won(positive, negative):
+    won = sum((p > n) + 0.5 * (p == n) for p in positive for n in negative)
+    assert auc(positive, negative) == pytest.approx(won / (len(positive) * len(negative)))
+
+
+@given(SIDE, SIDE)
+def test_average_precision_sums_precision_over_steps_of_recall(positive, negative):
+    total, recall_before = 0.0, 0.0
+    for threshold in sorted({*positive, *negative}, reverse=True):
+        true = sum(p >= threshold for p in positive)
+        false = sum(n >= threshold for n in negative)
+        recall = true / len(positive)
+        total += (recall - recall_before) * true / (true + false)
+        recall_before = recall
+    assert average_precision(positive, negative) == pytest.approx(total)
+
+
+@given(SIDE, SIDE)
+def test_reciprocal_rank_averages_the_best_and_the_worst_rank(positive, negative):
+    ranks = [
+        1 + (sum(n > p for n in negative) + sum(n >= p for n in negative)) / 2 for p in positive
+    ]
+    assert mean_reciprocal_rank(positive, negative) == pytest.approx(
+        sum(1 / rank for rank in ranks) / len(ranks)
+    )
+
+
+@given(st.integers(1, 8), SIDE, SIDE)
+def test_hits_count_links_above_the_kth_negative(k, positive, negative):
+    hits = [len(negative) < k or p > sorted(negative, reverse=True)[k - 1] for p in positive]
+    assert hits_at(k, positive, negative) == pytest.approx(sum(hits) / len(hits))
+
+
+@given(SIDE, SIDE)
+def test_swapping_the_sides_turns_auc_round(positive, negative):
+    assert auc(positive, negative) == pytest.approx(1 - auc(negative, positive))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@given(positive=SIDE, negative=SIDE)
+def test_a_strictly_increasing_map_changes_nothing(metric, positive, negative):
+    def cubed(scores):
+        return [2.0 * score**3 + 1 for score in scores]
+
+    assert metric(cubed(positive), cubed(negative)) == metric(positive, negative)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@given(positive=SIDE, negative=SIDE, order=st.randoms(use_true_random=False))
+def test_the_order_of_the_pairs_changes_nothing(metric, positive, negative, order):
+    shuffled = order.sample(positive, len(positive)), order.sample(negative, len(negative))
+    assert metric(*shuffled) == pytest.approx(metric(positive, negative), abs=1e-15)
+
+
+def test_link_metrics_has_exactly_the_recorded_keys():
+    generator = np.random.default_rng(0)
+    positive, negative = generator.normal(1, 1, 300), generator.normal(0, 1, 400)
+    metrics = link_metrics(positive, negative)
+    assert list(metrics) == ["auc", "ap", "hits@10", "hits@50", "hits@100", "mrr"]
+    assert all(type(value) is float and 0 < value < 1 for value in metrics.values())
+    assert metrics["hits@10"] < metrics["hits@50"] < metrics["hits@100"]
+    assert metrics["hits@50"] == hits_at(50, positive, negative)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_tensors_and_arrays_give_the_same_numbers(dtype):
+    positive = torch.tensor([[0.5, 1.0], [2.0, 0.25]], dtype=dtype, requires_grad=True)
+    negative = torch.tensor([0.0, 1.0, 0.125], dtype=dtype)
+    assert link_metrics(positive, negative) == link_metrics(
+        np.array([0.5, 1.0, 2.0, 0.25]), [0.0, 1.0, 0.125]
+    )
+
+
+@pytest.mark.parametrize("metric", [*METRICS, link_metrics])
+@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+def test_scores_that_are_no_numbers_are_refused(metric, broken):
+    with pytest.raises(ValueError, match="1 of 2 negative scores are NaN or infinite"):
+        metric([1.0], [0.0, broken])
+
+
+@pytest.mark.parametrize("metric", [*METRICS, link_metrics])
+def test_an_empty_side_is_refused(metric):
+    with pytest.raises(ValueError, match="There are no positive scores"):
+        metric(torch.empty(0), [1.0])
+    with pytest.raises(ValueError, match="There are no negative scores"):
+        metric([1.0], [])
+
+
+def test_hits_at_rank_zero_is_refused():
+    with pytest.raises(ValueError, match="k must be 1 or more, found 0"):
+        hits_at(0, [1.0], [0.0])

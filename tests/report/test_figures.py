@@ -1,0 +1,114 @@
+"""Figures fit into a page: no foreign colours, no clashing ids, no addresses, same bytes."""
+
+import re
+
+import numpy as np
+import pytest
+
+from cgcl.report import (
+    consistency_figure,
+    loss_figure,
+    precision_recall_figure,
+    roc_figure,
+    score_histogram,
+    validation_figure,
+)
+
+
+@pytest.fixture
+def drawn(history, scores):
+    return {
+        "loss": loss_figure(history, 120),
+        "validation": validation_figure(history, 120),
+        "consistency": consistency_figure(history),
+        "roc": roc_figure(*scores),
+        "precision-recall": precision_recall_figure(*scores),
+        "histogram": score_histogram(*scores),
+    }
+
+
+def test_every_figure_is_one_svg_that_scales(drawn):
+    for svg in drawn.values():
+        assert re.match(r'<svg viewBox="[\d. ]+" role="img" aria-label="[^"]+">', svg)
+        assert svg.endswith("</svg>")
+        assert svg.count("<svg") == 1
+
+
+def test_colours_are_variables_of_the_page(drawn):
+    for svg in drawn.values():
+        outside_variables = re.sub(r"var\(--\w+, #[0-9a-f]{6}\)", "", svg)
+        assert not re.search(r"#[0-9a-f]{6}\b", outside_variables)
+
+
+def test_text_without_a_colour_follows_the_page(drawn):
+    """matplotlib leaves black out of a style, and black text would vanish in dark mode."""
+    for svg in drawn.values():
+        texts = re.findall(r"<text [^>]*>", svg)
+        assert len(texts) > 5
+        assert all("fill: var(--" in text for text in texts)
+
+
+def test_ids_of_different_figures_do_not_clash(drawn):
+    ids = [found for svg in drawn.values() for found in re.findall(r'\bid="([^"]+)"', svg)]
+    assert len(ids) == len(set(ids))
+    for name, svg in drawn.items():
+        references = re.findall(r'(?:href="#|url\(#)([^")]+)', svg)
+        assert references
+        assert all(reference.startswith(f"{name}-") for reference in references)
+        assert set(references) <= set(ids)
+
+
+def test_nothing_reaches_out_of_the_figure(drawn):
+    for svg in drawn.values():
+        for foreign in ("http", "<style", "<script", "<metadata", "<?xml", "<!DOCTYPE"):
+            assert foreign not in svg
+
+
+def test_the_best_epoch_is_marked(history):
+    assert "best epoch 120" in loss_figure(history, 120)
+    assert "best epoch 120" in validation_figure(history, 120)
+    assert "best epoch" not in loss_figure(history)
+
+
+def test_a_single_view_has_a_single_line(history):
+    assert "view 2" in loss_figure(history)
+    single = [{"epoch": entry["epoch"], "losses": entry["losses"][:1]} for entry in history]
+    assert "view" not in loss_figure(single).replace("viewBox", "").replace("each view", "")
+
+
+def test_the_bounds_of_theorem_1_are_written_out(history):
+    svg = consistency_figure(history)
+    assert "upper bound \N{MINUS SIGN}0.157" in svg
+    assert "lower bound \N{MINUS SIGN}0.507" in svg
+
+
+def test_without_records_there_is_no_figure():
+    history = [{"epoch": 1, "losses": [1.0]}]
+    assert loss_figure([]) == validation_figure(history) == consistency_figure(history) == ""
+
+
+def test_a_diverged_run_shows_its_finite_epochs():
+    history = [
+        {"epoch": 1, "losses": [1.4, 1.4], "val": {"auc": 0.6, "ap": 0.6}},
+        {"epoch": 2, "losses": [float("nan"), None], "val": None},
+    ]
+    assert loss_figure(history).endswith("</svg>")
+    assert validation_figure(history).endswith("</svg>")
+    assert loss_figure([history[1]]) == ""
+
+
+def test_a_long_run_stays_small():
+    history = [{"epoch": epoch, "losses": [1 / epoch] * 2} for epoch in range(1, 20_001)]
+    assert len(loss_figure(history)) < 100_000
+
+
+def test_logits_are_drawn_as_well_as_probabilities():
+    svg = score_histogram(np.array([3.0, 12.0]), np.array([-8.0, -1.0]))
+    assert ">10<" in svg or ">\N{MINUS SIGN}5<" in svg
+
+
+def test_constant_scores_can_be_drawn():
+    same = np.full(5, 0.5)
+    for draw in (roc_figure, precision_recall_figure, score_histogram):
+        assert draw(same, same).endswith("</svg>")
+    assert score_histogram(same + 7, same + 7).endswith("</svg>")
