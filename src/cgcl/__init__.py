@@ -1,1 +1,68 @@
-"""Cross-view graph consistency learning."""
+"""Link prediction by cross-view graph consistency learning.
+
+`cgcl.read` gives a graph, `cgcl.LinkPredictor` learns from it and answers. The layers
+underneath (`random_split`, `CGCL`, `draw_views`, ...) are here for those who want only them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cgcl.graph import Graph, read
+    from cgcl.model import CGCL, consistency_loss, draw_views
+    from cgcl.predict import LinkPredictor, Links
+    from cgcl.split import Split, UnlinkedPairs, random_split
+
+__all__ = [
+    "CGCL",
+    "Graph",
+    "LinkPredictor",
+    "Links",
+    "Split",
+    "UnlinkedPairs",
+    "__version__",
+    "consistency_loss",
+    "draw_views",
+    "load",
+    "random_split",
+    "read",
+]
+
+# Imported on first use: `import cgcl` and `cgcl --help` must not wait for torch.
+_HOME = {
+    "CGCL": "cgcl.model",
+    "Graph": "cgcl.graph",
+    "LinkPredictor": "cgcl.predict",
+    "Links": "cgcl.predict",
+    "Split": "cgcl.split",
+    "UnlinkedPairs": "cgcl.split",
+    "consistency_loss": "cgcl.model",
+    "draw_views": "cgcl.model",
+    "random_split": "cgcl.split",
+    "read": "cgcl.graph",
+}
+
+try:
+    __version__ = version("cgcl")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    __version__ = "0+source"
+
+
+def load(folder: str, device: str = "auto") -> LinkPredictor:
+    """Return the predictor that `LinkPredictor.save`, or `cgcl train`, wrote to a folder."""
+    from cgcl.predict import LinkPredictor
+
+    return LinkPredictor.load(folder, device)
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name not in _HOME:
+        raise AttributeError(f"module 'cgcl' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

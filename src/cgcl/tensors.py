@@ -22,6 +22,7 @@ from cgcl.files import write_atomically
 
 __all__ = ["read_tensors", "write_tensors"]
 
+_HEADER = "cgcl"
 _MAX_HEADER_BYTES = 100_000_000  # safetensors' own limit
 
 
@@ -41,11 +42,13 @@ def write_tensors(
     """
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     description = json.dumps(about, sort_keys=True)
-    metadata = {
+    header = {
         "kind": kind,
         "about": description,
         "sha256": _checksum(kind, description, stored),
     }
+    # One entry only: safetensors writes several in an order that changes from run to run.
+    metadata = {_HEADER: json.dumps(header, sort_keys=True)}
     write_atomically(path, safetensors.torch.save(stored, metadata))
 
 
@@ -58,20 +61,20 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
     _refuse_foreign(path)
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
+            header = json.loads((file.metadata() or {}).get(_HEADER, "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise ModelFileError(
             f"{path.name} in {path.parent} is damaged and cannot be read ({error})."
         ) from error
-    found = metadata.get("kind")
+    found = header.get("kind")
     if found is None:
         raise ModelFileError(
             f"{path.name} in {path.parent} is a safetensors file, but not one of cgcl's. "
             f"Models from other tools cannot be opened."
         )
-    description = metadata.get("about", "")
-    if metadata.get("sha256") != _checksum(found, description, tensors):
+    description = header.get("about", "")
+    if header.get("sha256") != _checksum(found, description, tensors):
         raise ModelFileError(
             f"{path.name} in {path.parent} is damaged (its checksum does not match)."
         )

@@ -76,7 +76,8 @@ class Graph:
             notes: Sentences to put before the ones added here.
 
         Raises:
-            GraphContentError: A node number is outside 0..n-1, or names repeat.
+            GraphContentError: A node number is outside 0..n-1, names repeat, or `pairs` has another
+                type or shape.
             FeatureError: The features do not fit.
 
         Example:
@@ -87,6 +88,11 @@ class Graph:
             ('1 self-link dropped.', '1 repeated link merged.')
         """
         num_nodes = len(names)
+        if pairs.dtype != torch.int64 or pairs.dim() != 2 or pairs.shape[0] != 2:
+            raise GraphContentError(
+                f"Pairs must be an int64 tensor of shape [2, any], found {pairs.dtype} "
+                f"{list(pairs.shape)}."
+            )
         if pairs.numel() and (int(pairs.min()) < 0 or int(pairs.max()) >= num_nodes):
             raise GraphContentError(
                 f"Node numbers must lie in 0..{num_nodes - 1}, found "
@@ -124,6 +130,13 @@ class Graph:
         return 0 if self.x is None else self.x.shape[1]
 
     @property
+    def num_nonzeros(self) -> int:
+        """Number of feature entries that are not zero."""
+        if self.x is None:
+            return 0
+        return self.x.values().numel() if self.x.is_sparse else int(self.x.count_nonzero())
+
+    @property
     def edge_index(self) -> Tensor:
         """Both directions of every link, int64 [2, 2m], as PyTorch Geometric wants them."""
         return torch.cat([self.edges, self.edges.flip(0)], dim=1)
@@ -143,16 +156,17 @@ class Graph:
         if unknown:
             listed = ", ".join(repr(name) for name in unknown[:5])
             more = f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
+            example = f", such as {self.names[0]!r}" if self.names else ""
             raise GraphContentError(
                 f"No node is called {listed}{more}. The graph '{self.title}' has "
-                f"{self.num_nodes:,} nodes, such as {self.names[0]!r}."
+                f"{self.num_nodes:,} nodes{example}."
             )
         return torch.tensor([self.node_of[name] for name in names], dtype=torch.int64)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of names, links and features: equal for equal graphs, whatever their title."""
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(f"{self.num_nodes} nodes".encode())
         for name in self.names:
             encoded = name.encode()
             digest.update(len(encoded).to_bytes(4, "big") + encoded)

@@ -1,0 +1,49 @@
+"""`cgcl evaluate`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from cgcl.cli.terminal import say_fact
+from cgcl.errors import RunFolderError
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    run: Path,
+    /,
+    *,
+    device: str = "auto",
+    threads: int = 0,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
+) -> None:
+    """Test a finished run again on the links that were held out from it.
+
+    Args:
+        run: A run folder, or a folder written by LinkPredictor.save.
+        device: auto, cpu, cuda or cuda:N.
+        threads: CPU threads; 0 takes the free cores, at most 4.
+        as_json: Print the figures as JSON instead of a table.
+    """
+    from cgcl.metrics import link_metrics
+    from cgcl.predict import LinkPredictor
+
+    predictor = LinkPredictor.load(run, device).set_params(threads=threads)
+    if predictor.split_.test.shape[1] == 0:
+        raise RunFolderError(
+            f"{run} was trained without a test set (--test 0), so there is nothing to evaluate.\n"
+            f"Train again with a share of links to test on, such as --test 0.1."
+        )
+    metrics = link_metrics(*predictor.test_scores())
+    if as_json:
+        print(json.dumps(metrics, indent=2))  # noqa: T201
+        return
+    links = predictor.split_.test.shape[1]
+    say_fact("Test", f"{links:,} held-out links against as many unlinked pairs")
+    for name, value in metrics.items():
+        print(f"{name:<10}{value:.6f}")  # noqa: T201

@@ -1,0 +1,91 @@
+"""The commands, and what becomes of errors."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import NoReturn
+
+from cyclopts import App
+from cyclopts.config import Env
+
+from cgcl import __version__
+from cgcl.cli.doctor import doctor
+from cgcl.cli.evaluate import evaluate
+from cgcl.cli.predict import predict
+from cgcl.cli.report import report
+from cgcl.cli.settings import OPTIONS, settings_file, settings_preset
+from cgcl.cli.terminal import say
+from cgcl.cli.train import train
+from cgcl.errors import CGCLError, ConfigError
+
+__all__ = ["app", "main"]
+
+# Exit codes: 0 done, 1 our own error, 2 wrong usage, 70 a bug, 130 and 143 stopped by a signal.
+_ERROR, _USAGE, _BUG, _INTERRUPTED = 1, 2, 70, 130
+
+app = App(
+    name="cgcl",
+    version=__version__,
+    help="Predict missing links of a graph: cross-view graph consistency learning.",
+    help_epilogue=(
+        "Every option can also be set in the file cgcl.toml, in a table named after the command, "
+        "or in the environment, as CGCL_LR for --lr. Options win over the environment, the "
+        "environment wins over the file."
+    ),
+    config=[Env("CGCL_", command=False), settings_file, settings_preset],
+    default_parameter=OPTIONS,
+)
+for command in (train, predict, evaluate, report, doctor):
+    app.command(command)
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit with its code."""
+    try:
+        # cyclopts itself reports wrong usage and exits with 2.
+        code = app(arguments, result_action="return_value")
+        sys.stdout.flush()
+    except CGCLError as error:
+        say(f"Error: {error}")
+        code = _USAGE if isinstance(error, ConfigError) else _ERROR
+    except KeyboardInterrupt:
+        say("Interrupted.")
+        code = _INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output, such as head, has had enough. Nothing is left to say, and
+        # closing the pipe here keeps Python from complaining about it on its way out.
+        sys.stderr.close()
+        code = 0
+    except (MemoryError, RuntimeError) as error:
+        code = _memory(error)
+    except Exception:
+        code = _bug()
+    sys.exit(code or 0)
+
+
+def _memory(error: Exception) -> int:
+    """Reword a failed allocation, which torch reports as a RuntimeError."""
+    text = str(error)
+    if not isinstance(error, MemoryError) and not any(
+        sign in text for sign in ("can't allocate memory", "out of memory")
+    ):
+        return _bug()
+    say(
+        "Error: There is not enough memory for this.\n"
+        "Try a smaller --hidden, fewer features, or a machine with more memory."
+    )
+    return _ERROR
+
+
+def _bug() -> int:
+    """Keep the traceback of an unexpected error in a file and say where it is."""
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="cgcl-bug-", suffix=".log", delete=False, encoding="utf-8"
+    ) as file:
+        file.write(f"cgcl {__version__}\n{traceback.format_exc()}")
+    last = traceback.format_exc().strip().splitlines()[-1]
+    say(f"This is a bug in cgcl: {last}\nPlease report it with the file {Path(file.name)}")
+    return _BUG

@@ -1,0 +1,56 @@
+"""Where settings come from: flags over the environment over a file over a preset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cyclopts import App, ArgumentCollection, Parameter, Token
+from cyclopts.config import Toml
+
+from cgcl.errors import ConfigError
+from cgcl.train.config import PRESETS
+
+__all__ = ["FLAT", "OPTIONS", "explicit_settings", "settings_file", "settings_preset"]
+
+OPTIONS = Parameter(show_env_var=False)
+"""How all options behave; the environment is explained once, below the list of commands."""
+
+FLAT = Parameter(name="*")
+"""The fields of a settings class become options of their own."""
+
+_DEFAULT_FILE = "cgcl.toml"
+_explicit: set[str] = set()
+
+
+def explicit_settings() -> frozenset[str]:
+    """Return the names of the settings that the user gave, by flag, environment or file."""
+    return frozenset(_explicit)
+
+
+def settings_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Read the file given by --config, or cgcl.toml in the current folder if it is there."""
+    given = [a.tokens[0].value for a in arguments if a.name == "--config" and a.tokens]
+    path = Path(given[0] if given else _DEFAULT_FILE)
+    if given and not path.is_file():
+        raise ConfigError(f"There is no settings file {path}. Check the name after --config.")
+    Toml(path, must_exist=False, search_parents=False)(app, commands, arguments)
+
+
+def settings_preset(
+    app: App,  # noqa: ARG001
+    commands: tuple[str, ...],  # noqa: ARG001
+    arguments: ArgumentCollection,
+) -> None:
+    """Note what the user gave, then let the preset fill in what is left."""
+    _explicit.clear()
+    _explicit.update(_setting(a.name) for a in arguments if a.tokens)
+    chosen = [a.tokens[0].value for a in arguments if a.name == "--preset" and a.tokens]
+    values = PRESETS.get(chosen[0], {}) if chosen else {}
+    for argument in arguments:
+        name = _setting(argument.name)
+        if name in values and not argument.tokens:
+            argument.append(Token(value=str(values[name]), source=f"preset {chosen[0]}"))
+
+
+def _setting(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")

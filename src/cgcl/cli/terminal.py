@@ -1,0 +1,77 @@
+"""What a person sees while waiting: on stderr, so that stdout carries only the answer."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from cgcl.train.trainer import EpochRecord
+
+__all__ = ["TrainingLine", "say", "say_fact"]
+
+
+def say(text: str) -> None:
+    """Print a message for the person at the terminal."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def say_fact(what: str, text: str) -> None:
+    """Print one line of a run's story: a short heading and a sentence."""
+    say(f"  {what:<11} {text}")
+
+
+class TrainingLine:
+    """The progress of training: one live line on a terminal, a line per evaluation elsewhere."""
+
+    def __init__(self, epochs: int, quiet: bool) -> None:
+        """Prepare to show progress.
+
+        Args:
+            epochs: The number of epochs in all.
+            quiet: Show nothing.
+        """
+        self._epochs = epochs
+        self._quiet = quiet
+        self._val = ""
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def start(self, epoch: int) -> None:
+        """Begin at `epoch`."""
+        if self._quiet or not sys.stderr.isatty():
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            TextColumn("  {task.description:<11}"),
+            BarColumn(bar_width=24),
+            TextColumn("epoch {task.completed}/{task.total}  {task.fields[status]}"),
+            TimeRemainingColumn(compact=True),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._progress.start()
+        self._task = self._progress.add_task(
+            "Training", total=self._epochs, completed=epoch, status=""
+        )
+
+    def show(self, record: EpochRecord) -> None:
+        """Show an epoch that has just ended."""
+        if record.val is not None:
+            self._val = f"  validation AUC {record.val['auc']:.4f}  AP {record.val['ap']:.4f}"
+        loss = sum(record.losses) / max(len(record.losses), 1)
+        if self._progress is not None and self._task is not None:
+            status = f"loss {loss:.4f}{self._val}"
+            self._progress.update(self._task, completed=record.epoch, status=status)
+        elif record.val is not None and not self._quiet:
+            say_fact("Training", f"epoch {record.epoch}/{self._epochs}  loss {loss:.4f}{self._val}")
+
+    def stop(self) -> None:
+        """Clear the live line."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None

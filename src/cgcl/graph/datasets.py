@@ -1,0 +1,261 @@
+"""The five graphs of the paper: where they come from, and that they are what they should be."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+
+from cgcl.errors import GraphFormatError, ResourceError
+from cgcl.graph.download import download as fetch
+from cgcl.graph.feature_matrix import compact, from_compressed_rows
+from cgcl.graph.graph import Graph
+from cgcl.graph.npz import arrays_sha256, read_npz_arrays
+from cgcl.graph.planetoid import check_sha256, read_planetoid
+from cgcl.graph.wording import shown
+
+__all__ = ["DATASETS", "DataFile", "Dataset", "data_folder", "load_dataset"]
+
+_PLANETOID_URL = "https://github.com/kimiyoung/planetoid/raw/master/data/"
+_AMAZON_URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"
+_AMAZON_KEYS = tuple(
+    f"{matrix}_{part}"
+    for matrix in ("adj", "attr")
+    for part in ("data", "indices", "indptr", "shape")
+)
+_CORA_KEYS = ("names", "edges", "indptr", "indices", "num_features")
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A published file."""
+
+    name: str
+    sha256: str
+    """Of the file, or for Amazon of its arrays: those files exist saved in several ways."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set: what it must contain, and the files it is read from."""
+
+    name: str
+    kind: Literal["bundled", "planetoid", "amazon"]
+    folder: str
+    """Its folder under the data root, as PyTorch Geometric calls it; empty if bundled."""
+    num_nodes: int
+    num_edges: int
+    num_features: int
+    num_nonzeros: int
+    files: tuple[DataFile, ...] = ()
+
+    def url(self, file: DataFile) -> str:
+        """Return the address a file is published at."""
+        return (_PLANETOID_URL if self.kind == "planetoid" else _AMAZON_URL) + file.name
+
+    def missing_files(self, root: Path) -> list[DataFile]:
+        """Return the files that are not in the data folder `root`; none if bundled."""
+        folder = root / self.folder / "raw"
+        return [file for file in self.files if not (folder / file.name).exists()]
+
+    def is_present(self, root: Path) -> bool:
+        """Return whether nothing would have to be fetched; the content is not looked at."""
+        return not self.missing_files(root)
+
+
+def _files(*rows: tuple[str, str]) -> tuple[DataFile, ...]:
+    return tuple(DataFile(name, sha256) for name, sha256 in rows)
+
+
+_CITESEER_FILES = _files(
+    ("ind.citeseer.allx", "2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668"),
+    ("ind.citeseer.tx", "539a8906a2da97628d212f2fdd668c109a8b3f0d36574b59e5d3fd5b5303da21"),
+    ("ind.citeseer.graph", "d79a4ef9d3e7169aee8946145f6b7306e35bc79bffad26346cfb94e10e9912a7"),
+    ("ind.citeseer.test.index", "2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4"),
+)
+_PUBMED_FILES = _files(
+    ("ind.pubmed.allx", "508e538e2abdccdd54c4d3e9f49d638b4af7107d85845f66ddea5a5152658b7e"),
+    ("ind.pubmed.tx", "4eb5f5d0f30f26497eb0ac6ac9719d09c67e284f1ed0385c93f3ef27a671da3d"),
+    ("ind.pubmed.graph", "5b89f0036ca22909471f1e6558eb42fa06e0c730a577bde5b058b40638f81dc9"),
+    ("ind.pubmed.test.index", "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5"),
+)
+_PHOTO_FILES = _files(
+    (
+        "amazon_electronics_photo.npz",
+        "56d3213900ee01fedbce864bf44b38b97b53de14557c9b4030d8d8ff9aaacbb8",
+    ),
+)
+_COMPUTERS_FILES = _files(
+    (
+        "amazon_electronics_computers.npz",
+        "eba7bae0a8160e8e9e7e70862f257550fefd572ad79e05a1c0ac7789c2123ca7",
+    ),
+)
+
+DATASETS: dict[str, Dataset] = {
+    row.name: row
+    for row in (
+        Dataset("cora", "bundled", "", 2_708, 5_278, 1_433, 49_216),
+        Dataset("citeseer", "planetoid", "CiteSeer", 3_327, 4_552, 3_703, 105_165, _CITESEER_FILES),
+        Dataset("pubmed", "planetoid", "PubMed", 19_717, 44_324, 500, 988_031, _PUBMED_FILES),
+        Dataset("photo", "amazon", "Photo", 7_650, 119_081, 745, 1_979_909, _PHOTO_FILES),
+        Dataset(
+            "computers", "amazon", "Computers", 13_752, 245_861, 767, 3_675_081, _COMPUTERS_FILES
+        ),
+    )
+}
+"""The data sets by name, in the paper's order."""
+
+
+def load_dataset(name: str, data_root: str | Path | None = None, *, download: bool = True) -> Graph:
+    """Return one of the paper's graphs.
+
+    Cora comes with the package. The others are read from `data_root`, else from the folder that
+    the environment variable CGCL_DATA names, else from the user's cache, in PyTorch Geometric's
+    layout (`ROOT/PubMed/raw/...`); what is missing is fetched from the authors' repositories.
+
+    Args:
+        name: cora, citeseer, pubmed, photo or computers, in any case.
+        data_root: The folder with the data sets.
+        download: Whether missing files may be fetched.
+
+    Raises:
+        GraphFormatError: No data set has this name, or a file is not the published one.
+        ResourceError: Files are missing and cannot be fetched; the message says what to do.
+
+    Example:
+        >>> load_dataset("cora")
+        Graph(2,708 nodes, 5,278 links, 1,433 features)
+    """
+    dataset = DATASETS.get(name.lower())
+    if dataset is None:
+        near = difflib.get_close_matches(name.lower(), DATASETS, n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise GraphFormatError(
+            f"No data set is called '{shown(name)}'.{hint}\nThere are: {', '.join(DATASETS)}."
+        )
+    if dataset.kind == "bundled":
+        graph = _read_cora()
+    else:
+        root = data_folder(data_root)
+        folder = root / dataset.folder / "raw"
+        _provide_files(dataset, root, download=download)
+        graph = (
+            _read_planetoid(dataset, folder)
+            if dataset.kind == "planetoid"
+            else _read_amazon(dataset, folder)
+        )
+    _check_counts(dataset, graph)
+    return graph
+
+
+def data_folder(data_root: str | Path | None = None) -> Path:
+    """Return the folder with the data sets: the one given, CGCL_DATA, or the user's cache."""
+    if data_root is not None:
+        return Path(data_root)
+    if os.environ.get("CGCL_DATA"):
+        return Path(os.environ["CGCL_DATA"])
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "cgcl"
+
+
+def _provide_files(dataset: Dataset, root: Path, *, download: bool) -> None:
+    folder = root / dataset.folder / "raw"
+    missing = dataset.missing_files(root)
+    if missing and not download:
+        listed = ", ".join(file.name for file in missing)
+        raise ResourceError(
+            f"The data set {dataset.name} is not in {folder}: {listed} missing.\n"
+            f"Fetch from {dataset.url(missing[0]).rpartition('/')[0]}/ and put them there,\n"
+            f"or name a folder that has {dataset.folder}/raw in it: --data-root or CGCL_DATA."
+        )
+    for number, file in enumerate(missing):
+        check = (
+            partial(_check_amazon, sha256=file.sha256)
+            if dataset.kind == "amazon"
+            else partial(check_sha256, sha256=file.sha256)
+        )
+        try:
+            fetch(dataset.url(file), folder / file.name, check=check)
+        except ResourceError as error:
+            others = ", ".join(other.name for other in missing[number + 1 :])
+            also = f"\nAlso missing, same address, same folder: {others}." if others else ""
+            raise ResourceError(f"{error}{also}") from error
+
+
+def _read_cora() -> Graph:
+    with resources.as_file(resources.files("cgcl.graph") / "data" / "cora.npz") as path:
+        arrays = read_npz_arrays(path, _CORA_KEYS)
+    names = [name.decode() for name in arrays["names"].tolist()]
+    ones = np.ones(len(arrays["indices"]), dtype=np.float32)
+    shape = (len(names), int(arrays["num_features"]))
+    x = compact(from_compressed_rows(arrays["indptr"], arrays["indices"], ones, shape))
+    return Graph.from_pairs("cora", names, torch.from_numpy(arrays["edges"].astype(np.int64)), x)
+
+
+def _read_planetoid(dataset: Dataset, folder: Path) -> Graph:
+    raw = read_planetoid(folder, dataset.name, {file.name: file.sha256 for file in dataset.files})
+    # Planetoid lists every link at both ends, a loop twice at one. Listing each once here keeps the
+    # notes true: they count what the authors' data repeats, not how it is written down.
+    low, high = raw.pairs
+    loops = torch.unique(low[low == high])
+    pairs = torch.cat([raw.pairs[:, low < high], loops.repeat(2, 1)], dim=1)
+    return Graph.from_pairs(dataset.name, _numbered(raw.num_nodes), pairs, raw.x)
+
+
+def _check_amazon(path: Path, sha256: str) -> dict[str, np.ndarray]:
+    """Return the arrays of an Amazon file after comparing them with the published ones."""
+    arrays = read_npz_arrays(path, _AMAZON_KEYS)
+    found = arrays_sha256(arrays)
+    if found != sha256:
+        raise GraphFormatError(
+            f"{path.name} does not hold the published arrays: SHA-256 {found[:12]}…, expected "
+            f"{sha256[:12]}….\nDelete {path}\nand fetch it again."
+        )
+    return arrays
+
+
+def _read_amazon(dataset: Dataset, folder: Path) -> Graph:
+    (file,) = dataset.files
+    arrays = _check_amazon(folder / file.name, file.sha256)
+    links, words = (
+        from_compressed_rows(
+            arrays[f"{matrix}_indptr"],
+            arrays[f"{matrix}_indices"],
+            values,
+            (int(arrays[f"{matrix}_shape"][0]), int(arrays[f"{matrix}_shape"][1])),
+        )
+        # Word counts become presence, as in PyTorch Geometric.
+        for matrix, values in (("adj", arrays["adj_data"]), ("attr", arrays["attr_data"] > 0))
+    )
+    return Graph.from_pairs(
+        dataset.name, _numbered(links.shape[0]), links.indices(), compact(words)
+    )
+
+
+def _numbered(count: int) -> list[str]:
+    return [str(number) for number in range(count)]
+
+
+def _check_counts(dataset: Dataset, graph: Graph) -> None:
+    x = graph.x if graph.x is not None else torch.zeros(0)
+    nonzeros = int(torch.count_nonzero(x.values() if x.is_sparse else x))
+    found = (graph.num_nodes, graph.num_edges, graph.num_features, nonzeros)
+    expected = (
+        dataset.num_nodes,
+        dataset.num_edges,
+        dataset.num_features,
+        dataset.num_nonzeros,
+    )
+    if found != expected:
+        raise GraphFormatError(
+            f"{dataset.name} has {found} nodes, links, features and nonzeros; expected {expected}."
+            f"\nIts files are damaged: delete them and fetch them again."
+        )

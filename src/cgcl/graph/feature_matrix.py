@@ -1,0 +1,77 @@
+"""Feature matrices in the form that takes less room."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cgcl.errors import GraphFormatError
+
+__all__ = ["SPARSE_UP_TO", "compact", "from_compressed_rows"]
+
+SPARSE_UP_TO = 0.25
+"""Features are kept sparse when at most this share of their entries is not zero."""
+
+
+def compact(x: Tensor) -> Tensor:
+    """Return the features as coalesced sparse COO if few are not zero, dense otherwise.
+
+    Args:
+        x: Features, dense or sparse, float32 [n, d].
+
+    Example:
+        >>> compact(torch.eye(8)).is_sparse
+        True
+        >>> compact(torch.eye(2)).is_sparse
+        False
+    """
+    if x.is_sparse:
+        x = x.coalesce()
+        kept = x.values() != 0  # an entry may be listed and still be zero
+        x = torch.sparse_coo_tensor(
+            x.indices()[:, kept],
+            x.values()[kept],
+            x.shape,
+            is_coalesced=True,
+            check_invariants=True,
+        )
+        nonzeros = x.values().numel()
+    else:
+        nonzeros = int(torch.count_nonzero(x))
+    if nonzeros <= SPARSE_UP_TO * x.shape[0] * x.shape[1]:
+        return x if x.is_sparse else x.to_sparse_coo()
+    return x.to_dense() if x.is_sparse else x
+
+
+def from_compressed_rows(
+    indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, shape: tuple[int, int]
+) -> Tensor:
+    """Return a sparse COO tensor from the three arrays of a compressed row matrix.
+
+    Args:
+        indptr: Where each row begins in the other two, [n + 1].
+        indices: The column of each entry.
+        values: The value of each entry.
+        shape: Rows and columns.
+
+    Raises:
+        GraphFormatError: The arrays do not describe a matrix of this shape.
+    """
+    sizes = np.diff(indptr.astype(np.int64))
+    is_sound = (
+        indptr.shape == (shape[0] + 1,)
+        and indices.shape == values.shape == (sizes.sum(),)
+        and indptr[0] == 0
+        and (sizes >= 0).all()
+        and (len(indices) == 0 or (indices.min() >= 0 and indices.max() < shape[1]))
+    )
+    if not is_sound:
+        raise GraphFormatError(
+            f"The arrays do not describe a matrix of {shape[0]:,} rows and {shape[1]:,} columns.\n"
+            f"The file is damaged; fetch it again."
+        )
+    rows = np.repeat(np.arange(shape[0]), sizes)
+    entries = torch.from_numpy(np.stack([rows, indices.astype(np.int64)]))
+    numbers = torch.from_numpy(values.astype(np.float32))
+    return torch.sparse_coo_tensor(entries, numbers, shape, check_invariants=True).coalesce()

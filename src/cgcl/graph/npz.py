@@ -1,0 +1,136 @@
+"""NumPy archives from unknown hands: arrays of numbers and text only, never Python objects."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.lib import format as npy
+
+from cgcl.errors import GraphFormatError
+from cgcl.graph.delimited import read_bytes
+from cgcl.graph.wording import shown
+
+__all__ = ["MAX_BYTES", "MAX_MEMBERS", "arrays_sha256", "read_npz_arrays"]
+
+MAX_BYTES = 2_000_000_000
+MAX_MEMBERS = 10_000
+
+
+def read_npz_arrays(
+    path: Path,
+    keys: Sequence[str],
+    *,
+    max_bytes: int = MAX_BYTES,
+    max_members: int = MAX_MEMBERS,
+) -> dict[str, np.ndarray]:
+    """Return the arrays called `keys` from an .npz file. Other members are not opened.
+
+    Nothing is unpacked before the sizes that the archive declares are known to be acceptable, and
+    no array is allocated before its header agrees with its member's size.
+
+    Args:
+        path: The archive.
+        keys: Names of the arrays wanted.
+        max_bytes: Largest total size after unpacking, over all members.
+        max_members: Largest number of members.
+
+    Raises:
+        GraphFormatError: It is no such archive, an array is missing, holds Python objects, or the
+            sizes are over the limits.
+    """
+    content = read_bytes(path)
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            _check_sizes(path.name, archive.infolist(), max_bytes, max_members)
+            return {key: _read_member(path.name, archive, key) for key in keys}
+    except GraphFormatError:
+        raise
+    except Exception as error:  # damaged bytes reach zipfile, zlib and numpy in many ways
+        raise GraphFormatError(
+            f"{path.name} is damaged or not an .npz archive: {shown(str(error), 120)}\n"
+            f"Fetch or save it again."
+        ) from error
+
+
+def arrays_sha256(arrays: Mapping[str, np.ndarray]) -> str:
+    """Return a SHA-256 of the arrays' contents: names, shapes and values.
+
+    Integers count as 64-bit, other numbers as double, all little-endian, so the digest survives
+    saving the arrays again with another compression or a wider type.
+    """
+    digest = hashlib.sha256()
+    for key in sorted(arrays):
+        array = arrays[key]
+        kind = "<i8" if array.dtype.kind in "iub" else "<f8"
+        digest.update(f"{key} {array.shape} {kind}\n".encode())
+        digest.update(np.ascontiguousarray(array.astype(kind)).tobytes())
+    return digest.hexdigest()
+
+
+def _check_sizes(
+    file: str, members: Sequence[zipfile.ZipInfo], max_bytes: int, max_members: int
+) -> None:
+    if len(members) > max_members:
+        raise GraphFormatError(
+            f"{file} has {len(members):,} members, at most {max_members:,} are accepted.\n"
+            f"Save only the arrays that are needed."
+        )
+    total = sum(member.file_size for member in members)
+    if total > max_bytes:
+        raise GraphFormatError(
+            f"{file} unpacks to {total / 1e9:,.1f} GB, at most {max_bytes / 1e9:,.1f} GB is "
+            f"accepted.\nSave only the arrays that are needed."
+        )
+
+
+def _read_member(file: str, archive: zipfile.ZipFile, key: str) -> np.ndarray:
+    try:
+        member = archive.getinfo(f"{key}.npy")
+    except KeyError:
+        found = ", ".join(shown(Path(name).stem, 30) for name in archive.namelist()[:10])
+        raise GraphFormatError(
+            f"{file} has no array '{key}'. Arrays found: {found or 'none'}.\n"
+            f"Fetch or save it again."
+        ) from None
+    with archive.open(member) as stream, _without_warnings():
+        _check_header(file, key, stream, member.file_size)
+    with archive.open(member) as stream, _without_warnings():
+        array = npy.read_array(stream, allow_pickle=False)
+        if stream.read(1):  # also makes zipfile compare the checksum
+            raise GraphFormatError(f"{file}: array '{key}' is followed by foreign bytes.")
+        return array
+
+
+def _check_header(file: str, key: str, stream: IO[bytes], member_bytes: int) -> None:
+    version = npy.read_magic(stream)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, _, dtype = read(stream)
+    if dtype.hasobject:
+        raise GraphFormatError(
+            f"{file}: array '{key}' holds Python objects (a pickle).\n"
+            f"Pickles are never opened because they can run code. Save plain numbers or text."
+        )
+    declared = dtype.itemsize
+    for length in shape:  # Python's integers: a product of huge lengths must not wrap around
+        declared *= length
+    if min(shape, default=0) < 0 or stream.tell() + declared != member_bytes:
+        raise GraphFormatError(
+            f"{file}: array '{key}' claims {declared:,} bytes but its member holds "
+            f"{member_bytes - stream.tell():,}.\nThe file is damaged; fetch or save it again."
+        )
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Keep numpy quiet about headers that Python 2 wrote: they are read all the same."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,228 @@
+"""The Planetoid files `ind.NAME.*`: pickles of Python 2, read without running what they say.
+
+A pickle can call any function it names. The files' digests are checked before anything is
+unpickled, and the unpickler here knows just the six names these files contain, each replaced by a
+stand-in that stores what it is given. Any other name is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cgcl.errors import GraphFormatError
+from cgcl.graph.delimited import read_bytes
+from cgcl.graph.feature_matrix import compact, from_compressed_rows
+from cgcl.graph.wording import shown
+
+__all__ = ["PARTS", "RawGraph", "check_sha256", "read_planetoid", "unpickle_restricted"]
+
+PARTS = ("allx", "tx", "graph", "test.index")
+"""The files that are read: `x` repeats rows of `allx`, and the classes are not needed."""
+
+
+@dataclass(frozen=True)
+class RawGraph:
+    """What the files of a data set say."""
+
+    num_nodes: int
+    pairs: Tensor
+    """Node numbers as listed, both directions, repeats and loops included: int64 [2, any]."""
+    x: Tensor
+    """Features, float32 [n, d], coalesced sparse COO or dense."""
+
+
+def read_planetoid(folder: Path, name: str, sha256: Mapping[str, str]) -> RawGraph:
+    """Read `ind.NAME.allx`, `.tx`, `.graph` and `.test.index` from `folder`.
+
+    Args:
+        folder: Where the files are.
+        name: The data set's name inside the file names, such as "citeseer".
+        sha256: The digest of every file, by file name.
+
+    Raises:
+        GraphFormatError: A file is missing, is not the published one, or names anything that these
+            files do not contain.
+    """
+    files = {part: f"ind.{name}.{part}" for part in PARTS}
+    content = {part: check_sha256(folder / file, sha256[file]) for part, file in files.items()}
+    known = _Matrix.checked(unpickle_restricted(content["allx"], f"ind.{name}.allx"))
+    held_out = _Matrix.checked(unpickle_restricted(content["tx"], f"ind.{name}.tx"))
+    neighbours = unpickle_restricted(content["graph"], f"ind.{name}.graph")
+    held_out_nodes = np.array(content["test.index"].split(), dtype=np.int64)
+    # CiteSeer lists fewer held-out nodes than their range has: the others have no features.
+    num_nodes = max(int(held_out_nodes.max()) + 1, known.num_rows)
+    x = torch.sparse_coo_tensor(
+        torch.cat(
+            [known.entries(np.arange(known.num_rows)), held_out.entries(held_out_nodes)], dim=1
+        ),
+        torch.cat([known.values(), held_out.values()]),
+        (num_nodes, known.num_columns),
+        check_invariants=True,
+    )
+    return RawGraph(num_nodes, _pairs(neighbours), compact(x))
+
+
+def unpickle_restricted(content: bytes, file: str) -> Any:  # noqa: ANN401
+    """Return what a Planetoid pickle holds: a sparse matrix, or a dictionary of neighbours.
+
+    Raises:
+        GraphFormatError: The pickle names anything but the constructors of those two, or is broken.
+    """
+    try:
+        return _Unpickler(content, file).load()
+    except GraphFormatError:
+        raise
+    except Exception as error:  # a broken pickle fails in many ways
+        raise GraphFormatError(
+            f"{file} is damaged: {shown(str(error), 120)}\nDelete it and fetch it again."
+        ) from error
+
+
+def check_sha256(path: Path, sha256: str) -> bytes:
+    """Return the content of a file after comparing its digest with the published one.
+
+    The bytes returned are the bytes compared, so nobody can exchange the file in between.
+
+    Raises:
+        GraphFormatError: It is missing or another file.
+    """
+    content = read_bytes(path)
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise GraphFormatError(
+            f"{path.name} is not the published file: SHA-256 {found[:12]}…, expected "
+            f"{sha256[:12]}….\nIt was not opened, because such files can run code. "
+            f"Delete {path}\nand fetch it again."
+        )
+    return content
+
+
+class _Array:
+    """Stands in for numpy.ndarray: keeps the state, builds a plain array on demand."""
+
+    def __init__(self, *_: object) -> None:
+        self._state: tuple[Any, ...] = ()
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._state = state
+
+    def numbers(self, code: Literal["i4", "f4"]) -> np.ndarray:
+        """Return the one-dimensional array; its type must be the one expected."""
+        _, shape, dtype, _, raw = self._state
+        if dtype.code != code:
+            raise ValueError(f"array of {dtype.code}, expected {code}")
+        return np.frombuffer(raw.encode("latin-1"), dtype=f"<{code}").reshape(shape)
+
+
+class _Dtype:
+    """Stands in for numpy.dtype: keeps the type's code."""
+
+    def __init__(self, code: str = "", *_: object) -> None:
+        self.code = code
+
+    def __setstate__(self, state: object) -> None:
+        pass  # byte order and alignment: little-endian and none in all these files
+
+
+class _Matrix:
+    """Stands in for scipy.sparse.csr_matrix: the unpickler fills its attributes."""
+
+    _shape: tuple[int, int]
+    indptr: _Array
+    indices: _Array
+    data: _Array
+
+    @classmethod
+    def checked(cls, loaded: object) -> _Matrix:
+        if not isinstance(loaded, cls):
+            raise GraphFormatError(
+                "A Planetoid file of features holds no matrix.\nDelete it and fetch it again."
+            )
+        return loaded
+
+    @property
+    def num_rows(self) -> int:
+        return int(self._shape[0])
+
+    @property
+    def num_columns(self) -> int:
+        return int(self._shape[1])
+
+    def _tensor(self) -> Tensor:
+        return from_compressed_rows(
+            self.indptr.numbers("i4"),
+            self.indices.numbers("i4"),
+            self.data.numbers("f4"),
+            (self.num_rows, self.num_columns),
+        )
+
+    def entries(self, nodes: np.ndarray) -> Tensor:
+        """Return node and feature of every entry, int64 [2, entries]; row i is node `nodes[i]`."""
+        rows, columns = self._tensor().indices()
+        return torch.stack([torch.from_numpy(nodes)[rows], columns])
+
+    def values(self) -> Tensor:
+        """Return the value of every entry, in the order of `entries`."""
+        return self._tensor().values()
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, content: bytes, file: str) -> None:
+        super().__init__(io.BytesIO(content), encoding="latin-1")
+        self._file = file
+
+    def find_class(self, module: str, name: str) -> Callable[..., object]:
+        found = _STAND_INS.get((module, name))
+        if found is None:
+            raise GraphFormatError(
+                f"{self._file} names {shown(module)}.{shown(name)}, "
+                f"which no Planetoid file contains.\nIt was not run. Delete the file: "
+                f"it is not what it claims to be."
+            )
+        return found
+
+    def persistent_load(self, pid: object) -> object:
+        raise GraphFormatError(f"{self._file} refers to an object outside the file: {pid!r:.60}.")
+
+
+def _new_array(*_: object) -> _Array:
+    return _Array()
+
+
+def _new_dictionary(*_: object) -> dict[object, object]:
+    return {}
+
+
+def _no_list(*_: object) -> None:
+    return None
+
+
+_STAND_INS: dict[tuple[str, str], Callable[..., object]] = {
+    ("scipy.sparse.csr", "csr_matrix"): _Matrix,
+    ("numpy.core.multiarray", "_reconstruct"): _new_array,
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _Dtype,
+    ("collections", "defaultdict"): _new_dictionary,
+    ("__builtin__", "list"): _no_list,
+}
+
+
+def _pairs(neighbours: Mapping[int, list[int]]) -> Tensor:
+    nodes = np.repeat(
+        np.fromiter(neighbours, dtype=np.int64),
+        [len(others) for others in neighbours.values()],
+    )
+    others = np.fromiter(
+        (other for row in neighbours.values() for other in row), dtype=np.int64, count=len(nodes)
+    )
+    return torch.from_numpy(np.stack([nodes, others]))

@@ -1,0 +1,34 @@
+"""How values from a user's file are shown in messages: short, printable, on one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["listed", "shown"]
+
+
+def shown(text: str, limit: int = 60) -> str:
+    r"""Return `text` on one line, unprintable characters escaped, at most `limit` characters.
+
+    Example:
+        >>> shown("Anna\tBob")
+        'Anna\\tBob'
+        >>> shown("abcdefgh", limit=5)
+        'abcd…'
+    """
+    # Escaping can only make text longer, so a cell of many megabytes is cut before it.
+    start = text[: limit + 1]
+    clean = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in start)
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+
+
+def listed(items: Sequence[str], limit: int = 5, *, quoted: bool = True) -> str:
+    """Return up to `limit` items with commas between, and how many more there are.
+
+    Example:
+        >>> listed(["a", "b", "c"], limit=2)
+        "'a', 'b' and 1 more"
+    """
+    parts = [f"'{shown(item)}'" if quoted else shown(item) for item in items[:limit]]
+    more = f" and {len(items) - limit:,} more" if len(items) > limit else ""
+    return ", ".join(parts) + more

@@ -1,0 +1,6 @@
+"""Room 7: answers."""
+
+from cgcl.predict.link_predictor import LinkPredictor
+from cgcl.predict.links import Links
+
+__all__ = ["LinkPredictor", "Links"]

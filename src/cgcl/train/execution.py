@@ -1,0 +1,56 @@
+"""The machine: device, threads, versions."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+from cgcl.errors import ResourceError
+from cgcl.train.config import Resources
+
+__all__ = ["computing_with", "resolve_device", "versions"]
+
+_PACKAGES = ("cgcl", "torch", "numpy", "safetensors", "scikit-learn", "pyarrow")
+
+
+def resolve_device(resources: Resources) -> torch.device:
+    """Return the device to compute on.
+
+    Raises:
+        ResourceError: A GPU was asked for and there is none, or not that many.
+    """
+    if resources.device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(resources.device)
+    if device.type == "cuda":
+        found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (device.index or 0) >= found:
+            what = "No CUDA device" if found == 0 else f"Only {found} CUDA device(s)"
+            raise ResourceError(f"{what} found; you asked for {device}. Use --device cpu.")
+    return device
+
+
+@contextmanager
+def computing_with(resources: Resources) -> Iterator[None]:
+    """Use the asked number of threads for a while, then put the caller's number back."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(resources.num_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of everything that can change a result."""
+    found = {"python": platform.python_version(), "system": platform.platform()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed as a package"
+    return found

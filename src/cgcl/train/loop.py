@@ -1,0 +1,100 @@
+"""Epoch after epoch until the end, a limit, a signal or a collapse."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cgcl.errors import TrainingError
+from cgcl.train.config import TrainConfig
+from cgcl.train.trainer import EpochRecord, Trainer
+
+__all__ = ["Stopped", "train"]
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Why training ended before its last epoch."""
+
+    reason: str
+    """`time limit`, `signal`, `collapse` or `loss is not finite`."""
+    epoch: int
+    message: str
+
+    @property
+    def may_continue(self) -> bool:
+        """Whether the run is only interrupted; otherwise its best epoch is the result."""
+        return self.reason == "signal"
+
+
+def train(
+    trainer: Trainer,
+    config: TrainConfig,
+    *,
+    on_epoch: Callable[[EpochRecord], None] = lambda _: None,
+    should_stop: Callable[[], bool] = lambda: False,
+    time_limit_s: float = math.inf,
+) -> Stopped | None:
+    """Run the remaining epochs.
+
+    Args:
+        trainer: What to train; it also remembers the best epoch.
+        config: The settings the trainer was made with.
+        on_epoch: Called after every epoch, before anything else is decided.
+        should_stop: Asked after every epoch; True ends training as if by a signal.
+        time_limit_s: End after the first epoch that passes this many seconds.
+
+    Returns:
+        Why training ended early, or None if it ran to its last epoch.
+
+    Raises:
+        TrainingError: The loss is not finite before a first evaluation: nothing is worth keeping.
+    """
+    start = time.monotonic()
+    while trainer.epoch < config.epochs:
+        record = trainer.run_epoch()
+        if not all(map(math.isfinite, record.losses)):
+            return _loss_is_not_finite(trainer, config)
+        on_epoch(record)
+        if trainer.has_collapsed:
+            return _collapsed(trainer, config)
+        if trainer.epoch == config.epochs:
+            break
+        if should_stop():
+            return Stopped("signal", trainer.epoch, f"Stopped at epoch {trainer.epoch}.")
+        if time.monotonic() - start >= time_limit_s:
+            return Stopped(
+                "time limit",
+                trainer.epoch,
+                f"The time limit was reached at epoch {trainer.epoch} of {config.epochs}; the best "
+                f"epoch so far is kept.",
+            )
+    return None
+
+
+def _loss_is_not_finite(trainer: Trainer, config: TrainConfig) -> Stopped:
+    found = f"The loss became NaN or infinite at epoch {trainer.epoch} (lr {config.lr})."
+    if not trainer.best_weights:
+        raise TrainingError(
+            f"{found} No epoch before it was measured, so there is nothing to keep.\n"
+            f"Lower --lr, and look for very large feature values."
+        )
+    return Stopped(
+        "loss is not finite",
+        trainer.epoch,
+        f"{found} Training was stopped; the best epoch, {trainer.best_epoch}, is kept. "
+        f"Lower --lr to train longer.",
+    )
+
+
+def _collapsed(trainer: Trainer, config: TrainConfig) -> Stopped:
+    best = (trainer.best_val or {"auc": math.nan})["auc"]
+    return Stopped(
+        "collapse",
+        trainer.epoch,
+        f"The model collapsed: validation AUC fell from {best:.3f} back to chance by epoch "
+        f"{trainer.epoch} (lr {config.lr}). Training was stopped; the best epoch, "
+        f"{trainer.best_epoch}, is kept. Lower --lr to train longer.",
+    )

@@ -1,0 +1,123 @@
+"""How a run begins: from a graph, or from the folder of a run that was stopped."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cgcl.errors import ConfigError, RunFolderError
+from cgcl.graph import Graph
+from cgcl.graph.identity import with_features_of_some_kind
+from cgcl.graph.stored import read_stored_graph, write_graph
+from cgcl.split import random_split
+from cgcl.split.stored import read_split, write_split
+from cgcl.train.config import ModelConfig, Resources, Settings, TrainConfig, pick
+from cgcl.train.execution import resolve_device
+from cgcl.train.run import Run
+from cgcl.train.run_folder import GRAPH, SPLIT, RunFolder, read_run
+
+__all__ = ["read_settings", "resume_run", "start_run"]
+
+# Files of a run in units of the weights' size: two checkpoints (weights, best weights, two
+# moments each) and the model.
+_WEIGHT_COPIES = 9
+
+
+def start_run(
+    graph: Graph,
+    model_config: ModelConfig,
+    config: TrainConfig,
+    resources: Resources,
+    out: Path,
+    command: str,
+) -> Run:
+    """Split the graph and make a run folder that holds all a run needs to begin.
+
+    Args:
+        graph: The graph to train on; without features, every node gets one of its own.
+        model_config: The network.
+        config: The training and the split.
+        resources: Where and how long to compute.
+        out: The folder to make the run folder in.
+        command: How to repeat this run, for the report.
+
+    Raises:
+        SplitError: The graph has too few links, or too few unlinked pairs.
+        ResourceError: The folder cannot be written, or the device does not exist.
+        FeatureError: The graph has no features and too many nodes to do without.
+    """
+    resolve_device(resources)
+    graph = with_features_of_some_kind(graph)
+    split = random_split(graph, config.val, config.test, config.seed)
+    weights = (graph.num_features + model_config.hidden) * model_config.hidden
+    files = 4 * _WEIGHT_COPIES * weights + 24 * graph.num_nonzeros + 32 * graph.num_edges
+    folder = RunFolder.create(out, graph.title, needed_bytes=files)
+    about: dict[str, Any] = {
+        "format": 1,
+        "status": "running",
+        "command": command,
+        "graph": {
+            "title": graph.title,
+            "nodes": graph.num_nodes,
+            "links": graph.num_edges,
+            "features": graph.num_features,
+            "feature_nonzeros": graph.num_nonzeros,
+            "fingerprint": graph.fingerprint,
+            "notes": list(graph.notes),
+        },
+        "split": split.sizes,
+        "config": {**asdict(model_config), **asdict(config), **asdict(resources)},
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "seconds": 0.0,
+        "epochs": 0,
+        "best_epoch": None,
+        "val": None,
+        "test": None,
+        "stopped": None,
+    }
+    write_graph(folder.path / GRAPH, graph)
+    write_split(folder.path / SPLIT, split)
+    folder.write_run(about)
+    return Run(folder, graph, split, model_config, config, resources, about)
+
+
+def resume_run(path: Path, resources: Resources | None = None) -> Run:
+    """Open a run folder to go on where it was stopped.
+
+    Args:
+        path: The run folder.
+        resources: Where and how long to compute from here on; as before if None.
+
+    Raises:
+        RunFolderError: There is no run in the folder, it is damaged, or in use.
+        ModelFileError: The graph or the split in the folder is damaged.
+    """
+    read_run(path)  # before the lock, which would create a file in a folder that is no run
+    folder = RunFolder(path)
+    about = read_run(path)
+    graph, split = read_stored_graph(path / GRAPH), read_split(path / SPLIT)
+    if graph.fingerprint != about["graph"]["fingerprint"]:
+        raise RunFolderError(
+            f"{path} holds another graph than the one its run was started with. Nothing was "
+            f"changed. Put the right {GRAPH} back, or train again."
+        )
+    resources = resources or read_settings(Resources, about)
+    about["config"] |= asdict(resources)
+    model_config, config = read_settings(ModelConfig, about), read_settings(TrainConfig, about)
+    return Run(folder, graph, split, model_config, config, resources, about)
+
+
+def read_settings(kind: type[Settings], about: dict[str, Any]) -> Settings:
+    """Return the settings of one kind that a run was started with.
+
+    Raises:
+        RunFolderError: A setting has the wrong type or is out of range.
+    """
+    try:
+        return pick(kind, about["config"])
+    except (KeyError, TypeError, ConfigError) as error:
+        raise RunFolderError(
+            f"The run's settings in run.json are damaged ({error}). Train again with cgcl train."
+        ) from error

@@ -1,0 +1,130 @@
+import hashlib
+import http.server
+import socket
+import threading
+import urllib.request
+from functools import partial
+
+import pytest
+
+from cgcl.errors import GraphFormatError, ResourceError
+from cgcl.graph.download import download
+from cgcl.graph.planetoid import check_sha256
+
+BODY = b"published" * 1000
+CHECK = partial(check_sha256, sha256=hashlib.sha256(BODY).hexdigest())
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/missing":
+            self.send_error(404)
+            return
+        if self.path == "/redirect":
+            self.send_response(302)
+            self.send_header("Location", "/good")
+            self.end_headers()
+            return
+        self.send_response(200)
+        if self.path in ("/good", "/half", "/wrong"):
+            self.send_header("Content-Length", str(len(BODY)))
+        self.end_headers()
+        if self.path == "/endless":
+            try:
+                while True:
+                    self.wfile.write(BODY)
+            except OSError:
+                return
+        body = {"/half": BODY[: len(BODY) // 2], "/wrong": BODY[::-1]}.get(self.path, BODY)
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def server():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def fetch(server):
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def fetch(path, target, **limits):
+        download(server + path, target, check=CHECK, opener=opener, timeout_s=5, **limits)
+
+    return fetch
+
+
+@pytest.mark.parametrize("path", ["/good", "/redirect"])
+def test_a_published_file_arrives(fetch, tmp_path, path):
+    target = tmp_path / "PubMed" / "raw" / "file"
+    fetch(path, target)
+    assert target.read_bytes() == BODY
+    assert list(target.parent.iterdir()) == [target]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("/half", "the connection ended after 4,500 of 9,000 bytes"),
+        ("/wrong", "what came is not the published file"),
+        ("/endless", "it is larger than 1 MB"),
+        ("/missing", "the server answered 404 Not Found"),
+    ],
+)
+def test_a_failed_download_leaves_nothing_and_says_what_to_do(
+    server, fetch, tmp_path, path, reason
+):
+    target = tmp_path / "file"
+    with pytest.raises(ResourceError) as caught:
+        fetch(path, target, max_bytes=1_000_000)
+    assert str(caught.value) == (
+        f"Cannot download file: {reason}.\n"
+        f"Fetch {server}{path}\n"
+        f"and save it as {target}, or name a folder that has it: --data-root or CGCL_DATA."
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unreachable_server_is_our_error(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/file"
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with pytest.raises(ResourceError, match=r"Cannot download file: .*refused"):
+            download(url, tmp_path / "file", check=CHECK, opener=opener, timeout_s=5)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unencrypted_address_is_refused(server, tmp_path, monkeypatch):
+    for variable in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+        monkeypatch.delenv(variable.upper(), raising=False)
+    with pytest.raises(ResourceError, match="unknown url type: http"):
+        download(server + "/good", tmp_path / "file", check=CHECK)
+    with pytest.raises(ResourceError, match="unknown url type: file"):
+        download(f"file://{__file__}", tmp_path / "file", check=CHECK)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_already_there_is_checked_and_never_overwritten(fetch, tmp_path):
+    target = tmp_path / "file"
+    target.write_bytes(BODY)
+    fetch("/missing", target)
+    target.write_bytes(b"mine")
+    with pytest.raises(GraphFormatError, match="file is not the published file"):
+        fetch("/good", target)
+    assert target.read_bytes() == b"mine"
+
+
+def test_a_folder_that_cannot_be_made_is_our_error(fetch, tmp_path):
+    (tmp_path / "raw").write_text("a file where the folder should be")
+    with pytest.raises(ResourceError, match="Cannot download file"):
+        fetch("/good", tmp_path / "raw" / "file")

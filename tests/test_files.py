@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from cgcl.errors import ResourceError
+from cgcl.files import make_folder, remove_leftovers, write_atomically
+
+
+def test_bytes_reach_the_disk_before_the_name_and_the_name_before_return(
+    tmp_path: Path, monkeypatch
+) -> None:
+    calls: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (calls.append("fsync"), fsync(fd))[1])
+    monkeypatch.setattr(
+        Path, "replace", lambda self, to: (calls.append(f"replace {to.name}"), replace(self, to))[1]
+    )
+    write_atomically(tmp_path / "f", b"content")
+    assert calls == ["fsync", "replace f", "fsync"]
+    assert (tmp_path / "f").read_bytes() == b"content"
+    assert list(tmp_path.iterdir()) == [tmp_path / "f"]
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "f").write_bytes(b"old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ResourceError) as error:
+        write_atomically(tmp_path / "f", b"x" * 1_500_000)
+    assert str(error.value) == (
+        f"No space left in {tmp_path}: f needs 1.5 MB.\n"
+        "The file that was there before is intact. Free some space and try again."
+    )
+    assert (tmp_path / "f").read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [tmp_path / "f"]
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ResourceError, match="Cannot create the folder"):
+        make_folder(tmp_path / "file" / "sub")
+    with pytest.raises(ResourceError, match="Cannot write"):
+        write_atomically(tmp_path / "no" / "f", b"")
+
+
+def test_leftovers_are_cleared_away(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors.tmp").touch()
+    (tmp_path / "model.safetensors").touch()
+    remove_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]

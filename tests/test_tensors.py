@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import zipfile
+
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cgcl.errors import CGCLError, ModelFileError
+from cgcl.tensors import read_tensors, write_tensors
+
+KIND = "cgcl test 1"
+TENSORS = {"a": torch.arange(12.0).reshape(3, 4), "b": torch.tensor([1, 2], dtype=torch.int64)}
+
+
+@pytest.fixture
+def written(tmp_path):
+    path = tmp_path / "file.safetensors"
+    write_tensors(path, KIND, TENSORS, {"x": 1, "name": "ü"})
+    return path
+
+
+def test_what_is_written_is_read_back(written) -> None:
+    tensors, about = read_tensors(written, KIND)
+    assert about == {"x": 1, "name": "ü"}
+    assert set(tensors) == {"a", "b"}
+    assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
+
+
+def test_the_same_content_gives_the_same_bytes(tmp_path, written) -> None:
+    write_tensors(tmp_path / "again", KIND, TENSORS, {"name": "ü", "x": 1})
+    assert (tmp_path / "again").read_bytes() == written.read_bytes()
+
+
+def test_another_kind_is_refused(written) -> None:
+    with pytest.raises(ModelFileError, match="holds 'cgcl test 1', expected 'cgcl model 1'"):
+        read_tensors(written, "cgcl model 1")
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path) -> None:
+    with pytest.raises(ModelFileError, match="does not exist"):
+        read_tensors(tmp_path / "nothing", KIND)
+    with pytest.raises(ModelFileError, match="is not a regular file"):
+        read_tensors(tmp_path, KIND)
+
+
+def test_somebody_elses_safetensors_are_refused(tmp_path) -> None:
+    safetensors.torch.save_file({"a": torch.ones(2)}, tmp_path / "f")
+    with pytest.raises(ModelFileError, match="but not one of cgcl's"):
+        read_tensors(tmp_path / "f", KIND)
+
+
+class Payload:
+    """What a malicious pickle would do, made harmless: it touches a file."""
+
+    def __init__(self, target) -> None:
+        self.target = str(target)
+
+    def __reduce__(self):
+        return open, (self.target, "w")
+
+
+def test_a_pickle_is_named_and_never_run(tmp_path) -> None:
+    import pickle  # noqa: TID251
+
+    target = tmp_path / "touched"
+    (tmp_path / "plain").write_bytes(pickle.dumps(Payload(target)))
+    torch.save(Payload(target), tmp_path / "torch")  # noqa: TID251
+    for name in ("plain", "torch"):
+        with pytest.raises(ModelFileError) as error:
+            read_tensors(tmp_path / name, KIND)
+        assert str(error.value) == (
+            f"{name} is not a CGCL model (found 'pickle' data). Models from other tools cannot be "
+            f"opened,\nand pickle files are never opened because they can run code."
+        )
+    assert zipfile.is_zipfile(tmp_path / "torch")
+    assert not target.exists()
+
+
+def test_every_truncation_is_refused(written) -> None:
+    content = written.read_bytes()
+    for size in range(len(content)):
+        written.write_bytes(content[:size])
+        with pytest.raises(ModelFileError):
+            read_tensors(written, KIND)
+
+
+def test_every_flipped_bit_is_refused_or_harmless(written) -> None:
+    content = written.read_bytes()
+    expected = read_tensors(written, KIND)
+    refused = 0
+    for position in range(len(content)):
+        for bit in (0, 3, 7):
+            changed = bytearray(content)
+            changed[position] ^= 1 << bit
+            written.write_bytes(changed)
+            try:
+                tensors, about = read_tensors(written, KIND)
+            except ModelFileError:
+                refused += 1
+                continue
+            assert about == expected[1]
+            assert all(torch.equal(tensors[n], expected[0][n]) for n in TENSORS)
+    assert refused == 3 * len(content)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_raise_only_our_errors(tmp_path_factory, content: bytes) -> None:
+    path = tmp_path_factory.mktemp("bytes") / "file"
+    path.write_bytes(content)
+    with pytest.raises(CGCLError):
+        read_tensors(path, KIND)
