@@ -52,6 +52,17 @@ def test_somebody_elses_safetensors_are_refused(tmp_path) -> None:
         read_tensors(tmp_path / "f", KIND)
 
 
+def test_a_header_whose_length_looks_like_a_pickle_is_read(tmp_path) -> None:
+    """640 is 0x0280: the file begins with the two bytes of a pickle of protocol 2."""
+    for padding in range(700):
+        write_tensors(tmp_path / "f", KIND, TENSORS, {"padding": "x" * padding})
+        if (tmp_path / "f").read_bytes()[:2] == b"\x80\x02":
+            break
+    else:
+        pytest.fail("no header of that length")
+    assert set(read_tensors(tmp_path / "f", KIND)[0]) == {"a", "b"}
+
+
 class Payload:
     """What a malicious pickle would do, made harmless: it touches a file."""
 

@@ -23,6 +23,7 @@ from cgcl.files import write_atomically
 __all__ = ["read_tensors", "write_tensors"]
 
 _HEADER = "cgcl"
+_PICKLE_PROTOCOLS = (b"\x02", b"\x03", b"\x04", b"\x05")
 _MAX_HEADER_BYTES = 100_000_000  # safetensors' own limit
 
 
@@ -101,16 +102,16 @@ def _refuse_foreign(path: Path) -> None:
         found = "is not a regular file" if path.exists() else "does not exist"
         raise ModelFileError(f"{path} {found}. Expected a file written by cgcl train.")
     with path.open("rb") as file:
-        start = file.read(8)
-    if start[:2] == b"PK" or (
-        start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
-    ):
+        start = file.read(9)
+    # A safetensors file begins with the length of its header, 8 bytes, and the header's brace.
+    # The length may look like the start of a pickle, so the brace decides.
+    if start[8:9] == b"{" and int.from_bytes(start[:8], "little") <= _MAX_HEADER_BYTES:
+        return
+    if start[:2] == b"PK" or (start[:1] == b"\x80" and start[1:2] in _PICKLE_PROTOCOLS):
         raise ModelFileError(
             f"{path.name} is not a CGCL model (found 'pickle' data). Models from other tools "
             f"cannot be opened,\nand pickle files are never opened because they can run code."
         )
-    if len(start) < 8 or int.from_bytes(start, "little") > _MAX_HEADER_BYTES:
-        raise ModelFileError(
-            f"{path.name} in {path.parent} is damaged or not a CGCL file: it has no safetensors "
-            f"header."
-        )
+    raise ModelFileError(
+        f"{path.name} in {path.parent} is damaged or not a CGCL file: it has no safetensors header."
+    )

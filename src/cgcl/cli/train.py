@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
+_CHANCE = 0.55
+
 
 def train(
     graph: str = "cora",
@@ -169,6 +171,12 @@ def _tell_result(run: Run, quiet: bool) -> None:
     page = write_report(path)
     if about["stopped"]:
         say(f"Warning: {about['stopped']['message']}")
+    if about["val"] and about["val"]["auc"] < _CHANCE:
+        say(
+            f"Warning: The model learned nothing: its best validation AUC, "
+            f"{about['val']['auc']:.3f}, is no better than chance.\n"
+            f"Try another --lr or more --epochs; are the features related to the links?"
+        )
     if quiet:
         return
     if about["val"]:

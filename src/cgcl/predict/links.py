@@ -28,7 +28,7 @@ class Link:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Links(Sequence[Link]):
-    """Scored pairs; prints as a table, converts to CSV, Arrow and pandas."""
+    """Scored pairs; prints as a table, converts to CSV and Arrow."""
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]
@@ -72,10 +72,6 @@ class Links(Sequence[Link]):
                 "score": self.scores,
             }
         )
-
-    def to_pandas(self) -> Any:  # noqa: ANN401
-        """Return the links as a pandas frame; pandas must be installed."""
-        return self.to_arrow().to_pandas()
 
     def __repr__(self) -> str:
         shown = self[:20]

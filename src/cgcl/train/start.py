@@ -96,7 +96,15 @@ def resume_run(path: Path, resources: Resources | None = None) -> Run:
     """
     read_run(path)  # before the lock, which would create a file in a folder that is no run
     folder = RunFolder(path)
-    about = read_run(path)
+    try:
+        return _open_run(folder, resources)
+    except BaseException:
+        folder.close()
+        raise
+
+
+def _open_run(folder: RunFolder, resources: Resources | None) -> Run:
+    path, about = folder.path, read_run(folder.path)
     graph, split = read_stored_graph(path / GRAPH), read_split(path / SPLIT)
     if graph.fingerprint != about["graph"]["fingerprint"]:
         raise RunFolderError(
