@@ -30,7 +30,7 @@ def test_what_is_written_is_read_back(written) -> None:
 
 
 def test_the_same_content_gives_the_same_bytes(tmp_path, written) -> None:
-    write_tensors(tmp_path / "again", KIND, TENSORS, {"name": "ü", "x": 1})
+    write_tensors(tmp_path / "again", KIND, TENSORS, {"x": 1, "name": "ü"})
     assert (tmp_path / "again").read_bytes() == written.read_bytes()
 
 

@@ -42,7 +42,7 @@ def write_tensors(
         ResourceError: The disk is full or the folder cannot be written.
     """
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    description = json.dumps(about, sort_keys=True)
+    description = json.dumps(about)
     header = {
         "kind": kind,
         "about": description,

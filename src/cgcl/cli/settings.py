@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 from cyclopts import App, ArgumentCollection, Parameter, Token
@@ -33,6 +34,11 @@ def settings_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollec
     path = Path(given[0] if given else _DEFAULT_FILE)
     if given and not path.is_file():
         raise ConfigError(f"There is no settings file {path}. Check the name after --config.")
+    if path.is_file():
+        try:
+            tomllib.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:  # also what is not UTF-8
+            raise ConfigError(f"The settings file {path} is not valid TOML: {error}.") from error
     Toml(path, must_exist=False, search_parents=False)(app, commands, arguments)
 
 

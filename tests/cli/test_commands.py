@@ -1,0 +1,212 @@
+"""What each command does with a small graph of one's own."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+
+def test_train_tells_the_story_on_stderr_and_the_answer_on_stdout(cli, friends: Path) -> None:
+    result = cli(
+        "train", friends, "--features", "nodes.csv", "--epochs", "20", "--hidden", "8",
+        "--test", "0.2", "--val", "0.1", "--out", "elsewhere",
+    )  # fmt: skip
+    assert (result.code, result.out) == (0, "elsewhere/friends-1\n")
+    lines = result.err.splitlines()
+    assert lines[0] == "  Graph       friends: 10 nodes, 25 links, 2 features (10 nonzeros)"
+    assert (
+        lines[1]
+        == "  Split       18 links to learn from, 2 to choose the epoch by, 5 to test on (seed 0)"
+    )
+    assert lines[2] == "  Model       CGCL, width 8, disjoint views, 20 epochs, lr 0.01"
+    assert re.fullmatch(r"  Training    epoch 10/20  loss \d\.\d{4}  validation AUC .*", lines[3])
+    assert re.search(r"^  Test        AUC \d\.\d{4}   AP \d\.\d{4}", result.err, re.M)
+    assert "  Report      elsewhere/friends-1/report.html" in lines
+    assert lines[-1] == "  Next        cgcl predict elsewhere/friends-1 --top 20"
+    names = sorted(path.name for path in Path("elsewhere/friends-1").iterdir())
+    assert names == [
+        "checkpoint.safetensors", "graph.safetensors", "lock", "metrics.jsonl",
+        "model.safetensors", "report.html", "run.json", "split.safetensors",
+    ]  # fmt: skip
+
+
+def test_quiet_says_nothing_but_the_answer(cli, friends: Path) -> None:
+    result = cli("train", friends, "--epochs", "2", "--test", "0.2", "--val", "0.1", "--quiet")
+    assert (result.code, result.out, result.err) == (0, "runs/friends-1\n", "")
+
+
+def test_a_model_that_learned_nothing_is_not_passed_over(cli, friends: Path) -> None:
+    result = cli("train", friends, "--epochs", "1", "--test", "0.2", "--val", "0.1", "--lr", "1e-9")
+    assert "Warning: The model learned nothing" in result.err
+
+
+def test_the_command_in_the_report_repeats_the_run(cli, run_folder: Path) -> None:
+    first = json.loads((run_folder / "run.json").read_text())
+    words = first["command"].split()
+    assert words[:3] == ["cgcl", "train", "friends.csv"]
+    again = cli(*words[1:], "--threads", "1")
+    assert again.out == "runs/friends-2\n"
+    second = json.loads(Path("runs/friends-2/run.json").read_text())
+    assert second["test"] == first["test"]
+    assert (run_folder / "model.safetensors").read_bytes() == Path(
+        "runs/friends-2/model.safetensors"
+    ).read_bytes()
+
+
+def links(text: str) -> list[tuple[str, str]]:
+    rows = list(csv.DictReader(io.StringIO(text)))
+    return [(row["source"], row["target"]) for row in rows]
+
+
+def test_predict_suggests_new_links_and_keeps_every_name(cli, run_folder, friends) -> None:
+    known = {frozenset(pair) for pair in links(friends.read_text())}
+    result = cli("predict", run_folder, "--top", "1000", "--format", "csv")
+    suggested = links(result.out)
+    assert result.err == ""
+    assert len(suggested) == 45 - 25
+    assert not {frozenset(pair) for pair in suggested} & known
+    everyone = {"Anna", "Bob", "NA", "007", "1e3", "é", "a b", "<b>", "[red]", "10"}
+    assert {name for pair in suggested for name in pair} == everyone
+
+
+def test_predict_for_one_node(cli, run_folder: Path) -> None:
+    result = cli("predict", run_folder, "--node", "007", "--format", "json", "--top", "2")
+    rows = json.loads(result.out)
+    assert len(rows) == 2
+    assert {row["source"] for row in rows} == {"007"}
+    assert rows[0]["score"] >= rows[1]["score"]
+
+
+def test_predict_for_an_unknown_node(cli, run_folder: Path) -> None:
+    result = cli("predict", run_folder, "--node", "Eve")
+    assert result.code == 1
+    assert result.err.startswith("Error: No node is called 'Eve'. The graph 'friends' has 10 nodes")
+
+
+def test_predict_scores_the_pairs_of_a_file_in_its_order(cli, run_folder: Path) -> None:
+    Path("pairs.csv").write_text("from;to\n10;Anna\nNA;007\nAnna;10\n")
+    result = cli(
+        "predict", run_folder, "--pairs", "pairs.csv", "--source", "from", "--target", "to",
+        "--separator", ";", "--format", "csv",
+    )  # fmt: skip
+    assert links(result.out) == [("10", "Anna"), ("NA", "007"), ("Anna", "10")]
+    scores = [float(row["score"]) for row in csv.DictReader(io.StringIO(result.out))]
+    assert scores[0] == scores[2]
+
+
+def test_predict_prints_a_table_where_names_are_names(cli, run_folder: Path) -> None:
+    result = cli("predict", run_folder, "--top", "50")
+    assert result.out.splitlines()[0].split() == ["source", "target", "score"]
+    assert "[red]" in result.out
+    assert len(result.out.splitlines()) == 21
+
+
+def test_evaluate_repeats_the_test(cli, run_folder: Path) -> None:
+    result = cli("evaluate", run_folder, "--json", "--threads", "1")
+    assert json.loads(result.out) == json.loads((run_folder / "run.json").read_text())["test"]
+    table = cli("evaluate", run_folder)
+    assert [line.split()[0] for line in table.out.splitlines()] == list(json.loads(result.out))
+
+
+def test_evaluate_without_a_test_set_says_so(cli, friends: Path) -> None:
+    run = cli("train", friends, "--epochs", "1", "--test", "0", "--val", "0").out.strip()
+    result = cli("evaluate", run)
+    assert result.code == 1
+    assert "was trained without a test set (--test 0)" in result.err
+    assert "no test" in Path(run, "report.html").read_text().lower()
+
+
+def test_report_writes_the_same_page_again(cli, run_folder: Path) -> None:
+    page = run_folder / "report.html"
+    before = page.read_text()
+    page.unlink()
+    result = cli("report", run_folder)
+    assert result.out == f"{page}\n"
+    assert page.read_text() == before
+
+
+def test_doctor_tells_what_there_is(cli) -> None:
+    result = cli("doctor")
+    assert result.code == 0
+    found = {line[:14].strip(): line[14:] for line in result.out.splitlines()}
+    assert {"cgcl", "python", "torch", "device", "threads", "memory", "runs"} <= set(found)
+    assert found["cora"] == "present"
+
+
+def test_a_finished_run_has_nothing_left_to_train(cli, run_folder: Path) -> None:
+    before = (run_folder / "model.safetensors").read_bytes()
+    result = cli("train", "--resume", run_folder)
+    assert (result.code, result.out) == (0, f"{run_folder}\n")
+    assert "after 20 epochs; there is nothing left to train" in result.err
+    assert (run_folder / "model.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--hidden", "128"], "This run was started with hidden=8; you asked for 128."),
+        (["--lr", "0.5"], "This run was started with lr=0.01; you asked for 0.5."),
+    ],
+)
+def test_resuming_with_other_settings_is_refused(cli, run_folder, flags, text: str) -> None:
+    result = cli("train", "--resume", run_folder, *flags)
+    assert result.code == 2
+    assert text in result.err
+
+
+def test_resuming_with_another_graph_is_refused(cli, run_folder: Path) -> None:
+    result = cli("train", "cora", "--resume", run_folder)
+    assert result.code == 2
+    assert "A resumed run keeps its graph, 'friends'." in result.err
+
+
+def test_resuming_with_the_same_settings_or_other_resources_is_fine(cli, run_folder) -> None:
+    result = cli("train", "--resume", run_folder, "--hidden", "8", "--threads", "2")
+    assert result.code == 0
+
+
+def test_consistency_is_logged_when_asked(cli, friends: Path) -> None:
+    run = cli(
+        "train", friends, "--epochs", "10", "--test", "0.2", "--val", "0.1", "--track-consistency"
+    ).out.strip()
+    records = [json.loads(line) for line in Path(run, "metrics.jsonl").read_text().splitlines()]
+    assert set(records[-1]["consistency"]) == {
+        "views",
+        "reconstructions",
+        "view_1",
+        "view_2",
+        "gap",
+    }
+    assert "consistency" in Path(run, "report.html").read_text().lower()
+
+
+def test_nothing_touches_the_network(cli, friends: Path, monkeypatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the network was touched")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    run = cli("train", friends, "--epochs", "2", "--test", "0.2", "--val", "0.1").out.strip()
+    for command in (["predict", run], ["evaluate", run], ["report", run], ["doctor"]):
+        assert cli(*command).code == 0
+
+
+def test_results_do_not_depend_on_the_order_of_rows_or_directions(cli, friends: Path) -> None:
+    rows = [line.split(",") for line in friends.read_text().splitlines()[1:]]
+    Path("shuffled").mkdir()
+    Path("shuffled/friends.csv").write_text(
+        "target,source\n" + "".join(f"{a},{b}\n" for a, b in reversed(rows))
+    )
+    nodes = Path("nodes.csv").read_text().splitlines()
+    Path("shuffled/nodes.csv").write_text("\n".join([nodes[0], *reversed(nodes[1:])]) + "\n")
+    common = ["--epochs", "5", "--test", "0.2", "--val", "0.1", "--threads", "1"]
+    one = cli("train", "friends.csv", "--features", "nodes.csv", *common).out.strip()
+    two = cli("train", "shuffled/friends.csv", "--features", "shuffled/nodes.csv", *common)
+    for name in ("model.safetensors", "split.safetensors", "metrics.jsonl", "graph.safetensors"):
+        assert Path(one, name).read_bytes() == Path(two.out.strip(), name).read_bytes(), name

@@ -1,0 +1,175 @@
+"""Help, mistakes and where settings come from."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cgcl import __version__
+
+HEAVY = (
+    "torch",
+    "numpy",
+    "pyarrow",
+    "sklearn",
+    "matplotlib",
+    "networkx",
+    "torch_geometric",
+    "jinja2",
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--help"], 0),
+        (["train", "--help"], 0),
+        (["predict", "--help"], 0),
+        (["--version"], 0),
+        (["train", "--hiden", "3"], 2),
+        (["trian"], 2),
+    ],
+)
+def test_help_and_mistakes_answer_without_importing_anything_heavy(arguments, code) -> None:
+    """This is what keeps them under half a second; the time itself is measured by hand."""
+    program = (
+        "import sys\n"
+        "from cgcl.cli.main import main\n"
+        "try:\n"
+        f"    main({arguments!r})\n"
+        "except SystemExit as stopped:\n"
+        f"    loaded = [m for m in {HEAVY!r} if m in sys.modules]\n"
+        "    assert not loaded, loaded\n"
+        "    raise\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_explains_every_setting(cli) -> None:
+    text = cli("train", "--help").out
+    for flag in (
+        "--hidden", "--lr", "--epochs", "--input-dropout", "--decoder-dropout", "--weight-decay",
+        "--views", "--negatives", "--seed", "--val", "--test", "--device", "--threads", "--preset",
+        "--out", "--time-limit", "--resume", "--features", "--data-root", "--track-consistency",
+    ):  # fmt: skip
+        assert flag in text
+
+
+def test_the_version_is_the_packages(cli) -> None:
+    assert cli("--version").out.strip() == __version__
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["train", "--hiden", "3"], "Unknown option: --hiden. Did you mean --hidden?"),
+        (["trian"], 'Unknown command "trian". Did you mean "train"?'),
+        (["train", "--lr", "abc"], 'unable to convert "abc" into float'),
+        (["train", "--views", "disjont"], 'Did you mean "disjoint"?'),
+        (["train", "--lr", "-1"], "lr is -1.0; it must be above 0 and at most 10."),
+        (["train", "--epochs", "0"], "epochs is 0; it must be at least 1"),
+        (["train", "--val", "0.6", "--test", "0.5"], "leave no links to learn from"),
+        (["train", "--time-limit", "soon"], "write a number with s, m or h, such as 5m"),
+        (["train", "--config", "none.toml"], "There is no settings file none.toml"),
+        (["predict"], "requires an argument"),
+        (["predict", "r", "--pairs", "p.csv", "--top", "3"], "--top and --node do not go with it"),
+    ],
+)
+def test_a_mistake_says_what_was_meant_and_exits_with_2(cli, arguments, text: str) -> None:
+    result = cli(*arguments)
+    assert result.code == 2
+    assert text in " ".join(result.err.replace("│", " ").split())
+    assert result.out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["train", "corra"], "cora"),
+        (["train", "none.csv"], "none.csv"),
+        (["train", "--resume", "runs/none-1"], "There is no run folder runs/none-1"),
+        (["predict", "runs/none-1"], "model.safetensors does not exist"),
+        (["evaluate", "runs/none-1"], "model.safetensors does not exist"),
+        (["report", "runs/none-1"], "There is no run folder runs/none-1"),
+    ],
+)
+def test_an_error_of_ours_exits_with_1_and_prints_no_traceback(cli, arguments, text) -> None:
+    result = cli(*arguments)
+    assert result.code == 1
+    assert result.err.startswith("Error: ")
+    assert text in result.err
+    assert len(result.err.strip().splitlines()) <= 4
+    assert result.out == ""
+
+
+def test_a_bug_exits_with_70_and_keeps_its_traceback_in_a_file(cli, monkeypatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("surprise")
+
+    monkeypatch.setattr("cgcl.graph.read", broken)
+    result = cli("train", "cora")
+    assert result.code == 70
+    first, second = result.err.strip().splitlines()
+    assert first == "This is a bug in cgcl: KeyError: 'surprise'"
+    path = second.rsplit(" ", 1)[1]
+    assert "Traceback" in Path(path).read_text()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")],
+)
+def test_a_failed_allocation_is_reworded(cli, monkeypatch, error) -> None:
+    def greedy(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("cgcl.graph.read", greedy)
+    result = cli("train", "cora")
+    assert result.code == 1
+    assert "There is not enough memory for this.\nTry a smaller --hidden" in result.err
+
+
+def config_of(cli, *arguments: str) -> dict:
+    result = cli("train", "cora", "--epochs", "1", "--threads", "1", *arguments)
+    assert result.code == 0, result.err
+    return json.loads(Path(result.out.strip(), "run.json").read_text())["config"]
+
+
+def test_flags_win_over_the_environment_over_the_file_over_the_preset(
+    cli, tmp_path, monkeypatch
+) -> None:
+    preset = config_of(cli, "--preset", "paper", "--hidden", "4")
+    assert (preset["views"], preset["lr"], preset["hidden"]) == ("directed", 0.005, 4)
+    (tmp_path / "cgcl.toml").write_text('[train]\nhidden = 6\nlr = 0.03\npreset = "paper"\n')
+    file = config_of(cli)
+    assert (file["views"], file["lr"], file["hidden"]) == ("directed", 0.03, 6)
+    monkeypatch.setenv("CGCL_LR", "0.04")
+    monkeypatch.setenv("CGCL_INPUT_DROPOUT", "0.1")
+    environment = config_of(cli)
+    assert (environment["lr"], environment["input_dropout"]) == (0.04, 0.1)
+    flags = config_of(cli, "--lr", "0.05")
+    assert (flags["lr"], flags["input_dropout"], flags["hidden"]) == (0.05, 0.1, 6)
+    (tmp_path / "other.toml").write_text("[train]\nhidden = 10\n")
+    assert config_of(cli, "--config", "other.toml")["hidden"] == 10
+
+
+def test_an_unknown_key_in_the_file_is_named(cli, tmp_path) -> None:
+    (tmp_path / "cgcl.toml").write_text("[train]\nhiden = 6\n")
+    result = cli("train")
+    assert result.code == 2
+    text = " ".join(result.err.replace("│", " ").split())
+    assert "hiden" in text
+    assert "cgcl.toml" in text.replace(" ", "")
+
+
+def test_a_file_that_is_not_toml_is_an_error_of_ours(cli, tmp_path) -> None:
+    (tmp_path / "cgcl.toml").write_text("[train\nhidden = ")
+    result = cli("train")
+    assert result.code == 2
+    assert "The settings file cgcl.toml is not valid TOML: Expected ']'" in result.err

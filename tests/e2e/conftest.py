@@ -1,0 +1,44 @@
+"""The installed program in processes of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Start = Callable[..., subprocess.Popen]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    """Start `cgcl` in a fresh folder, without settings from outside."""
+
+    def run(*arguments: str) -> subprocess.Popen:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("CGCL_")}
+        return subprocess.Popen(
+            [sys.executable, "-m", "cgcl", *arguments],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return run
+
+
+@pytest.fixture
+def cgcl(start: Start) -> Callable[..., str]:
+    """Run `cgcl` to its end and return what it printed to stdout."""
+
+    def run(*arguments: str) -> str:
+        process = start(*arguments)
+        out, err = process.communicate()
+        assert process.returncode == 0, err
+        return out
+
+    return run

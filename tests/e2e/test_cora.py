@@ -1,0 +1,24 @@
+"""The whole way on the bundled graph, in processes of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+
+def test_the_quick_preset_reaches_95_and_two_processes_agree_to_the_last_bit(
+    cgcl, tmp_path: Path
+) -> None:
+    runs = [tmp_path / cgcl("train", "cora", "--threads", "2").strip() for _ in range(2)]
+    test = json.loads((runs[0] / "run.json").read_text())["test"]
+    assert test["auc"] >= 0.95
+    assert test["ap"] >= 0.95
+    assert json.loads((runs[1] / "run.json").read_text())["test"] == test
+    hashes = []
+    for run in runs:
+        links = cgcl("predict", str(run), "--top", "50", "--format", "csv", "--threads", "2")
+        files = [run / "model.safetensors", run / "metrics.jsonl", run / "checkpoint.safetensors"]
+        parts = [path.read_bytes() for path in files] + [links.encode()]
+        hashes.append([hashlib.sha256(part).hexdigest() for part in parts])
+    assert hashes[0] == hashes[1]

@@ -1,0 +1,37 @@
+"""Bag-of-words features stay sparse from the file to the last score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cgcl.graph import load_dataset
+from cgcl.predict import LinkPredictor
+
+
+class LargestDense(TorchDispatchMode):
+    """Notes the shape of every dense tensor that any operation gives back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shapes: set[tuple[int, ...]] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for value in out if isinstance(out, tuple | list) else [out]:
+            if isinstance(value, torch.Tensor) and value.layout == torch.strided:
+                self.shapes.add(tuple(value.shape))
+        return out
+
+
+def test_no_dense_copy_of_the_features_is_ever_made(tmp_path) -> None:
+    with LargestDense() as seen:
+        graph = load_dataset("cora")
+        predictor = LinkPredictor(hidden=8, epochs=3, track_consistency=True).fit(graph)
+        predictor.save(tmp_path)
+        LinkPredictor.load(tmp_path).links_of("35", 3)
+    assert (2708, 8) in seen.shapes  # embeddings were seen, so the net works
+    assert not {shape for shape in seen.shapes if shape in ((2708, 1433), (1433, 2708))}
+    assert max(torch.Size(shape).numel() for shape in seen.shapes) < 2708 * 1433 / 2
