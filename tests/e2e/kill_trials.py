@@ -19,6 +19,7 @@ from typing import Any
 
 import sklearn.metrics  # noqa: F401  imported before the fork
 import torch
+import torch._dynamo
 
 import cgcl.report.write
 import cgcl.train.start  # noqa: F401  imported before the fork
@@ -86,7 +87,7 @@ def trial(folder: Path, kind: str, number: int) -> dict[str, Any]:
         started = Path("runs/toy-1/run.json").exists()
         again = ["train", "--resume", "runs/toy-1", "--quiet"] if started else TRAIN
         # Killed before there was a run: there is nothing to resume, so train anew.
-        code = attempt(again, number if kills < 2 else 0, kind)
+        code = attempt(again, number if kills < 3 else 0, kind)
     runs = sorted(Path("runs").iterdir())
     result = {"kind": kind, "number": number, "kills": kills, "code": code}
     result["hashes"] = hashes(runs[-1]) if code == 0 else None
