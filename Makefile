@@ -31,6 +31,9 @@ format: $(VENV)/.ready-lint ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+tables: $(VENV)/.ready      ## write the tables of README and docs from the committed results
+	$(BIN)/python experiments/tables.py
+
 clean:          ## remove the environment and every cache
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
