@@ -10,6 +10,7 @@ RUN = {
     "format": 1,
     "status": "finished",
     "command": "cgcl train cora --epochs 200 --seed 0",
+    "folder": "runs/cora-1",
     "graph": {
         "title": "cora",
         "nodes": 2708,

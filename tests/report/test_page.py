@@ -92,7 +92,7 @@ def test_the_page_says_what_a_reader_wants_to_know(page):
         "device cpu",
         "threads 2",
         "cgcl train cora --epochs 200 --seed 0",
-        "cgcl predict RUN --top 20",
+        "cgcl predict runs/cora-1 --top 20",
     ):
         assert fact in text.replace("\N{NO-BREAK SPACE}", " ")
     assert "stopped" not in text

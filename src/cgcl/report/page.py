@@ -42,7 +42,7 @@ def render_page(
     appears as text and never as markup. Without matplotlib the page has no figures and says so.
 
     Args:
-        run: What run.json holds.
+        run: What run.json holds, and `folder`, the run folder as a shell would take it.
         history: What the run recorded about every epoch.
         positive: Scores of the test links, or None if there was no test.
         negative: Scores of the unlinked test pairs, or None if there was no test.

@@ -44,10 +44,10 @@ def setting(value: object) -> str:
     """Return a setting in words.
 
     Example:
-        >>> [setting(value) for value in (None, True, 0.01, "disjoint", [64, 32])]
-        ['none', 'yes', '0.01', 'disjoint', '64, 32']
+        >>> [setting(value) for value in (None, "", True, 0.01, "disjoint", [64, 32])]
+        ['none', 'none', 'yes', '0.01', 'disjoint', '64, 32']
     """
-    if value is None:
+    if value is None or value == "":
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"

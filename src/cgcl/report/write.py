@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from cgcl.files import write_atomically
@@ -28,6 +29,7 @@ def write_report(folder: Path) -> Path:
     if run["test"]:
         positive, negative = LinkPredictor.load(folder).test_scores()
         positive, negative = positive.sigmoid().numpy(), negative.sigmoid().numpy()
+    run["folder"] = shlex.quote(str(folder))
     page = render_page(run, read_history(folder), positive, negative)
     path = folder / REPORT
     write_atomically(path, page.encode())
