@@ -1,9 +1,12 @@
+import contextlib
 import hashlib
 import http.server
 import socket
+import ssl
 import threading
 import urllib.request
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -104,14 +107,55 @@ def test_an_unreachable_server_is_our_error(tmp_path):
 
 
 def test_an_unencrypted_address_is_refused(server, tmp_path, monkeypatch):
-    for variable in ("http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(variable, raising=False)
-        monkeypatch.delenv(variable.upper(), raising=False)
+    without_proxies(monkeypatch)
     with pytest.raises(ResourceError, match="unknown url type: http"):
         download(server + "/good", tmp_path / "file", check=CHECK)
     with pytest.raises(ResourceError, match="unknown url type: file"):
         download(f"file://{__file__}", tmp_path / "file", check=CHECK)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def secure_server():
+    """An https server with a certificate of its own, signed by nobody."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(Path(__file__).with_name("untrusted.pem"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), QuietHandler) as running:
+        running.socket = context.wrap_socket(running.socket, server_side=True)
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"https://localhost:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+class QuietHandler(Handler):
+    def handle(self):
+        with contextlib.suppress(OSError):  # the client hangs up: that is the point
+            super().handle()
+
+
+def without_proxies(monkeypatch):
+    for variable in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+        monkeypatch.delenv(variable.upper(), raising=False)
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(secure_server, tmp_path, monkeypatch):
+    without_proxies(monkeypatch)
+    with pytest.raises(ResourceError, match=r"CERTIFICATE_VERIFY_FAILED|certificate"):
+        download(secure_server + "/good", tmp_path / "file", check=CHECK)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_with_a_certificate_that_is_trusted_the_same_file_arrives(secure_server, tmp_path):
+    """So it was the certificate, and nothing else, that the test above was about."""
+    trusting = ssl.create_default_context(cafile=Path(__file__).with_name("untrusted.pem"))
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting)
+    )
+    download(secure_server + "/good", tmp_path / "file", check=CHECK, opener=opener)
+    assert (tmp_path / "file").read_bytes() == BODY
 
 
 def test_a_file_already_there_is_checked_and_never_overwritten(fetch, tmp_path):
