@@ -68,10 +68,14 @@ def _sync_folder(folder: Path) -> None:
 def _write_error(path: Path, size: int, error: OSError) -> ResourceError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return ResourceError(
-            f"No space left in {path.parent}: {path.name} needs {size / 1e6:.1f} MB.\n"
+            f"No space left in {path.parent}: {path.name} needs {_in_words(size)}.\n"
             f"The file that was there before is intact. Free some space and try again."
         )
     return ResourceError(
         f"Cannot write {path}: {error.strerror or error}.\n"
         f"Choose another folder, or make this one writable."
     )
+
+
+def _in_words(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"

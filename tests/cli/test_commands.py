@@ -25,8 +25,10 @@ def test_train_tells_the_story_on_stderr_and_the_answer_on_stdout(cli, friends: 
         == "  Split       18 links to learn from, 2 to choose the epoch by, 5 to test on (seed 0)"
     )
     assert lines[2] == "  Model       CGCL, width 8, disjoint views, 20 epochs, lr 0.01"
-    assert re.fullmatch(r"  Training    epoch 10/20  loss \d\.\d{4}  validation AUC .*", lines[3])
-    assert re.search(r"^  Test        AUC \d\.\d{4}   AP \d\.\d{4}", result.err, re.M)
+    assert lines[3] == "  Run         elsewhere/friends-1"
+    assert re.fullmatch(r"  Training    epoch 10/20  loss \d\.\d{4}  val AUC .*", lines[4])
+    # Five test links: every one of them would be "above the 100th unlinked pair".
+    assert re.search(r"^  Test        AUC \d\.\d{4}   AP \d\.\d{4}   MRR", result.err, re.M)
     assert "  Report      elsewhere/friends-1/report.html" in lines
     assert lines[-1] == "  Next        cgcl predict elsewhere/friends-1 --top 20"
     names = sorted(path.name for path in Path("elsewhere/friends-1").iterdir())
@@ -50,7 +52,8 @@ def test_the_command_in_the_report_repeats_the_run(cli, run_folder: Path) -> Non
     first = json.loads((run_folder / "run.json").read_text())
     words = first["command"].split()
     assert words[:3] == ["cgcl", "train", "friends.csv"]
-    again = cli(*words[1:], "--threads", "1")
+    assert words[-2:] == ["--threads", "1"]
+    again = cli(*words[1:])
     assert again.out == "runs/friends-2\n"
     second = json.loads(Path("runs/friends-2/run.json").read_text())
     assert second["test"] == first["test"]
@@ -126,8 +129,8 @@ def test_report_writes_the_same_page_again(cli, run_folder: Path) -> None:
     page = run_folder / "report.html"
     before = page.read_text()
     page.unlink()
-    result = cli("report", run_folder)
-    assert result.out == f"{page}\n"
+    result = cli("report", "runs/friends-1")
+    assert result.out == "runs/friends-1/report.html\n"
     assert page.read_text() == before
 
 
@@ -160,10 +163,26 @@ def test_resuming_with_other_settings_is_refused(cli, run_folder, flags, text: s
     assert text in result.err
 
 
-def test_resuming_with_another_graph_is_refused(cli, run_folder: Path) -> None:
-    result = cli("train", "cora", "--resume", run_folder)
+@pytest.mark.parametrize(
+    ("extra", "named"),
+    [
+        (["cora"], "GRAPH"),
+        (["--preset", "paper", "--out", "x"], "--out, --preset"),
+        (["--features", "nodes.csv"], "--features"),
+    ],
+)
+def test_resuming_takes_nothing_that_would_make_it_another_run(
+    cli, run_folder, extra, named: str
+) -> None:
+    result = cli("train", *extra, "--resume", run_folder)
     assert result.code == 2
-    assert "A resumed run keeps its graph, 'friends'." in result.err
+    assert f"and its settings; it takes no {named}." in result.err
+    assert f"Write only: cgcl train --resume {run_folder}" in result.err
+
+
+def test_settings_in_a_file_do_not_stand_in_the_way_of_resuming(cli, run_folder: Path) -> None:
+    Path("cgcl.toml").write_text('[train]\ngraph = "other.csv"\nhidden = 99\n')
+    assert cli("train", "--resume", run_folder).code == 0
 
 
 def test_resuming_with_the_same_settings_or_other_resources_is_fine(cli, run_folder) -> None:
@@ -195,6 +214,62 @@ def test_nothing_touches_the_network(cli, friends: Path, monkeypatch) -> None:
     run = cli("train", friends, "--epochs", "2", "--test", "0.2", "--val", "0.1").out.strip()
     for command in (["predict", run], ["evaluate", run], ["report", run], ["doctor"]):
         assert cli(*command).code == 0
+
+
+def test_predict_on_an_unfinished_run_says_how_to_finish_it(cli, run_folder: Path) -> None:
+    (run_folder / "model.safetensors").unlink()
+    about = json.loads((run_folder / "run.json").read_text())
+    about |= {"status": "interrupted", "epochs": 7}
+    (run_folder / "run.json").write_text(json.dumps(about))
+    result = cli("predict", run_folder)
+    assert result.code == 1
+    assert "has no model yet: its status is 'interrupted', after epoch 7 of 20." in result.err
+    assert f"cgcl train --resume {run_folder}" in result.err
+
+
+def test_a_default_for_top_in_a_file_gives_way_to_pairs(cli, run_folder: Path) -> None:
+    Path("cgcl.toml").write_text("[predict]\ntop = 2\n")
+    Path("pairs.csv").write_text("source,target\n10,Anna\n")
+    assert len(cli("predict", run_folder, "--pairs", "pairs.csv").out.splitlines()) == 2
+    assert len(cli("predict", run_folder).out.splitlines()) == 3
+
+
+def test_a_wrong_column_of_pairs_is_answered_with_the_right_command(cli, run_folder) -> None:
+    Path("pairs.csv").write_text("from,to\n10,Anna\n")
+    result = cli("predict", run_folder, "--pairs", "pairs.csv")
+    assert "cgcl predict RUN --pairs pairs.csv --source from --target to" in result.err
+
+
+def test_a_useless_model_is_warned_of_wherever_it_is_used(cli, friends: Path) -> None:
+    run = cli("train", friends, "--epochs", "1", "--test", "0.2", "--val", "0.1", "--lr", "1e-9")
+    assert "The model learned nothing" in Path(run.out.strip(), "report.html").read_text()
+    assert "Warning: The model learned nothing" in cli("predict", run.out.strip()).err
+
+
+def test_names_cannot_move_the_cursor(cli) -> None:
+    Path("odd.csv").write_text("source,target\na,\x1b[31mred\na,b\na,c\n")
+    run = cli("train", "odd.csv", "--val", "0", "--test", "0", "--epochs", "1").out.strip()
+    table = cli("predict", run)
+    assert "\x1b" not in table.out
+    assert "\\x1b[31mred" in table.out
+    assert "\x1b[31mred" in cli("predict", run, "--format", "csv").out
+
+
+def test_doctor_looks_at_folders_that_are_not_there_yet(cli) -> None:
+    result = cli("doctor", "--out", "a/b/c")
+    assert result.code == 0
+    assert "a/b/c: writable" in result.out
+
+
+def test_large_features_are_scaled_and_it_is_said(cli, friends: Path) -> None:
+    rows = Path("nodes.csv").read_text().splitlines()
+    Path("rich.csv").write_text(
+        "\n".join([rows[0] + ",income"] + [f"{row},{1000 * i}" for i, row in enumerate(rows[1:])])
+    )
+    result = cli(
+        "train", friends, "--features", "rich.csv", "--epochs", "5", "--test", "0.2", "--val", "0.1"
+    )
+    assert "1 feature with values beyond 10 scaled: divided by the largest" in result.err
 
 
 def test_results_do_not_depend_on_the_order_of_rows_or_directions(cli, friends: Path) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from cgcl import __version__
+from cgcl.cli.main import app
+from cgcl.cli.settings import COMMANDS
 
 HEAVY = (
     "torch",
@@ -94,8 +96,8 @@ def test_a_mistake_says_what_was_meant_and_exits_with_2(cli, arguments, text: st
         (["train", "corra"], "cora"),
         (["train", "none.csv"], "none.csv"),
         (["train", "--resume", "runs/none-1"], "There is no run folder runs/none-1"),
-        (["predict", "runs/none-1"], "model.safetensors does not exist"),
-        (["evaluate", "runs/none-1"], "model.safetensors does not exist"),
+        (["predict", "runs/none-1"], "runs/none-1 does not exist. Name a run folder"),
+        (["evaluate", "runs/none-1"], "runs/none-1 does not exist. Name a run folder"),
         (["report", "runs/none-1"], "There is no run folder runs/none-1"),
     ],
 )
@@ -173,3 +175,27 @@ def test_a_file_that_is_not_toml_is_an_error_of_ours(cli, tmp_path) -> None:
     result = cli("train")
     assert result.code == 2
     assert "The settings file cgcl.toml is not valid TOML: Expected ']'" in result.err
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("epochs = 3\n", "has 'epochs' outside the table of a command"),
+        ("[trian]\nepochs = 3\n", "Did you mean [train]?"),
+    ],
+)
+def test_settings_outside_a_commands_table_are_refused(cli, tmp_path, content, text) -> None:
+    (tmp_path / "cgcl.toml").write_text(content)
+    result = cli("train")
+    assert result.code == 2
+    assert text in result.err
+
+
+def test_an_output_folder_that_is_not_utf_8_is_refused_before_training(cli) -> None:
+    result = cli("train", "--out", "o\udcff")
+    assert result.code == 2
+    assert "is not valid UTF-8" in result.err
+
+
+def test_a_settings_file_may_hold_a_table_for_every_command() -> None:
+    assert set(COMMANDS) == {name for name in app if not name.startswith("-")}

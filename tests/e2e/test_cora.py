@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 
@@ -22,3 +24,14 @@ def test_the_quick_preset_reaches_95_and_two_processes_agree_to_the_last_bit(
         parts = [path.read_bytes() for path in files] + [links.encode()]
         hashes.append([hashlib.sha256(part).hexdigest() for part in parts])
     assert hashes[0] == hashes[1]
+
+
+def test_a_closed_pipe_neither_ends_nor_fails_training(tmp_path: Path) -> None:
+    """As in `cgcl train 2>&1 | head -1`: nobody reads the progress any more."""
+    command = f"{sys.executable} -m cgcl train cora --epochs 30 --evaluate-every 1 --hidden 8"
+    script = f"set -o pipefail; {command} 2>&1 >path | head -1"
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    about = json.loads((tmp_path / "runs/cora-1/run.json").read_text())
+    assert (about["status"], about["epochs"]) == ("finished", 30)
+    assert (tmp_path / "path").read_text() == "runs/cora-1\n"

@@ -110,6 +110,8 @@ def test_a_polite_signal_saves_and_says_how_to_go_on(
     assert last.endswith("Continue with: cgcl train --resume runs/friends-1")
     about = json.loads((tmp_path / "runs/friends-1/run.json").read_text())
     assert (about["status"], about["stopped"]["reason"]) == ("interrupted", "signal")
+    assert about["epochs"] == about["stopped"]["epoch"] >= 120
+    assert about["best_epoch"] is not None
     assert cgcl("train", "--resume", "runs/friends-1") == "runs/friends-1\n"
     assert model_hash(tmp_path / "runs/friends-1") == untouched
 

@@ -57,7 +57,7 @@ BAD_FILES = {
     "header only": (
         b"source,target\n",
         "friends.csv has a header line but no rows: source,target\n"
-        "Add one row per link. If that line is a link itself, add --no-header.",
+        "Add rows below it. If that line is a row itself, add --no-header.",
     ),
     "too few cells": (
         b"source,target\nAnna,Bob\nAnna\n",

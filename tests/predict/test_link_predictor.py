@@ -11,7 +11,13 @@ import torch
 from sklearn.base import clone
 
 import cgcl
-from cgcl.errors import ConfigError, GraphContentError, ModelFileError, NotFittedError
+from cgcl.errors import (
+    ConfigError,
+    GraphContentError,
+    ModelFileError,
+    NotFittedError,
+    RunFolderError,
+)
 from cgcl.graph import Graph
 from cgcl.predict import LinkPredictor
 from cgcl.seeds import stream
@@ -222,9 +228,64 @@ def test_files_of_two_models_do_not_mix(fitted: LinkPredictor, sbm: Build, tmp_p
         LinkPredictor.load(tmp_path / "a")
 
 
-def test_a_missing_model_is_an_error_of_ours(tmp_path) -> None:
-    with pytest.raises(ModelFileError, match=r"model\.safetensors does not exist"):
+def test_a_folder_without_a_model_says_what_it_is(tmp_path) -> None:
+    (tmp_path / "file").touch()
+    for path, text in (
+        (tmp_path, "is not a run folder: it holds neither"),
+        (tmp_path / "file", "is a file, not a run folder"),
+        (tmp_path / "none", "none does not exist"),
+    ):
+        with pytest.raises(RunFolderError, match=text):
+            LinkPredictor.load(path)
+
+
+def test_what_is_saved_is_what_was_fitted_whatever_is_set_since(graph: Graph, tmp_path) -> None:
+    predictor = LinkPredictor(hidden=4, epochs=2, threads=1).fit(graph)
+    before = predictor.top(5).to_csv()
+    predictor.set_params(hidden=16, last_layer="relu").save(tmp_path)
+    loaded = LinkPredictor.load(tmp_path)
+    assert (loaded.hidden, loaded.last_layer) == (4, "linear")
+    assert loaded.top(5).to_csv() == before
+
+
+def test_saving_over_another_model_never_mixes_the_two(graph: Graph, tmp_path, monkeypatch) -> None:
+    """A crash half-way leaves a folder without a model, not one with the wrong split."""
+    LinkPredictor(hidden=4, epochs=1, threads=1, seed=0).fit(graph).save(tmp_path)
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cgcl.predict.link_predictor.write_model", crash)
+    with pytest.raises(KeyboardInterrupt):
+        LinkPredictor(hidden=4, epochs=1, threads=1, seed=1).fit(graph).save(tmp_path)
+    with pytest.raises(RunFolderError):
         LinkPredictor.load(tmp_path)
+
+
+def test_scores_that_are_not_finite_are_refused(graph: Graph) -> None:
+    predictor = LinkPredictor(hidden=4, epochs=1, threads=1).fit(graph)
+    with torch.no_grad():
+        predictor.model_.decode.layer_2.bias.fill_(torch.nan)
+    for ask in (
+        lambda: predictor.top(3),
+        lambda: predictor.links_of("n00", 3),
+        lambda: predictor.score([("n00", "n01")]),
+    ):
+        with pytest.raises(ModelFileError, match="not finite numbers"):
+            ask()
+
+
+def test_what_is_no_graph_and_what_is_no_pair_is_refused(fitted: LinkPredictor) -> None:
+    with pytest.raises(GraphContentError, match="fit needs a graph"):
+        LinkPredictor().fit("friends.csv")
+    for pairs in ([("n00",)], ("n00", "n01"), [("n00", "n01", "n02")]):
+        with pytest.raises(GraphContentError, match="score needs a list of pairs"):
+            fitted.score(pairs)
+
+
+def test_a_name_that_is_nearly_right_is_suggested(fitted: LinkPredictor) -> None:
+    with pytest.raises(GraphContentError, match=r"has 36 nodes\. Did you mean 'n07'\?"):
+        fitted.links_of("N07")
 
 
 def test_a_graph_without_features_is_given_some_and_says_so(graph: Graph) -> None:

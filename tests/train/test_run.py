@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cgcl.errors import ModelFileError, ResourceError, RunFolderError
+from cgcl.errors import ModelFileError, ResourceError, RunFolderError, TrainingError
 from cgcl.graph import Graph
 from cgcl.predict import LinkPredictor
 from cgcl.train.checkpoint import CHECKPOINT, PREVIOUS_CHECKPOINT
@@ -135,20 +136,49 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(sbm, straight, tmp_pa
     path = crashed(sbm(0), tmp_path, epoch=7)
     spoil(path / CHECKPOINT, damage)
     run = resume_run(path)
-    told: list[tuple[int, str | None]] = []
+    told: list[tuple[int, list[str]]] = []
     with run.folder:
-        run.train(on_start=lambda epoch, warning: told.append((epoch, warning)))
+        run.train(on_start=lambda epoch, warnings: told.append((epoch, list(warnings))))
     # The newest checkpoint held epoch 7, the one before it epoch 6.
     assert told[0][0] == 6
     if damage != "missing":
-        assert "Going on from the one before it." in (told[0][1] or "")
+        assert "Going on from the one before it." in told[0][1][0]
     assert_same_bits(path, straight)
+
+
+def test_the_sound_checkpoint_survives_even_if_the_next_write_fails(
+    sbm, straight, tmp_path, monkeypatch
+) -> None:
+    path = crashed(sbm(0), tmp_path, epoch=7)
+    spoil(path / CHECKPOINT, "flip")
+
+    def full(*_: object) -> None:
+        raise ResourceError("No space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("cgcl.train.checkpoint.write_tensors", full)
+        run = resume_run(path)
+        with run.folder, pytest.raises(ResourceError):
+            run.train()
+    assert read_run(path)["status"] == "failed"
+    finish(resume_run(path))
+    assert_same_bits(path, straight)
+
+
+def test_a_file_system_without_hard_links_will_do(sbm, straight, tmp_path, monkeypatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = finish(begin(sbm(0), tmp_path))
+    assert_same_bits(path, straight)
+    assert (path / PREVIOUS_CHECKPOINT).exists()
 
 
 def spoil(path: Path, damage: str) -> None:
     content = bytearray(path.read_bytes())
     if damage == "flip":
-        content[len(content) // 2] ^= 1
+        content[-2] ^= 1
         path.write_bytes(content)
     elif damage == "truncate":
         path.write_bytes(content[: len(content) // 2])
@@ -170,10 +200,16 @@ def test_two_damaged_checkpoints_are_an_error_and_nothing_is_lost(sbm, tmp_path)
         run.train()
     assert str(error.value) == (
         f"checkpoint.safetensors in {path} is damaged (its checksum does not match).\n"
-        "There is no earlier checkpoint to go on from. Nothing was changed. "
-        "Delete checkpoint.safetensors to start this run again from its first epoch."
+        "There is no sound checkpoint to go on from. Nothing was changed. "
+        "Delete checkpoint.safetensors and checkpoint.previous.safetensors\n"
+        "to start this run again from its first epoch."
     )
-    assert before == {p.name: p.read_bytes() for p in path.iterdir() if p.name != "lock"}
+    after = {p.name: p.read_bytes() for p in path.iterdir() if p.name != "lock"}
+    assert before == after
+    for name in (CHECKPOINT, PREVIOUS_CHECKPOINT):
+        (path / name).unlink()
+    finish(resume_run(path))
+    assert read_run(path)["status"] == "finished"
 
 
 def test_a_checkpoint_of_another_run_is_refused_by_its_first_difference(sbm, tmp_path) -> None:
@@ -278,9 +314,105 @@ def test_settings_that_were_tampered_with_are_refused(straight: Path) -> None:
         resume_run(straight)
 
 
-def test_a_history_damaged_in_the_middle_is_an_error_of_ours(straight: Path) -> None:
-    lines = (straight / HISTORY).read_text().splitlines()
-    lines[3] = "garbage"
-    (straight / HISTORY).write_text("\n".join(lines))
-    with pytest.raises(RunFolderError, match=r"metrics\.jsonl, line 4: not a JSON record"):
-        read_history(straight)
+def test_a_history_damaged_in_the_middle_loses_only_what_is_damaged(sbm, straight, tmp_path):
+    path = crashed(sbm(0), tmp_path, epoch=7)
+    lines = (path / HISTORY).read_text().splitlines()
+    lines[1:4] = ["garbage", "{}", "5"]
+    (path / HISTORY).write_text("\n".join(lines) + "\n")
+    told: list[str] = []
+    run = resume_run(path)
+    with run.folder:
+        run.train(on_start=lambda _, warnings: told.extend(warnings))
+    assert told == [
+        "metrics.jsonl was damaged: the records of 3 earlier epochs are lost. The model is not "
+        "affected."
+    ]
+    assert [r["epoch"] for r in read_history(path)] == [1, *range(5, 13)]
+    assert (path / "model.safetensors").read_bytes() == (
+        straight / "model.safetensors"
+    ).read_bytes()
+
+
+def test_a_disk_that_fills_up_while_recording_is_an_error_of_ours(sbm, tmp_path, monkeypatch):
+    run = begin(sbm(0), tmp_path)
+
+    def full(_self: object, _record: object) -> None:
+        raise ResourceError("No space left")
+
+    monkeypatch.setattr("cgcl.train.history.HistoryFile.append", full)
+    with run.folder, pytest.raises(ResourceError):
+        run.train()
+    about = read_run(run.folder.path)
+    assert (about["status"], about["stopped"]["reason"]) == ("failed", "error")
+
+
+def test_a_run_that_cannot_train_is_marked_as_failed_and_says_why(sbm, tmp_path) -> None:
+    graph = sbm(0)
+    huge = Graph(graph.title, graph.names, graph.edges, graph.x * 1e38)
+    run = begin(huge, tmp_path, TrainConfig(epochs=5, lr=10.0, evaluate_every=5))
+    run.graph = huge  # past the scaling of large features
+    with run.folder, pytest.raises(TrainingError):
+        run.train()
+    about = read_run(run.folder.path)
+    assert about["status"] == "failed"
+    assert "not finite" in about["stopped"]["message"] or "NaN" in about["stopped"]["message"]
+
+
+def test_another_number_of_threads_is_warned_of_and_written_down(sbm, tmp_path) -> None:
+    path = crashed(sbm(0), tmp_path, epoch=7)
+    told: list[str] = []
+    run = resume_run(path, Resources(threads=2, checkpoint_every=0.0))
+    with run.folder:
+        run.train(on_start=lambda _, warnings: told.extend(warnings))
+    assert told == [
+        "Until epoch 7 this run used cpu with 1 thread(s), now it uses cpu with 2 thread(s): from "
+        "here on, bits may differ."
+    ]
+    assert read_run(path)["machines"] == [
+        {"from_epoch": 1, "device": "cpu", "threads": 1},
+        {"from_epoch": 8, "device": "cpu", "threads": 2},
+    ]
+
+
+def test_an_exchanged_split_is_refused(sbm: Build, straight: Path, tmp_path) -> None:
+    other = finish(begin(sbm(0), tmp_path, TrainConfig(epochs=12, evaluate_every=3, seed=1)))
+    (straight / "split.safetensors").write_bytes((other / "split.safetensors").read_bytes())
+    with pytest.raises(ModelFileError, match="was trained on another split"):
+        LinkPredictor.load(straight)
+    run = resume_run(straight)
+    with run.folder, pytest.raises(ModelFileError, match="belongs to another run: its split is"):
+        run.train()
+
+
+@pytest.mark.parametrize("key", ["config", "graph", "stopped", "status", "started", "versions"])
+def test_a_run_json_that_lost_a_key_is_refused(straight: Path, key: str) -> None:
+    run = json.loads((straight / "run.json").read_text())
+    del run[key]
+    if key == "stopped":
+        run[key] = "x"
+    (straight / "run.json").write_text(json.dumps(run))
+    with pytest.raises(RunFolderError, match=rf"run\.json is damaged \({key}\)"):
+        resume_run(straight)
+
+
+@pytest.mark.parametrize(("name", "value"), [("seed", 0.0), ("hidden", 8.5), ("views", None)])
+def test_settings_of_another_type_are_refused(straight: Path, name: str, value) -> None:
+    run = json.loads((straight / "run.json").read_text())
+    run["config"][name] = value
+    (straight / "run.json").write_text(json.dumps(run))
+    with pytest.raises(RunFolderError, match=f"{name} is"):
+        resume_run(straight)
+
+
+def test_a_run_is_described_from_its_first_moment(sbm: Build, tmp_path: Path) -> None:
+    run = begin(sbm(0), tmp_path)
+    run.folder.close()
+    about = read_run(run.folder.path)  # would refuse an incomplete one
+    assert (about["status"], about["parameters"]) == ("running", 81)
+
+
+def test_without_validation_links_a_time_limited_run_keeps_its_last_epoch(sbm, tmp_path) -> None:
+    config = TrainConfig(epochs=10_000, evaluate_every=7, val=0.0)
+    path = finish(begin(sbm(0), tmp_path, config, Resources(threads=1, time_limit="0.3s")))
+    about = read_run(path)
+    assert about["best_epoch"] == about["epochs"]

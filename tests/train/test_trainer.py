@@ -13,7 +13,7 @@ from cgcl.split import Split, random_split
 from cgcl.train.config import ModelConfig, TrainConfig
 from cgcl.train.draws import Drawer
 from cgcl.train.loop import train
-from cgcl.train.trainer import EpochRecord, Trainer, build_model
+from cgcl.train.trainer import EpochRecord, Trainer, build_model, learned_nothing
 
 CPU = torch.device("cpu")
 Build = Callable[[int], Graph]
@@ -249,7 +249,7 @@ def test_a_time_limit_ends_after_the_next_epoch_and_keeps_something(sbm: Build) 
     stopped = train(trainer, config, time_limit_s=0.0)
     assert stopped is not None
     assert (stopped.reason, stopped.epoch) == ("time limit", 1)
-    trainer.look_now()
+    assert trainer.finish() is not None
     assert trainer.best_epoch == 1
 
 
@@ -269,3 +269,50 @@ def test_two_nodes_apart_from_a_link_are_enough_to_train_without_holding_out() -
     trainer = trainer_for(graph, config=config)
     assert train(trainer, config) is None
     assert isinstance(trainer._split, Split)
+
+
+def test_weights_that_overflow_in_the_last_step_are_noticed_at_the_look(sbm: Build) -> None:
+    """The loss of an epoch is computed before its last step: it may be the last finite number."""
+    config = TrainConfig(epochs=4, evaluate_every=1)
+    trainer = trainer_for(sbm(0), config=config)
+    step = trainer.optimizer.step
+
+    def overflow(*args, **kwargs) -> None:
+        step(*args, **kwargs)
+        if trainer.epoch == 3:
+            with torch.no_grad():
+                trainer.model.encode.weight.fill_(math.inf)
+
+    trainer.optimizer.step = overflow
+    kept: list[EpochRecord] = []
+    stopped = train(trainer, config, on_epoch=kept.append)
+    assert stopped is not None
+    assert (stopped.reason, stopped.epoch) == ("loss is not finite", 3)
+    assert [record.epoch for record in kept] == [1, 2]
+    assert all(torch.isfinite(weight).all() for weight in trainer.best_weights.values())
+
+
+def test_a_model_that_never_was_finite_is_not_kept(sbm: Build) -> None:
+    config = TrainConfig(epochs=1, val=0.0, test=0.0)
+    trainer = trainer_for(sbm(0), config=config)
+    trainer.optimizer.step = lambda: trainer.model.encode.weight.data.fill_(math.nan)
+    with pytest.raises(TrainingError, match="nothing to keep"):
+        train(trainer, config)
+
+
+def test_bad_luck_on_a_handful_of_validation_links_is_no_collapse(sbm: Build, monkeypatch) -> None:
+    graph = sbm(0)
+    few = Graph.from_pairs("few", graph.names, graph.edges[:, ::10], graph.x)
+    config = TrainConfig(epochs=12, evaluate_every=1, val=0.05, test=0.0)
+    trainer = trainer_for(few, config=config)
+    assert trainer._split.val.shape[1] < 6
+    aucs = iter([1.0] + [0.3] * 11)
+    monkeypatch.setattr("cgcl.train.trainer.auc", lambda *_: next(aucs))
+    assert train(trainer, config) is None
+    assert trainer.best_epoch == 1
+
+
+def test_a_model_no_better_than_chance_is_warned_of() -> None:
+    assert learned_nothing(None) is None
+    assert learned_nothing({"auc": 0.9, "ap": 0.9}) is None
+    assert "its best validation AUC, 0.510, is no better" in str(learned_nothing({"auc": 0.51}))

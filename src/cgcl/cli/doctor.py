@@ -31,7 +31,7 @@ def doctor(
     from cgcl.train.execution import versions
 
     memory = psutil.virtual_memory()
-    folder = out if out.exists() else out.absolute().parent
+    folder = next(place for place in (out.absolute(), *out.absolute().parents) if place.exists())
     lines = [
         *versions().items(),
         ("matplotlib", _matplotlib()),

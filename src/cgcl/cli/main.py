@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import tempfile
 import traceback
@@ -44,6 +45,9 @@ for command in (train, predict, evaluate, report, doctor):
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that cannot show a name shows its code instead.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         # cyclopts itself reports wrong usage and exits with 2.
         code = app(arguments, result_action="return_value")

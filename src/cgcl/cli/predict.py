@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from cgcl.cli.settings import given_settings
+from cgcl.cli.terminal import say
 from cgcl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,14 +51,18 @@ def predict(
         device: auto, cpu, cuda or cuda:N.
         threads: CPU threads; 0 takes the free cores, at most 4.
     """
-    if pairs is not None and (top is not None or node is not None):
+    if pairs is not None and {"top", "node"} & given_settings(by_flag=True):
         raise ConfigError(
             "--pairs scores every pair of a file, so --top and --node do not go with it.\n"
             "Use --pairs alone, or --top and --node without it."
         )
     from cgcl.predict import LinkPredictor
+    from cgcl.train.trainer import learned_nothing
 
     predictor = LinkPredictor.load(run, device).set_params(threads=threads)
+    warning = learned_nothing(predictor.val_)
+    if warning:
+        say(f"Warning: {warning}")
     if pairs is not None:
         links = _scored(predictor, pairs, source, target, separator, header)
     elif node is not None:
@@ -77,7 +83,14 @@ def _scored(
     from cgcl.graph.table import read_edge_table
     from cgcl.predict import Links
 
-    table = read_edge_table(path, source=source, target=target, separator=separator, header=header)
+    table = read_edge_table(
+        path,
+        source=source,
+        target=target,
+        separator=separator,
+        header=header,
+        usage="cgcl predict RUN --pairs {file}",
+    )
     sources, targets = (
         tuple(table.names[node] for node in column) for column in table.pairs.tolist()
     )
@@ -102,5 +115,11 @@ def _print(links: Links, output: str) -> None:
         table.add_column("score", justify="right")
         for link in links:
             # Text, because a name such as "[red]" is a name and not markup.
-            table.add_row(Text(link.source), Text(link.target), f"{link.score:.4f}")
+            names = (Text(_printable(name)) for name in (link.source, link.target))
+            table.add_row(*names, f"{link.score:.4f}")
         Console(soft_wrap=True).print(table)
+
+
+def _printable(name: str) -> str:
+    """Return a name without characters that would move the cursor or colour the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)

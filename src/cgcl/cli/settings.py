@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from cyclopts.config import Toml
 from cgcl.errors import ConfigError
 from cgcl.train.config import PRESETS
 
-__all__ = ["FLAT", "OPTIONS", "explicit_settings", "settings_file", "settings_preset"]
+__all__ = ["COMMANDS", "FLAT", "OPTIONS", "given_settings", "settings_file", "settings_preset"]
 
 OPTIONS = Parameter(show_env_var=False)
 """How all options behave; the environment is explained once, below the list of commands."""
@@ -19,13 +20,20 @@ OPTIONS = Parameter(show_env_var=False)
 FLAT = Parameter(name="*")
 """The fields of a settings class become options of their own."""
 
+COMMANDS = ("train", "predict", "evaluate", "report", "doctor")
+"""The tables that a settings file may hold."""
+
 _DEFAULT_FILE = "cgcl.toml"
-_explicit: set[str] = set()
+_sources: dict[str, str] = {}
 
 
-def explicit_settings() -> frozenset[str]:
-    """Return the names of the settings that the user gave, by flag, environment or file."""
-    return frozenset(_explicit)
+def given_settings(*, by_flag: bool = False) -> frozenset[str]:
+    """Return the names of the settings that the user gave.
+
+    Args:
+        by_flag: Only those on the command line, not those in the environment or a file.
+    """
+    return frozenset(name for name, source in _sources.items() if source == "cli" or not by_flag)
 
 
 def settings_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
@@ -35,10 +43,7 @@ def settings_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollec
     if given and not path.is_file():
         raise ConfigError(f"There is no settings file {path}. Check the name after --config.")
     if path.is_file():
-        try:
-            tomllib.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:  # also what is not UTF-8
-            raise ConfigError(f"The settings file {path} is not valid TOML: {error}.") from error
+        _check_tables(path)
     Toml(path, must_exist=False, search_parents=False)(app, commands, arguments)
 
 
@@ -48,14 +53,30 @@ def settings_preset(
     arguments: ArgumentCollection,
 ) -> None:
     """Note what the user gave, then let the preset fill in what is left."""
-    _explicit.clear()
-    _explicit.update(_setting(a.name) for a in arguments if a.tokens)
+    _sources.clear()
+    _sources.update({_setting(a.name): a.tokens[0].source for a in arguments if a.tokens})
     chosen = [a.tokens[0].value for a in arguments if a.name == "--preset" and a.tokens]
     values = PRESETS.get(chosen[0], {}) if chosen else {}
     for argument in arguments:
         name = _setting(argument.name)
         if name in values and not argument.tokens:
             argument.append(Token(value=str(values[name]), source=f"preset {chosen[0]}"))
+
+
+def _check_tables(path: Path) -> None:
+    """Refuse a file that is not TOML, or whose settings belong to no command."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # also what is not UTF-8
+        raise ConfigError(f"The settings file {path} is not valid TOML: {error}.") from error
+    for name, value in content.items():
+        if name not in COMMANDS or not isinstance(value, dict):
+            nearest = difflib.get_close_matches(name, COMMANDS, 1)
+            remedy = f"Did you mean [{nearest[0]}]? " if nearest else ""
+            raise ConfigError(
+                f"The settings file {path} has '{name}' outside the table of a command.\n"
+                f"{remedy}Put settings below [train], [predict] or another command's name."
+            )
 
 
 def _setting(flag: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,12 @@ __all__ = ["TrainingLine", "say", "say_fact"]
 
 
 def say(text: str) -> None:
-    """Print a message for the person at the terminal."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
+    """Print a message for the person at the terminal.
+
+    If nobody listens any more, because a pipe was closed, that must not end what is being told.
+    """
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def say_fact(what: str, text: str) -> None:
@@ -46,12 +51,16 @@ class TrainingLine:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+        console = Console(stderr=True)
+        # A narrow terminal has no room for a bar beside the numbers.
+        bar = [BarColumn(bar_width=24)] if console.width >= 110 else []
         self._progress = Progress(
             TextColumn("  {task.description:<11}"),
-            BarColumn(bar_width=24),
-            TextColumn("epoch {task.completed}/{task.total}  {task.fields[status]}"),
+            *bar,
+            TextColumn("{task.completed}/{task.total}"),
             TimeRemainingColumn(compact=True),
-            console=Console(stderr=True),
+            TextColumn("{task.fields[status]}"),
+            console=console,
             transient=True,
         )
         self._progress.start()
@@ -62,7 +71,7 @@ class TrainingLine:
     def show(self, record: EpochRecord) -> None:
         """Show an epoch that has just ended."""
         if record.val is not None:
-            self._val = f"  validation AUC {record.val['auc']:.4f}  AP {record.val['ap']:.4f}"
+            self._val = f"  val AUC {record.val['auc']:.4f}  AP {record.val['ap']:.4f}"
         loss = sum(record.losses) / max(len(record.losses), 1)
         if self._progress is not None and self._task is not None:
             status = f"loss {loss:.4f}{self._val}"

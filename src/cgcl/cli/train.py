@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from cgcl.cli.settings import FLAT, explicit_settings
+from cgcl.cli.settings import FLAT, given_settings
 from cgcl.cli.terminal import TrainingLine, say, say_fact
 from cgcl.errors import ConfigError
 from cgcl.train.config import ModelConfig, Resources, TrainConfig, describe_difference, pick
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from cgcl.train.run import Run
 
 __all__ = ["train"]
-
-_CHANCE = 0.55
 
 
 def train(
@@ -42,16 +41,18 @@ def train(
 ) -> int:
     """Learn from the links of a graph and test the result on links that were held out.
 
-    Writes a run folder and prints its path.
+    Writes a run folder and prints its path. Equations are those of the paper "Cross-View Graph
+    Consistency Learning for Invariant Graph Representations".
 
     Args:
         graph: A data set (cora, citeseer, pubmed, photo, computers) or a CSV file of links.
         features: A CSV file of node features: the first column names the node.
         source: The column with one end of each link.
         target: The column with the other end.
-        separator: What separates the columns; a comma, or a tab in .tsv files, if not given.
-        header: Whether the first row of the links holds column names.
-        data_root: Where data sets lie, or are downloaded to [env var: CGCL_DATA].
+        separator: What separates the columns of both files; a comma, or a tab in .tsv files, if
+            not given.
+        header: Whether the first row of both files holds column names.
+        data_root: Where data sets lie, or are downloaded to; also the environment's CGCL_DATA.
         preset: Settings that other options can override. quick takes seconds on two cores;
             paper is what the authors ran (hidden 512, lr 0.005, 800 epochs, directed views).
         model: The network.
@@ -60,7 +61,7 @@ def train(
         out: The folder to make the run folder in.
         resume: A run folder to go on with, instead of starting a new run.
         config: A TOML file of settings; cgcl.toml in the current folder if not given.
-        quiet: Say nothing but errors.
+        quiet: Print nothing but the run folder, warnings and errors.
     """
     if resume is not None:
         run = _resume(resume, model, training, resources)
@@ -68,60 +69,58 @@ def train(
         from cgcl.graph import read
         from cgcl.train.start import start_run
 
-        read_graph = read(
-            graph,
-            features=features,
-            source=source,
-            target=target,
-            separator=separator,
-            header=header,
-            data_root=data_root,
-        )
-        reading = {
+        _require_utf8(out)
+        reading: dict[str, Any] = {
             "features": features,
-            "source": source if source != "source" else None,
-            "target": target if target != "target" else None,
+            "source": source,
+            "target": target,
             "separator": separator,
+            "header": header,
+            "data_root": data_root,
         }
-        command = _command(graph, reading, header, model, training)
-        run = start_run(read_graph, model, training, resources, out, command)
+        command = _command(graph, reading, model, training, resources)
+        run = start_run(read(graph, **reading), model, training, resources, out, command)
     with run.folder:
         return _train(run, quiet)
 
 
 def _resume(path: Path, model: ModelConfig, training: TrainConfig, resources: Resources) -> Run:
-    """Open a run, refusing settings that would make it another one."""
+    """Open a run, refusing flags that would make it another one."""
     from cgcl.train.run_folder import read_run
-    from cgcl.train.start import read_settings, resume_run
+    from cgcl.train.start import resume_run
 
-    about = read_run(path)
-    given = explicit_settings()
+    about, by_flag = read_run(path), given_settings(by_flag=True)
     for asked in (model, training):
-        difference = describe_difference(about["config"], asked, given)
+        difference = describe_difference(about["config"], asked, by_flag)
         if difference:
             raise ConfigError(
                 f"{difference}\nA run keeps its settings: start a new one, or resume without them."
             )
-    if "graph" in given:
+    own = {field.name for kind in (ModelConfig, TrainConfig, Resources) for field in fields(kind)}
+    foreign = sorted(by_flag - own - {"resume", "quiet", "config"})
+    if foreign:
+        flags = ", ".join("GRAPH" if name == "graph" else _flag(name) for name in foreign)
         raise ConfigError(
-            f"A resumed run keeps its graph, '{about['graph']['title']}'.\n"
-            f"Write only: cgcl train --resume {path}"
+            f"A resumed run keeps its graph, '{about['graph']['title']}', and its settings; it "
+            f"takes no {flags}.\nWrite only: cgcl train --resume {shlex.quote(str(path))}"
         )
-    kept = asdict(read_settings(Resources, about))
-    changed = {name: value for name, value in asdict(resources).items() if name in given}
+    changed = {name: v for name, v in asdict(resources).items() if name in given_settings()}
+    # As many threads as before, unless told otherwise: their number decides the last bits.
+    kept = {**about["config"], "threads": about["threads"]}
     return resume_run(path, pick(Resources, {**kept, **changed}))
 
 
 def _train(run: Run, quiet: bool) -> int:
+    from cgcl.report.write import write_report
+
     path = run.folder.path
-    _tell_beginning(run, quiet)
-    if run.is_finished and not quiet:
-        say_fact("Finished", f"after {run.about['epochs']} epochs; there is nothing left to train")
+    if not quiet:
+        _tell_beginning(run)
     if not run.is_finished:
         line = TrainingLine(run.config.epochs, quiet)
 
-        def on_start(epoch: int, warning: str | None) -> None:
-            if warning:
+        def on_start(epoch: int, warnings: Sequence[str]) -> None:
+            for warning in warnings:
                 say(f"Warning: {warning}")
             if epoch and not quiet:
                 say_fact("Resuming", f"after epoch {epoch}")
@@ -131,18 +130,21 @@ def _train(run: Run, quiet: bool) -> int:
             request = run.train(on_start, line.show)
         finally:
             line.stop()
-        if request.is_set() and run.about["status"] == "interrupted":
+        if run.about["status"] == "interrupted":
             stopped = run.about["stopped"]["message"]
             say(f"{stopped} Continue with: cgcl train --resume {shlex.quote(str(path))}")
             return request.exit_code
-    _tell_result(run, quiet)
+    elif not quiet:
+        say_fact("Finished", f"after {run.about['epochs']} epochs; there is nothing left to train")
+    page = write_report(path)
+    _warn(run)
+    if not quiet:
+        _tell_result(run, page)
     print(path)  # noqa: T201
     return 0
 
 
-def _tell_beginning(run: Run, quiet: bool) -> None:
-    if quiet:
-        return
+def _tell_beginning(run: Run) -> None:
     graph, split, config = run.graph, run.split.sizes, run.config
     sparse = ", kept sparse" if graph.x is not None and graph.x.is_sparse else ""
     say_fact(
@@ -162,59 +164,78 @@ def _tell_beginning(run: Run, quiet: bool) -> None:
         f"CGCL, width {run.model_config.hidden}, {config.views} views, {config.epochs} epochs, "
         f"lr {config.lr}",
     )
+    say_fact("Run", str(run.folder.path))
 
 
-def _tell_result(run: Run, quiet: bool) -> None:
-    from cgcl.report.write import write_report
+def _warn(run: Run) -> None:
+    from cgcl.train.trainer import learned_nothing
 
+    stopped = run.about["stopped"]
+    for warning in (stopped and stopped["message"], learned_nothing(run.about["val"])):
+        if warning:
+            say(f"Warning: {warning}")
+
+
+def _tell_result(run: Run, page: Path) -> None:
     about, path = run.about, run.folder.path
-    page = write_report(path)
-    if about["stopped"]:
-        say(f"Warning: {about['stopped']['message']}")
-    if about["val"] and about["val"]["auc"] < _CHANCE:
-        say(
-            f"Warning: The model learned nothing: its best validation AUC, "
-            f"{about['val']['auc']:.3f}, is no better than chance.\n"
-            f"Try another --lr or more --epochs; are the features related to the links?"
-        )
-    if quiet:
-        return
-    if about["val"]:
+    val, test = about["val"], about["test"]
+    if val:
         say_fact(
             "Validation",
-            f"AUC {about['val']['auc']:.4f}   AP {about['val']['ap']:.4f}"
-            f"   at epoch {about['best_epoch']}, the best of {about['epochs']}",
+            f"AUC {val['auc']:.4f}   AP {val['ap']:.4f}   at epoch {about['best_epoch']}, "
+            f"the best of {about['epochs']}",
         )
     else:
         say_fact("Kept", f"the last epoch, {about['best_epoch']}: there are no validation links")
-    if about["test"]:
+    if test:
+        # With fewer unlinked pairs than 100 every link is "above the 100th", which says nothing.
+        hits = f"Hits@100 {test['hits@100']:.4f}   " if about["split"]["test"] >= 100 else ""
         say_fact(
-            "Test",
-            f"AUC {about['test']['auc']:.4f}   AP {about['test']['ap']:.4f}   "
-            f"Hits@100 {about['test']['hits@100']:.4f}   MRR {about['test']['mrr']:.4f}",
+            "Test", f"AUC {test['auc']:.4f}   AP {test['ap']:.4f}   {hits}MRR {test['mrr']:.4f}"
         )
-    say_fact("Time", f"{about['seconds']:.1f} s on {about['device']}, {about['threads']} threads")
+    threads = about["threads"]
+    say_fact(
+        "Time",
+        f"{about['seconds']:.1f} s on {about['device']}, "
+        f"{threads} thread{'' if threads == 1 else 's'}",
+    )
     say_fact("Report", str(page))
     say_fact("Next", f"cgcl predict {shlex.quote(str(path))} --top 20")
 
 
 def _command(
     graph: str,
-    reading: dict[str, str | Path | None],
-    header: bool,
+    reading: dict[str, Any],
     model: ModelConfig,
     training: TrainConfig,
+    resources: Resources,
 ) -> str:
-    """Return the shortest command that repeats a run, whatever file or preset it came from."""
+    """Return a command that repeats a run, whatever file or preset its settings came from."""
     words = ["cgcl", "train", graph]
+    defaults = {"source": "source", "target": "target", "header": True}
     for name, value in reading.items():
-        if value is not None:
-            words += [f"--{name}", str(value)]
-    if not header:
-        words.append("--no-header")
+        if name == "header" and not value:
+            words.append("--no-header")
+        elif value is not None and value != defaults.get(name):
+            words += [_flag(name), str(value)]
     for settings in (model, training):
         for field in fields(settings):
             value = getattr(settings, field.name)
             if value != field.default:
-                words += [f"--{field.name.replace('_', '-')}", str(value)]
+                words += [_flag(field.name), str(value)]
+    # Their number decides the last bits.
+    words += ["--threads", str(resources.num_threads)]
     return shlex.join(words)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _require_utf8(out: Path) -> None:
+    try:
+        str(out).encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"The folder name after --out is not valid UTF-8: {str(out)!r}. Choose another one."
+        ) from error

@@ -104,7 +104,7 @@ class DelimitedFile:
         if header and not _ANYTHING.search(content, body_start):
             raise GraphFormatError(
                 f"{path.name} has a header line but no rows: {shown(first.text.strip())}\n"
-                f"Add one row per link. If that line is a link itself, add --no-header."
+                f"Add rows below it. If that line is a row itself, add --no-header."
             )
         if is_quoted:
             draft.check_quotes()
@@ -145,6 +145,8 @@ class DelimitedFile:
                 read_options=arrow_csv.ReadOptions(
                     column_names=[str(column) for column in range(self.num_columns)],
                     block_size=_BLOCK_BYTES,
+                    # After an error, reader threads may outlive the interpreter and abort it.
+                    use_threads=False,
                 ),
                 parse_options=arrow_csv.ParseOptions(
                     delimiter=self.separator,
@@ -240,7 +242,7 @@ class DelimitedFile:
             other = ";" if self.separator != ";" else ","
         return (
             "Each row needs two node names. "
-            if self.num_columns == 2
+            if self.header in (("source", "target"), ("target", "source"))
             else f"Each row needs {self.num_columns:,} cells. "
         ) + f"If your columns are separated by '{shown(other)}' use --separator '{shown(other)}'."
 
@@ -311,6 +313,11 @@ def _checked_separator(separator: str | None, path: Path) -> str:
 
 
 def _check_text(file: str, content: bytes) -> None:
+    if content.startswith(b"PK\x03\x04"):
+        raise GraphFormatError(
+            f"{file} is an Excel file or another ZIP archive, whatever its name says.\n"
+            f"Open it in a spreadsheet and save it as CSV."
+        )
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise GraphFormatError(
             f"{file} is encoded as UTF-16, expected UTF-8.\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,9 @@ from torch import Tensor
 from cgcl.errors import FeatureError, GraphContentError
 
 __all__ = ["Graph"]
+
+# Finding the nearest name takes about a second for this many.
+_COMPARED_NAMES = 50_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,12 +160,19 @@ class Graph:
         if unknown:
             listed = ", ".join(repr(name) for name in unknown[:5])
             more = f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
-            example = f", such as {self.names[0]!r}" if self.names else ""
             raise GraphContentError(
                 f"No node is called {listed}{more}. The graph '{self.title}' has "
-                f"{self.num_nodes:,} nodes{example}."
+                f"{self.num_nodes:,} nodes{self._hint(unknown[0])}"
             )
         return torch.tensor([self.node_of[name] for name in names], dtype=torch.int64)
+
+    def _hint(self, unknown: str) -> str:
+        """Return the end of a sentence that helps to find the right name."""
+        folded = {name.casefold(): name for name in self.names[:_COMPARED_NAMES]}
+        nearest = difflib.get_close_matches(unknown.casefold(), folded, 1)
+        if nearest:
+            return f". Did you mean {folded[nearest[0]]!r}?"
+        return f", such as {self.names[0]!r}." if self.names else "."
 
     @cached_property
     def fingerprint(self) -> str:

@@ -43,6 +43,7 @@ def read_edge_table(
     target: str = "target",
     separator: str | None = None,
     header: bool = True,
+    usage: str = "cgcl train {file}",
 ) -> EdgeTable:
     """Read the links of a CSV or TSV file. Names stay the strings they are.
 
@@ -52,13 +53,14 @@ def read_edge_table(
         target: Column with the other end.
         separator: The character between columns; None chooses by the file's suffix.
         header: Whether the first line names the columns; without, the first two columns count.
+        usage: The command that a message should show as a remedy.
 
     Raises:
         GraphFormatError: The file is not a table of links; the message says where and why.
         ConfigError: The separator or the column names make no sense.
     """
     file = DelimitedFile.open(path, separator=separator, header=header)
-    ends = _find_columns(file, source, target)
+    ends = _find_columns(file, source, target, usage)
     names, pairs = _number_nodes(file, ends)
     return EdgeTable(tuple(names), torch.from_numpy(pairs), _ignored_note(file, ends))
 
@@ -92,7 +94,7 @@ def check_name(file: DelimitedFile, length: int, row_index: int, column: int) ->
     )
 
 
-def _find_columns(file: DelimitedFile, source: str, target: str) -> tuple[int, int]:
+def _find_columns(file: DelimitedFile, source: str, target: str, usage: str) -> tuple[int, int]:
     if file.header is None:
         if file.num_columns < 2:
             raise _one_column_error(file)
@@ -104,19 +106,21 @@ def _find_columns(file: DelimitedFile, source: str, target: str) -> tuple[int, i
         )
     for wanted in (source, target):
         if wanted not in file.header:
-            raise _missing_column_error(file, file.header, wanted, source, target)
+            raise _missing_column_error(file, file.header, wanted, (source, target), usage)
     return file.header.index(source), file.header.index(target)
 
 
 def _missing_column_error(
-    file: DelimitedFile, header: tuple[str, ...], wanted: str, source: str, target: str
+    file: DelimitedFile,
+    header: tuple[str, ...],
+    wanted: str,
+    asked: tuple[str, str],
+    usage: str,
 ) -> GraphFormatError:
     if len(header) == 1:
         return _one_column_error(file)
-    free = [name for name in header if name not in (source, target)]
-    ends = [
-        end if end in header else free.pop(0) if free else header[0] for end in (source, target)
-    ]
+    free = [name for name in header if name not in asked]
+    ends = [end if end in header else free.pop(0) if free else header[0] for end in asked]
     options = " ".join(
         f"{flag} {shown(shlex.quote(name))}"
         for flag, name in zip(("--source", "--target"), ends, strict=True)
@@ -124,7 +128,7 @@ def _missing_column_error(
     return GraphFormatError(
         f"{file.file} has no column '{shown(wanted)}'. "
         f"Columns found: {listed(header, 10, quoted=False)}.\n"
-        f"Name them: cgcl train {shlex.quote(file.file)} {options}\n"
+        f"Name them: {usage.format(file=shlex.quote(file.file))} {options}\n"
         f"If the file has no header line, add --no-header."
     )
 

@@ -4,7 +4,7 @@ from cgcl.model.cgcl import CGCL
 from cgcl.model.decoder import PairDecoder
 from cgcl.model.encoder import GCNEncoder, propagate
 from cgcl.model.loss import consistency_loss
-from cgcl.model.views import View, Views, draw_views
+from cgcl.model.views import View, Views, draw_views, symmetric
 
 __all__ = [
     "CGCL",
@@ -15,4 +15,5 @@ __all__ = [
     "consistency_loss",
     "draw_views",
     "propagate",
+    "symmetric",
 ]

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-__all__ = ["View", "ViewKind", "Views", "draw_views"]
+__all__ = ["View", "ViewKind", "Views", "draw_views", "symmetric"]
 
 ViewKind = Literal["shared", "disjoint", "directed", "one"]
 
@@ -64,7 +64,7 @@ def draw_views(edges: Tensor, kind: ViewKind, generator: torch.Generator) -> Vie
         torch.rand(edges.shape[1], generator=generator, device=edges.device) < 0.5 for _ in range(2)
     )
     if kind == "directed":
-        edge_index = torch.cat([edges, edges.flip(0)], dim=1)
+        edge_index = symmetric(edges)
         coin = torch.cat([there, back])
         return Views(_directed(edge_index[:, coin]), _directed(edge_index[:, ~coin]))
     if kind == "shared":
@@ -77,4 +77,9 @@ def _directed(entries: Tensor) -> View:
 
 
 def _symmetric(pairs: Tensor) -> View:
-    return View(edge_index=torch.cat([pairs, pairs.flip(0)], dim=1), pairs=pairs)
+    return View(edge_index=symmetric(pairs), pairs=pairs)
+
+
+def symmetric(pairs: Tensor) -> Tensor:
+    """Return both directions of each pair, int64 [2, 2p]."""
+    return torch.cat([pairs, pairs.flip(0)], dim=1)

@@ -13,12 +13,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cgcl.errors import ConfigError, FeatureError, ModelFileError, NotFittedError
+from cgcl.errors import (
+    ConfigError,
+    GraphContentError,
+    ModelFileError,
+    NotFittedError,
+    RunFolderError,
+)
 from cgcl.files import make_folder
 from cgcl.graph import Graph
-from cgcl.graph.identity import with_features_of_some_kind
+from cgcl.graph.prepare import features_of, prepare
 from cgcl.graph.stored import read_stored_graph, write_graph
-from cgcl.model import CGCL
+from cgcl.model import CGCL, symmetric
 from cgcl.predict.links import Links
 from cgcl.predict.top import require_affordable, top_of_node, top_pairs
 from cgcl.split import Split, random_split
@@ -28,13 +34,11 @@ from cgcl.train.execution import computing_with, resolve_device
 from cgcl.train.history import read_history, write_history
 from cgcl.train.loop import Stopped, train
 from cgcl.train.model_file import MODEL, describe_model, read_model, write_model
-from cgcl.train.run_folder import GRAPH, SPLIT
+from cgcl.train.run_folder import GRAPH, RUN, SPLIT, read_run
 from cgcl.train.scoring import (
     decode_pairs,
     embed,
-    measure_test_links,
     score_test_links,
-    symmetric,
 )
 from cgcl.train.trainer import EpochRecord, Trainer
 
@@ -139,23 +143,25 @@ class LinkPredictor:
             FeatureError: The graph has no features and too many nodes to do without.
             ResourceError: The device does not exist.
         """
+        if not isinstance(graph, Graph):
+            raise GraphContentError(
+                f"fit needs a graph, as cgcl.read returns it; found {type(graph).__name__}."
+            )
         model_config, config, resources = self._settings()
         device = resolve_device(resources)
-        graph = with_features_of_some_kind(graph)
+        graph = prepare(graph)
         split = random_split(graph, config.val, config.test, config.seed)
         history: list[EpochRecord] = []
         with computing_with(resources):
-            x = _features(graph).to(device)
+            x = features_of(graph).to(device)
             trainer = Trainer(
                 x, split, model_config, config, device, track_consistency=self.track_consistency
             )
             stopped = train(
                 trainer, config, on_epoch=history.append, time_limit_s=resources.time_limit_s
             )
-            trainer.look_now()
-            trainer.model.load_state_dict(trainer.best_weights)
-            test = measure_test_links(trainer.model, x, split)
-        self._take(graph, split, trainer.model)
+            test = trainer.finish()
+        self._take(graph, split, trainer.model, self.get_params())
         self.history_ = [record.to_json() for record in history]
         self.best_epoch_ = trainer.best_epoch
         self.val_, self.test_ = trainer.best_val, test
@@ -169,13 +175,17 @@ class LinkPredictor:
 
         Raises:
             NotFittedError: `fit` was not called.
-            GraphContentError: A name is not in the graph.
+            GraphContentError: A name is not in the graph, or something is not a pair of names.
         """
         model, graph = self._fitted()
+        if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
+            raise GraphContentError(
+                "score needs a list of pairs of names, such as [('Anna', 'Bob'), ('Anna', 'Eve')]."
+            )
         sources, targets = (graph.nodes_named([pair[end] for pair in pairs]) for end in (0, 1))
         with self._computing():
             logits = decode_pairs(model, self._embeddings(), torch.stack([sources, targets]))
-        return torch.sigmoid(logits).numpy()
+        return _to_scores(logits)
 
     def top(self, count: int = 10) -> Links:
         """Return the best new links of the whole graph, best first, equal scores by name.
@@ -217,11 +227,15 @@ class LinkPredictor:
         model, graph = self._fitted()
         path = Path(folder)
         make_folder(path)
+        # The model goes first and comes last, so that a folder with one is complete.
+        (path / MODEL).unlink(missing_ok=True)
         write_graph(path / GRAPH, graph)
         write_split(path / SPLIT, self.split_)
         write_history(path, self.history_)
-        about = describe_model(graph, self.get_params(), self.best_epoch_, self.val_, self.test_)
-        write_model(path / MODEL, model, self._settings()[0], about)
+        about = describe_model(
+            graph, self.split_, self._fitted_with, self.best_epoch_, self.val_, self.test_
+        )
+        write_model(path / MODEL, model, pick(ModelConfig, self._fitted_with), about)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> LinkPredictor:
@@ -232,21 +246,24 @@ class LinkPredictor:
             device: Where to compute from now on; it need not be where it was trained.
 
         Raises:
+            RunFolderError: The folder holds no model; the message says what it is instead.
             ModelFileError: A file is missing, damaged, foreign or does not belong to the others.
             ResourceError: The device does not exist.
         """
         path = Path(folder)
+        _require_model(path)
         model, _, about = read_model(path / MODEL)
         graph, split = read_stored_graph(path / GRAPH), read_split(path / SPLIT)
-        if about.get("graph") != graph.fingerprint:
-            raise ModelFileError(
-                f"{path / MODEL} was trained on another graph than {GRAPH} beside it holds. "
-                f"Put the files of one run back together."
-            )
+        for what, found, file in (("graph", graph, GRAPH), ("split", split, SPLIT)):
+            if about.get(what) != found.fingerprint:
+                raise ModelFileError(
+                    f"{path / MODEL} was trained on another {what} than {file} beside it holds. "
+                    f"Put the files of one run back together."
+                )
         known = inspect.signature(cls).parameters
         settings: dict[str, Any] = {k: v for k, v in about["settings"].items() if k in known}
         predictor = cls(**settings).set_params(device=device)
-        predictor._take(graph, split, model)
+        predictor._take(graph, split, model, settings)
         predictor.history_ = read_history(path)
         predictor.best_epoch_ = about["best_epoch"]
         predictor.val_, predictor.test_ = about["val"], about["test"]
@@ -263,7 +280,7 @@ class LinkPredictor:
         """
         model, graph = self._fitted()
         with self._computing():
-            return score_test_links(model, _features(graph).to(self._device), self.split_)
+            return score_test_links(model, features_of(graph).to(self._device), self.split_)
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
@@ -278,7 +295,8 @@ class LinkPredictor:
         params = self.get_params()
         return pick(ModelConfig, params), pick(TrainConfig, params), pick(Resources, params)
 
-    def _take(self, graph: Graph, split: Split, model: CGCL) -> None:
+    def _take(self, graph: Graph, split: Split, model: CGCL, settings: dict[str, Any]) -> None:
+        self._fitted_with = settings
         self._device = resolve_device(self._settings()[2])
         self.graph_, self.split_, self.model_ = graph, split, model.to(self._device)
         self._z: Tensor | None = None
@@ -294,7 +312,7 @@ class LinkPredictor:
     def _embeddings(self) -> Tensor:
         """Encode all known links, once."""
         if self._z is None:
-            x, links = _features(self.graph_), symmetric(self.graph_.edges)
+            x, links = features_of(self.graph_), symmetric(self.graph_.edges)
             self._z = embed(self.model_, x.to(self._device), links.to(self._device))
         return self._z
 
@@ -304,15 +322,38 @@ class LinkPredictor:
     def _links(self, pairs: Tensor, logits: Tensor) -> Links:
         names = self.graph_.names
         sources, targets = (tuple(names[node] for node in nodes) for nodes in pairs.tolist())
-        return Links(sources, targets, torch.sigmoid(logits).numpy())
+        return Links(sources, targets, _to_scores(logits))
 
 
-def _features(graph: Graph) -> Tensor:
-    if graph.x is None:
-        raise FeatureError(f"The graph '{graph.title}' has no features.")
-    return graph.x
+def _require_model(path: Path) -> None:
+    """Refuse a folder without a model, saying what it is instead."""
+    if (path / MODEL).exists():
+        return
+    if not path.is_dir():
+        what = "is a file, not a run folder" if path.exists() else "does not exist"
+        raise RunFolderError(f"{path} {what}. Name a run folder, as cgcl train prints it.")
+    if not (path / RUN).exists():
+        raise RunFolderError(
+            f"{path} is not a run folder: it holds neither {MODEL} nor {RUN}.\n"
+            f"Name a run folder, as cgcl train prints it."
+        )
+    run = read_run(path)
+    raise RunFolderError(
+        f"The run in {path} has no model yet: its status is '{run['status']}', after epoch "
+        f"{run['epochs']} of {run['config'].get('epochs')}.\n"
+        f"Let it finish, or go on with it: cgcl train --resume {path}"
+    )
 
 
 def _require_positive(count: int) -> None:
     if count < 1:
         raise ConfigError(f"You asked for the best {count} links; ask for at least 1.")
+
+
+def _to_scores(logits: Tensor) -> npt.NDArray[np.float32]:
+    if not torch.isfinite(logits).all():
+        raise ModelFileError(
+            "The model gives scores that are not finite numbers.\n"
+            "Train again with a lower --lr, and look for very large feature values."
+        )
+    return torch.sigmoid(logits).numpy()

@@ -43,8 +43,8 @@ def require_affordable(model: CGCL, z: Tensor, graph: Graph) -> None:
 def top_pairs(model: CGCL, z: Tensor, graph: Graph, count: int) -> tuple[Tensor, Tensor]:
     """Return the `count` best unlinked pairs of the whole graph and their logits.
 
-    Every pair is scored once; memory stays bounded by the block size. Equal logits are put in
-    the order of names.
+    Every pair is scored once; memory is bounded by one block and `count` pairs. Equal logits are
+    put in the order of names.
 
     Args:
         model: The network.
@@ -100,11 +100,14 @@ def _name_rank(graph: Graph) -> Tensor:
 
 
 def _keep_best(pairs: Tensor, logits: Tensor, rank: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the `count` best, highest logit first, equal ones in the order of names."""
+    """Return the `count` best, highest logit first, equal ones in the order of names.
+
+    What is not a number comes first, so that it is noticed and not passed over.
+    """
     if logits.numel() > count:
         # Everything not below the count-th best, so that ties at the edge are all compared.
         edge = logits.topk(count).values[-1]
-        kept = logits >= edge
+        kept = ~(logits < edge)
         pairs, logits = pairs[:, kept], logits[kept]
     by_name = (rank[pairs[0]] * rank.numel() + rank[pairs[1]]).argsort()
     order = by_name[logits[by_name].argsort(descending=True, stable=True)][:count]

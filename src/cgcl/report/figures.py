@@ -155,8 +155,9 @@ def precision_recall_figure(positive: Array, negative: Array) -> str:
     axes.axhline(guessing, color=MUTED, linewidth=0.9, linestyle=(0, (4, 4)))
     axes.annotate("guessing", (0.02, guessing - 0.02), color=MUTED, fontsize=8, va="top")
     recall, precision = precision_recall_curve(positive, negative)
-    axes.fill_between(recall, precision, color=FIRST, alpha=0.12, linewidth=0)
-    axes.plot(recall, precision, color=FIRST)
+    # Steps, because average precision is the area below steps.
+    axes.fill_between(recall, precision, step="pre", color=FIRST, alpha=0.12, linewidth=0)
+    axes.plot(recall, precision, drawstyle="steps-pre", color=FIRST)
     _unit_square(axes)
     return to_svg(figure, "precision-recall", "Precision-recall curve on the test pairs")
 

@@ -16,17 +16,20 @@ __all__ = ["render_page"]
 
 _MOST_NOTES = 50
 
+# Name in run.json, name on the page, what it says, and the least number of test links for which
+# it says that.
 _METRICS = (
     (
         "auc",
         "AUC",
         "The chance that a link scores above an unlinked pair; guessing gives one half.",
+        1,
     ),
-    ("ap", "AP", "Precision averaged over all recall levels; mistakes at the top weigh most."),
-    ("hits@10", "Hits@10", "Links that score above the 10th highest unlinked pair."),
-    ("hits@50", "Hits@50", "Links that score above the 50th highest unlinked pair."),
-    ("hits@100", "Hits@100", "Links that score above the 100th highest unlinked pair."),
-    ("mrr", "MRR", "Mean of 1/rank, each link ranked against all unlinked pairs."),
+    ("ap", "AP", "Precision averaged over all recall levels; mistakes at the top weigh most.", 1),
+    ("hits@10", "Hits@10", "Links that score above the 10th highest unlinked pair.", 10),
+    ("hits@50", "Hits@50", "Links that score above the 50th highest unlinked pair.", 50),
+    ("hits@100", "Hits@100", "Links that score above the 100th highest unlinked pair.", 100),
+    ("mrr", "MRR", "Mean of 1/rank, each link ranked against all unlinked pairs.", 1),
 )
 
 

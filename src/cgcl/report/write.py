@@ -10,6 +10,7 @@ from cgcl.predict import LinkPredictor
 from cgcl.report.page import render_page
 from cgcl.train.history import read_history
 from cgcl.train.run_folder import read_run
+from cgcl.train.trainer import learned_nothing
 
 __all__ = ["REPORT", "write_report"]
 
@@ -27,10 +28,13 @@ def write_report(folder: Path) -> Path:
     run = read_run(folder)
     positive = negative = None
     if run["test"]:
-        positive, negative = LinkPredictor.load(folder).test_scores()
+        # On the CPU if that is where it was trained: the page shows that run, not another.
+        device = "cpu" if run["device"] == "cpu" else "auto"
+        positive, negative = LinkPredictor.load(folder, device).test_scores()
         positive, negative = positive.sigmoid().numpy(), negative.sigmoid().numpy()
     run["folder"] = shlex.quote(str(folder))
+    run["warnings"] = [text for text in (learned_nothing(run["val"]),) if text]
     page = render_page(run, read_history(folder), positive, negative)
     path = folder / REPORT
-    write_atomically(path, page.encode())
+    write_atomically(path, page.encode(errors="replace"))  # a command may hold undecodable bytes
     return path

@@ -43,7 +43,7 @@ class UnlinkedPairs:
         Raises:
             SplitError: Every pair is linked.
         """
-        self._require(min(count, 1))
+        self.require(min(count, 1))
         if self._is_crowded():
             free = self._list()
             return self._decode(
@@ -60,7 +60,7 @@ class UnlinkedPairs:
         Raises:
             SplitError: There are fewer than `count` unlinked pairs.
         """
-        self._require(count)
+        self.require(count)
         if self._is_crowded() or 2 * count > self.count:
             found = self._list()
         else:
@@ -72,12 +72,17 @@ class UnlinkedPairs:
         order = torch.randperm(found.numel(), generator=generator, device=found.device)
         return self._decode(found.index_select(0, order[:count]))
 
-    def _require(self, count: int) -> None:
+    def require(self, count: int) -> None:
+        """Refuse to go on if there are fewer than `count` unlinked pairs.
+
+        Raises:
+            SplitError: There are too few.
+        """
         if self.count < count:
             raise SplitError(
                 f"Only {self.count:,} pairs are not linked; {count:,} are needed as "
-                f"counter-examples.\nThe graph is almost complete: there are hardly any new links "
-                f"to predict. Use a sparser graph or smaller --val and --test."
+                f"counter-examples.\nThe graph is almost complete, so there are hardly any new "
+                f"links to predict. Use a sparser graph."
             )
 
     def _is_crowded(self) -> bool:

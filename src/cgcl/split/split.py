@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -37,6 +39,14 @@ class Split:
     test: Tensor
     val_negatives: Tensor
     test_negatives: Tensor
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all pairs: equal for equal splits."""
+        digest = hashlib.sha256(str(self.num_nodes).encode())
+        for part in (self.train, self.val, self.test, self.val_negatives, self.test_negatives):
+            digest.update(f" {part.shape[1]} ".encode() + part.contiguous().numpy().tobytes())
+        return digest.hexdigest()
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -86,9 +96,11 @@ def random_split(graph: Graph, val: float = 0.05, test: float = 0.10, seed: int 
         num_val + num_test, stream(seed, "split negatives")
     )
     # Sorted, so that the order of training links carries no trace of the permutation.
+    train = graph.edges.index_select(1, train_links.sort().values)
+    UnlinkedPairs(train, graph.num_nodes).require(1)  # training needs counter-examples, too
     return Split(
         num_nodes=graph.num_nodes,
-        train=graph.edges.index_select(1, train_links.sort().values),
+        train=train,
         val=graph.edges.index_select(1, val_links.sort().values),
         test=graph.edges.index_select(1, test_links.sort().values),
         val_negatives=negatives[:, :num_val],
@@ -97,18 +109,25 @@ def random_split(graph: Graph, val: float = 0.05, test: float = 0.10, seed: int 
 
 
 def _check_sizes(num_links: int, num_val: int, num_test: int, val: float, test: float) -> None:
-    for share, count, least, what, flag in (
-        (test, num_test, _MIN_TEST_LINKS, "test", "--test 0"),
-        (val, num_val, _MIN_VAL_LINKS, "validation", "--val 0"),
-    ):
-        if share > 0 and count < least:
-            needed = math.ceil(least / max(share, 1e-12) - 1e-9)
-            held = f"{count} link{'' if count == 1 else 's'}"
-            raise SplitError(
-                f"The graph has {num_links:,} links; a {100 * share:.3g} % {what} set would hold "
-                f"{held}, which cannot be measured.\n"
-                f"Use at least {needed:,} links, or train without a {what} set: {flag}."
-            )
+    short = [
+        (share, count, least, what, flag)
+        for share, count, least, what, flag in (
+            (test, num_test, _MIN_TEST_LINKS, "test", "--test 0"),
+            (val, num_val, _MIN_VAL_LINKS, "validation", "--val 0"),
+        )
+        if share > 0 and count < least
+    ]
+    if short:
+        share, count, _, what, _ = short[0]
+        needed = max(math.ceil(least / max(share, 1e-12) - 1e-9) for share, _, least, _, _ in short)
+        sets = "test and validation sets" if len(short) == 2 else f"a {what} set"
+        raise SplitError(
+            f"The graph has {num_links:,} link{'' if num_links == 1 else 's'}; a "
+            f"{100 * share:.3g} % {what} set would hold {count} link{'' if count == 1 else 's'}, "
+            f"which cannot be measured.\n"
+            f"Use at least {needed:,} links, or train without {sets}: "
+            f"{' '.join(flag for *_, flag in short)}."
+        )
     if num_links - num_val - num_test < _MIN_TRAIN_LINKS:
         raise SplitError(
             f"The graph has {num_links} links; after {num_val} for validation and {num_test} for "

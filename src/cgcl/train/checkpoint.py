@@ -13,9 +13,10 @@ from typing import Any
 from torch import Tensor
 
 from cgcl.errors import ModelFileError
+from cgcl.files import write_atomically
 from cgcl.tensors import read_tensors, write_tensors
 
-__all__ = ["CHECKPOINT", "PREVIOUS_CHECKPOINT", "read_checkpoint", "write_checkpoint"]
+__all__ = ["CHECKPOINT", "PREVIOUS_CHECKPOINT", "recover_checkpoint", "write_checkpoint"]
 
 CHECKPOINT = "checkpoint.safetensors"
 PREVIOUS_CHECKPOINT = "checkpoint.previous.safetensors"
@@ -38,15 +39,20 @@ def write_checkpoint(
     """
     current, previous = folder / CHECKPOINT, folder / PREVIOUS_CHECKPOINT
     if current.exists():
-        previous.unlink(missing_ok=True)
-        os.link(current, previous)
+        try:
+            previous.unlink(missing_ok=True)
+            os.link(current, previous)
+        except OSError:  # some file systems know no hard links
+            write_atomically(previous, current.read_bytes())
     write_tensors(current, _KIND, tensors, {"numbers": numbers, "identity": identity})
 
 
-def read_checkpoint(
+def recover_checkpoint(
     folder: Path, identity: dict[str, Any]
 ) -> tuple[dict[str, Tensor], dict[str, Any], str | None] | None:
     """Return tensors, numbers and a warning, if any, of the newest sound checkpoint.
+
+    If that is the previous one, it becomes the current one again.
 
     Args:
         folder: The run folder.
@@ -68,12 +74,17 @@ def read_checkpoint(
             problems.append(str(error))
             continue
         _require_same_run(folder / name, about["identity"], identity)
+        if name == PREVIOUS_CHECKPOINT:
+            # The next write keeps the current checkpoint as the previous one. It must not be the
+            # damaged one that takes the place of this.
+            (folder / PREVIOUS_CHECKPOINT).replace(folder / CHECKPOINT)
         warning = f"{problems[0]} Going on from the one before it." if problems else None
         return tensors, about["numbers"], warning
     if problems:
+        damaged = [n for n in (CHECKPOINT, PREVIOUS_CHECKPOINT) if (folder / n).exists()]
         raise ModelFileError(
-            f"{problems[0]}\nThere is no earlier checkpoint to go on from. Nothing was changed. "
-            f"Delete {CHECKPOINT} to start this run again from its first epoch."
+            f"{problems[0]}\nThere is no sound checkpoint to go on from. Nothing was changed. "
+            f"Delete {' and '.join(damaged)}\nto start this run again from its first epoch."
         )
     return None
 

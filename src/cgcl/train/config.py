@@ -41,10 +41,10 @@ class ModelConfig:
         Raises:
             ConfigError: A setting is out of range.
         """
+        _check_types(self)
         _check_range("hidden", self.hidden, low=2, high=65536)
         _check_range("input_dropout", self.input_dropout, low=0, below=1)
         _check_range("decoder_dropout", self.decoder_dropout, low=0, below=1)
-        _check_choices(self)
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ class TrainConfig:
         Raises:
             ConfigError: A setting is out of range.
         """
+        _check_types(self)
         _check_range("lr", self.lr, above=0, high=10)
         _check_range("epochs", self.epochs, low=1, high=10_000_000)
         _check_range("weight_decay", self.weight_decay, low=0, high=10)
@@ -83,7 +84,6 @@ class TrainConfig:
         _check_range("val", self.val, low=0, below=1)
         _check_range("test", self.test, low=0, below=1)
         _check_range("seed", self.seed, low=0, high=2**63 - 1)
-        _check_choices(self)
         if self.val + self.test >= 1:
             raise ConfigError(
                 f"val {self.val} and test {self.test} leave no links to learn from. "
@@ -112,6 +112,7 @@ class Resources:
         Raises:
             ConfigError: A setting is out of range.
         """
+        _check_types(self)
         _check_range("threads", self.threads, low=0, high=4096)
         _check_range("checkpoint_every", self.checkpoint_every, low=0)
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
@@ -139,6 +140,8 @@ class Resources:
         affinity = getattr(os, "sched_getaffinity", None)
         return min(len(affinity(0)) if affinity else os.cpu_count() or 1, 4)
 
+
+_KIND_IN_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 PRESETS: dict[str, dict[str, Any]] = {
     "quick": {},
@@ -203,10 +206,16 @@ def _check_range(
         raise ConfigError(f"{name} is {value}; it must be {' and '.join(wanted)}.")
 
 
-def _check_choices(config: ModelConfig | TrainConfig) -> None:
-    """Refuse a word that its field's type does not list (Python callers are not type-checked)."""
+def _check_types(config: ModelConfig | TrainConfig | Resources) -> None:
+    """Refuse what its field's type does not admit: no type checker sees files and callers."""
     for name, hint in get_type_hints(type(config)).items():
         value = getattr(config, name)
-        if get_origin(hint) is Literal and value not in get_args(hint):
-            choices = ", ".join(get_args(hint))
-            raise ConfigError(f"{name} is {value!r}; it must be one of {choices}.")
+        if get_origin(hint) is Literal:
+            if value not in get_args(hint):
+                choices = ", ".join(get_args(hint))
+                raise ConfigError(f"{name} is {value!r}; it must be one of {choices}.")
+            continue
+        # bool is an int to Python, but not to people; an int is as good as a float.
+        kinds = (int, float) if hint is float else (hint,)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and hint is not bool):
+            raise ConfigError(f"{name} is {value!r}; it must be {_KIND_IN_WORDS[hint]}.")

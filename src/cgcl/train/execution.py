@@ -6,13 +6,14 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import torch
 
 from cgcl.errors import ResourceError
 from cgcl.train.config import Resources
 
-__all__ = ["computing_with", "resolve_device", "versions"]
+__all__ = ["computing_with", "machine", "resolve_device", "versions"]
 
 _PACKAGES = ("cgcl", "torch", "numpy", "safetensors", "scikit-learn", "pyarrow")
 
@@ -43,6 +44,12 @@ def computing_with(resources: Resources) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def machine(resources: Resources, device: torch.device) -> dict[str, Any]:
+    """Return what decides the last bits of a result besides versions and seed."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    return {"device": name, "threads": resources.num_threads}
 
 
 def versions() -> dict[str, str]:

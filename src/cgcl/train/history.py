@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
 from typing import Any
 
-from cgcl.errors import ResourceError, RunFolderError
+from cgcl.errors import ResourceError
 from cgcl.files import write_atomically
 
 __all__ = ["HISTORY", "HistoryFile", "read_history", "write_history"]
@@ -16,28 +17,16 @@ HISTORY = "metrics.jsonl"
 
 
 def read_history(folder: Path) -> list[dict[str, Any]]:
-    """Return the complete lines of a run's history; a line cut short by a crash is left out.
-
-    Raises:
-        RunFolderError: A line in the middle is not JSON.
-    """
+    """Return the sound records of a run; lines that are damaged or cut short are left out."""
     path = folder / HISTORY
-    if not path.exists():
+    if not path.is_file():
         return []
     records: list[dict[str, Any]] = []
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    for number, line in enumerate(lines, start=1):
-        if not line:
-            continue
-        try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            if number == len(lines):
-                break
-            raise RunFolderError(
-                f"{path}, line {number}: not a JSON record. The file was changed by hand or "
-                f"damaged; the run's other files are not affected."
-            ) from error
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            record = json.loads(line)
+            if isinstance(record["epoch"], int) and isinstance(record["losses"], list):
+                records.append(record)
     return records
 
 
@@ -59,11 +48,20 @@ class HistoryFile:
         Args:
             folder: The run folder.
             keep_epochs: Last epoch whose record is kept; 0 starts afresh.
+
+        Raises:
+            ResourceError: The disk is full or the folder cannot be written.
         """
-        self._path = folder / HISTORY
-        kept = [r for r in read_history(folder) if r["epoch"] <= keep_epochs] if keep_epochs else []
+        self._folder = folder
+        kept = [record for record in read_history(folder) if record["epoch"] <= keep_epochs]
+        self.lost_epochs = keep_epochs - len(kept)
+        """How many earlier epochs have no record any more, because the file was damaged."""
         write_history(folder, kept)
-        self._file = self._path.open("ab")
+        try:
+            # Without a buffer, a record that did not fit is not tried again when the file closes.
+            self._file = (folder / HISTORY).open("ab", buffering=0)
+        except OSError as error:
+            raise self._error(error) from error
 
     def append(self, record: dict[str, Any]) -> None:
         """Write one record; it survives the death of the process at once.
@@ -73,20 +71,29 @@ class HistoryFile:
         """
         try:
             self._file.write(_line(record))
-            self._file.flush()
         except OSError as error:
-            raise ResourceError(
-                f"Cannot write {self._path}: {error.strerror}. The last checkpoint is intact: "
-                f"free some space, then continue with cgcl train --resume {self._path.parent}"
-            ) from error
+            raise self._error(error) from error
 
     def sync(self) -> None:
-        """Make all records survive a power loss too."""
-        os.fsync(self._file.fileno())
+        """Make all records survive a power loss too.
+
+        Raises:
+            ResourceError: The disk is full.
+        """
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise self._error(error) from error
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+    def _error(self, error: OSError) -> ResourceError:
+        return ResourceError(
+            f"Cannot write {self._folder / HISTORY}: {error.strerror}. The last checkpoint is "
+            f"intact: free some space,\nthen continue with cgcl train --resume {self._folder}"
+        )
 
 
 def _line(record: dict[str, Any]) -> bytes:

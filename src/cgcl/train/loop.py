@@ -6,27 +6,27 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from cgcl.errors import TrainingError
 from cgcl.train.config import TrainConfig
 from cgcl.train.trainer import EpochRecord, Trainer
 
-__all__ = ["Stopped", "train"]
+__all__ = ["RESUMABLE", "StopReason", "Stopped", "train"]
+
+
+StopReason = Literal["signal", "time limit", "collapse", "loss is not finite", "error"]
+RESUMABLE: tuple[StopReason, ...] = ("signal", "time limit", "error")
+"""After these a run can go on; after the others its best epoch is the result."""
 
 
 @dataclass(frozen=True)
 class Stopped:
     """Why training ended before its last epoch."""
 
-    reason: str
-    """`time limit`, `signal`, `collapse` or `loss is not finite`."""
+    reason: StopReason
     epoch: int
     message: str
-
-    @property
-    def may_continue(self) -> bool:
-        """Whether the run is only interrupted; otherwise its best epoch is the result."""
-        return self.reason == "signal"
 
 
 def train(
@@ -55,7 +55,7 @@ def train(
     start = time.monotonic()
     while trainer.epoch < config.epochs:
         record = trainer.run_epoch()
-        if not all(map(math.isfinite, record.losses)):
+        if not trainer.is_finite:
             return _loss_is_not_finite(trainer, config)
         on_epoch(record)
         if trainer.has_collapsed:
@@ -69,7 +69,7 @@ def train(
                 "time limit",
                 trainer.epoch,
                 f"The time limit was reached at epoch {trainer.epoch} of {config.epochs}; the best "
-                f"epoch so far is kept.",
+                f"epoch so far is kept, and the run can be resumed.",
             )
     return None
 

@@ -11,11 +11,12 @@ import torch
 from cgcl.errors import ConfigError, ModelFileError
 from cgcl.graph import Graph
 from cgcl.model import CGCL
+from cgcl.split import Split
 from cgcl.tensors import read_tensors, write_tensors
 from cgcl.train.config import ModelConfig
 from cgcl.train.trainer import build_model
 
-__all__ = ["MODEL", "describe_model", "read_model", "write_model"]
+__all__ = ["MODEL", "count_weights", "describe_model", "read_model", "write_model"]
 
 MODEL = "model.safetensors"
 _KIND = "cgcl model 1"
@@ -23,6 +24,7 @@ _KIND = "cgcl model 1"
 
 def describe_model(
     graph: Graph,
+    split: Split,
     settings: dict[str, Any],
     best_epoch: int,
     val: dict[str, float] | None,
@@ -31,6 +33,7 @@ def describe_model(
     """Return what travels with the weights: where they come from and how good they are."""
     return {
         "graph": graph.fingerprint,
+        "split": split.fingerprint,
         "settings": settings,
         "best_epoch": best_epoch,
         "val": val,
@@ -70,8 +73,7 @@ def read_model(path: Path) -> tuple[CGCL, ModelConfig, dict[str, Any]]:
         in_channels, about = int(description["in_channels"]), description["about"]
     except (KeyError, TypeError, ValueError, ConfigError) as error:
         raise ModelFileError(f"{path} does not say how its model is built ({error}).") from error
-    with torch.device("meta"):  # shapes are compared before any memory is taken
-        expected = {name: value.shape for name, value in _network(in_channels, config).items()}
+    expected = {name: value.shape for name, value in _shapes(in_channels, config).items()}
     for name in sorted(expected.keys() | tensors.keys()):
         found = tuple(tensors[name].shape) if name in tensors else "missing"
         wanted = tuple(expected[name]) if name in expected else "nothing of that name"
@@ -84,5 +86,12 @@ def read_model(path: Path) -> tuple[CGCL, ModelConfig, dict[str, Any]]:
     return model, config, about
 
 
-def _network(in_channels: int, config: ModelConfig) -> dict[str, torch.Tensor]:
-    return CGCL(in_channels, config.hidden, product=config.product).state_dict()
+def count_weights(in_channels: int, config: ModelConfig) -> int:
+    """Return the number of weights of a network without building it."""
+    return sum(weight.numel() for weight in _shapes(in_channels, config).values())
+
+
+def _shapes(in_channels: int, config: ModelConfig) -> dict[str, torch.Tensor]:
+    """Return the tensors of a network with shapes but without memory."""
+    with torch.device("meta"):
+        return CGCL(in_channels, config.hidden, product=config.product).state_dict()

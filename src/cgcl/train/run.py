@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from cgcl.errors import FeatureError
+from cgcl.errors import CGCLError, ResourceError
 from cgcl.graph import Graph
+from cgcl.graph.prepare import features_of
 from cgcl.split import Split
-from cgcl.train.checkpoint import read_checkpoint, write_checkpoint
+from cgcl.train.checkpoint import recover_checkpoint, write_checkpoint
 from cgcl.train.config import ModelConfig, Resources, TrainConfig
-from cgcl.train.execution import computing_with, resolve_device, versions
+from cgcl.train.execution import computing_with, machine, resolve_device, versions
 from cgcl.train.history import HistoryFile
-from cgcl.train.loop import Stopped, train
+from cgcl.train.loop import RESUMABLE, Stopped, train
 from cgcl.train.model_file import MODEL, describe_model, write_model
 from cgcl.train.run_folder import RunFolder
-from cgcl.train.scoring import measure_test_links
 from cgcl.train.signals import StopRequest, stop_on_signals
 from cgcl.train.trainer import EpochRecord, Trainer
 
@@ -43,18 +43,19 @@ class Run:
     @property
     def is_finished(self) -> bool:
         """Whether there is nothing left to train."""
-        stopped = self.about["stopped"] or {}
-        return self.about["status"] == "finished" and stopped.get("reason") != "time limit"
+        stopped = self.about["stopped"]
+        may_go_on = stopped is not None and stopped.get("reason") in RESUMABLE
+        return self.about["status"] == "finished" and not may_go_on
 
     def train(
         self,
-        on_start: Callable[[int, str | None], None] = lambda _epoch, _warning: None,
+        on_start: Callable[[int, Sequence[str]], None] = lambda _epoch, _warnings: None,
         on_epoch: Callable[[EpochRecord], None] = lambda _: None,
     ) -> StopRequest:
         """Train from the last checkpoint, or from the start, to the end; write everything down.
 
         Args:
-            on_start: Told the epoch that training goes on from, and a warning if there is one.
+            on_start: Told the epoch that training goes on from, and what to be warned of.
             on_epoch: Told about every epoch.
 
         Returns:
@@ -66,36 +67,27 @@ class Run:
             ResourceError: There is no such device, or no space left.
         """
         device = resolve_device(self.resources)
-        started = time.monotonic()
         with computing_with(self.resources), stop_on_signals() as request:
-            trainer = self._trainer(device)
-            warning = self._restore(trainer)
-            on_start(trainer.epoch, warning)
-            self._note_beginning(trainer, device)
-            history = HistoryFile(self.folder.path, keep_epochs=trainer.epoch)
+            trainer = Trainer(
+                features_of(self.graph),
+                self.split,
+                self.model_config,
+                self.config,
+                device,
+                track_consistency=self.resources.track_consistency,
+            )
+            warnings = [*self._restore(trainer), *self._note_beginning(trainer, device)]
+            started = time.monotonic()
             try:
-                stopped = self._loop(trainer, history, request, on_epoch)
-            finally:
-                history.close()
+                with contextlib.closing(HistoryFile(self.folder.path, trainer.epoch)) as history:
+                    on_start(trainer.epoch, [*warnings, *_lost(history)])
+                    stopped = self._loop(trainer, history, request, on_epoch)
                 self.about["seconds"] += time.monotonic() - started
-            self._conclude(trainer, stopped, device)
+                self._conclude(trainer, stopped)
+            except CGCLError as error:
+                self._note_failure(trainer, error)
+                raise
         return request
-
-    @property
-    def _x(self) -> Tensor:
-        if self.graph.x is None:
-            raise FeatureError(f"The graph in {self.folder.path} has no features.")
-        return self.graph.x
-
-    def _trainer(self, device: torch.device) -> Trainer:
-        return Trainer(
-            self._x,
-            self.split,
-            self.model_config,
-            self.config,
-            device,
-            track_consistency=self.resources.track_consistency,
-        )
 
     def _identity(self) -> dict[str, Any]:
         """What a checkpoint must agree on to be one of this run."""
@@ -103,25 +95,31 @@ class Run:
             **asdict(self.model_config),
             **asdict(self.config),
             "graph": self.graph.fingerprint,
+            "split": self.split.fingerprint,
         }
 
-    def _restore(self, trainer: Trainer) -> str | None:
-        found = read_checkpoint(self.folder.path, self._identity())
+    def _restore(self, trainer: Trainer) -> list[str]:
+        found = recover_checkpoint(self.folder.path, self._identity())
         if found is None:
-            return None
+            return []
         tensors, numbers, warning = found
         trainer.restore(tensors, numbers)
-        return warning
+        return [warning] if warning else []
 
-    def _note_beginning(self, trainer: Trainer, device: torch.device) -> None:
-        self.about |= {
-            "status": "running",
-            "parameters": sum(weight.numel() for weight in trainer.model.parameters()),
-            "versions": versions(),
-            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-            "threads": self.resources.num_threads,
-        }
+    def _note_beginning(self, trainer: Trainer, device: torch.device) -> list[str]:
+        """Write down that the run is running, and where; warn if it was somewhere else before."""
+        here, machines = machine(self.resources, device), self.about["machines"]
+        before = {key: machines[-1][key] for key in here} if machines else here
+        if not machines or before != here:
+            machines.append({"from_epoch": trainer.epoch + 1, **here})
+        self.about |= {"status": "running", "versions": versions(), **here}
         self.folder.write_run(self.about)
+        if trainer.epoch == 0 or before == here:
+            return []
+        return [
+            f"Until epoch {trainer.epoch} this run used {_in_words(before)}, now it uses "
+            f"{_in_words(here)}: from here on, bits may differ."
+        ]
 
     def _loop(
         self,
@@ -147,7 +145,7 @@ class Run:
             should_stop=request.is_set,
             time_limit_s=self.resources.time_limit_s,
         )
-        if stopped is None or stopped.reason in ("signal", "time limit"):
+        if stopped is None or stopped.reason in RESUMABLE:
             self._checkpoint(trainer, history)
         return stopped
 
@@ -155,30 +153,51 @@ class Run:
         history.sync()
         write_checkpoint(self.folder.path, *trainer.state(), self._identity())
 
-    def _conclude(self, trainer: Trainer, stopped: Stopped | None, device: torch.device) -> None:
+    def _conclude(self, trainer: Trainer, stopped: Stopped | None) -> None:
         """Test the best epoch and write the model and the results."""
+        self.about["stopped"] = asdict(stopped) if stopped else None
         if stopped is not None and stopped.reason == "signal":
-            self.about |= {"status": "interrupted", "stopped": asdict(stopped)}
-            self.folder.write_run(self.about)
+            self._note_progress(trainer, "interrupted")
             return
-        trainer.look_now()
-        model = trainer.model
-        model.load_state_dict(trainer.best_weights)
-        test = measure_test_links(model, self._x.to(device), self.split)
+        self.about["test"] = trainer.finish()
         write_model(
             self.folder.path / MODEL,
-            model,
+            trainer.model,
             self.model_config,
             describe_model(
-                self.graph, self.about["config"], trainer.best_epoch, trainer.best_val, test
+                self.graph,
+                self.split,
+                self.about["config"],
+                trainer.best_epoch,
+                trainer.best_val,
+                self.about["test"],
             ),
         )
+        self._note_progress(trainer, "finished")
+
+    def _note_failure(self, trainer: Trainer, error: CGCLError) -> None:
+        self.about["stopped"] = asdict(Stopped("error", trainer.epoch, str(error)))
+        with contextlib.suppress(ResourceError):  # a full disk may be the failure itself
+            self._note_progress(trainer, "failed")
+
+    def _note_progress(self, trainer: Trainer, status: str) -> None:
         self.about |= {
-            "status": "finished",
+            "status": status,
             "epochs": trainer.epoch,
-            "best_epoch": trainer.best_epoch,
+            "best_epoch": trainer.best_epoch or None,
             "val": trainer.best_val,
-            "test": test,
-            "stopped": asdict(stopped) if stopped else None,
         }
         self.folder.write_run(self.about)
+
+
+def _lost(history: HistoryFile) -> list[str]:
+    if history.lost_epochs == 0:
+        return []
+    return [
+        f"metrics.jsonl was damaged: the records of {history.lost_epochs} earlier epochs are lost. "
+        f"The model is not affected."
+    ]
+
+
+def _in_words(machine: dict[str, Any]) -> str:
+    return f"{machine['device']} with {machine['threads']} thread(s)"

@@ -9,6 +9,7 @@ import re
 import shutil
 import time
 from pathlib import Path
+from types import NoneType
 from typing import IO, Any
 
 from cgcl.errors import ResourceError, RunFolderError
@@ -20,6 +21,26 @@ RUN = "run.json"
 GRAPH = "graph.safetensors"
 SPLIT = "split.safetensors"
 _LOCK = "lock"
+# What every run.json holds, from the first moment of a run.
+_KEYS: dict[str, tuple[type, ...]] = {
+    "status": (str,),
+    "command": (str,),
+    "graph": (dict,),
+    "split": (dict,),
+    "config": (dict,),
+    "parameters": (int,),
+    "versions": (dict,),
+    "device": (str,),
+    "threads": (int,),
+    "machines": (list,),
+    "started": (str,),
+    "seconds": (float, int),
+    "epochs": (int,),
+    "best_epoch": (int, NoneType),
+    "val": (dict, NoneType),
+    "test": (dict, NoneType),
+    "stopped": (dict, NoneType),
+}
 
 
 def read_run(path: Path) -> dict[str, Any]:
@@ -38,16 +59,19 @@ def read_run(path: Path) -> dict[str, Any]:
             f"{path} holds no {RUN}, so it is not a run, or one that ended before it began. "
             f"Train again with cgcl train."
         )
+    run: dict[str, Any] = {}
     try:
         run = json.loads(file.read_text(encoding="utf-8"))
-        if run["format"] != 1:
-            raise RunFolderError(
-                f"{file} has format {run['format']}; this version of cgcl reads format 1."
-            )
-    except (ValueError, KeyError, TypeError) as error:
+        version = run["format"]
+        wrong = [key for key, kinds in _KEYS.items() if not isinstance(run.get(key), kinds)]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        version, wrong = 1, [str(error)]
+    if version != 1:
+        raise RunFolderError(f"{file} has format {version}; this version of cgcl reads format 1.")
+    if wrong:
         raise RunFolderError(
-            f"{file} is damaged ({error}). The weights in the folder are not affected."
-        ) from error
+            f"{file} is damaged ({', '.join(wrong)}). The weights in the folder are not affected."
+        )
     return run
 
 
@@ -104,7 +128,7 @@ class RunFolder:
         Raises:
             ResourceError: The disk is full.
         """
-        text = json.dumps(run, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(run, indent=2) + "\n"
         write_atomically(self.path / RUN, text.encode())
 
     def close(self) -> None:
@@ -120,7 +144,12 @@ class RunFolder:
 
 def _lock(path: Path) -> IO[str]:
     """Take the folder's lock; the kernel releases it when the process ends, however it ends."""
-    file = (path / _LOCK).open("a+", encoding="utf-8")
+    try:
+        file = (path / _LOCK).open("a+", encoding="utf-8")
+    except OSError as error:
+        raise RunFolderError(
+            f"Cannot write to {path}: {error.strerror}. Make the folder writable to go on with it."
+        ) from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

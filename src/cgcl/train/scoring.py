@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cgcl.metrics import link_metrics
-from cgcl.model import CGCL
+from cgcl.model import CGCL, symmetric
 from cgcl.split import Split
 
 __all__ = [
@@ -18,16 +18,10 @@ __all__ = [
     "evaluating",
     "measure_test_links",
     "score_test_links",
-    "symmetric",
 ]
 
 # 2^16 pairs at d_v = 512 take 128 MB; a fixed size also fixes the order of every sum.
 BLOCK_PAIRS = 2**16
-
-
-def symmetric(pairs: Tensor) -> Tensor:
-    """Return both directions of each pair, int64 [2, 2p]."""
-    return torch.cat([pairs, pairs.flip(0)], dim=1)
 
 
 @contextmanager

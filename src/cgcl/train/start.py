@@ -9,12 +9,13 @@ from typing import Any
 
 from cgcl.errors import ConfigError, RunFolderError
 from cgcl.graph import Graph
-from cgcl.graph.identity import with_features_of_some_kind
+from cgcl.graph.prepare import prepare
 from cgcl.graph.stored import read_stored_graph, write_graph
 from cgcl.split import random_split
 from cgcl.split.stored import read_split, write_split
 from cgcl.train.config import ModelConfig, Resources, Settings, TrainConfig, pick
-from cgcl.train.execution import resolve_device
+from cgcl.train.execution import machine, resolve_device, versions
+from cgcl.train.model_file import count_weights
 from cgcl.train.run import Run
 from cgcl.train.run_folder import GRAPH, SPLIT, RunFolder, read_run
 
@@ -48,10 +49,10 @@ def start_run(
         ResourceError: The folder cannot be written, or the device does not exist.
         FeatureError: The graph has no features and too many nodes to do without.
     """
-    resolve_device(resources)
-    graph = with_features_of_some_kind(graph)
+    device = resolve_device(resources)
+    graph = prepare(graph)
     split = random_split(graph, config.val, config.test, config.seed)
-    weights = (graph.num_features + model_config.hidden) * model_config.hidden
+    weights = count_weights(graph.num_features, model_config)
     files = 4 * _WEIGHT_COPIES * weights + 24 * graph.num_nonzeros + 32 * graph.num_edges
     folder = RunFolder.create(out, graph.title, needed_bytes=files)
     about: dict[str, Any] = {
@@ -69,6 +70,10 @@ def start_run(
         },
         "split": split.sizes,
         "config": {**asdict(model_config), **asdict(config), **asdict(resources)},
+        "parameters": weights,
+        "versions": versions(),
+        **machine(resources, device),
+        "machines": [],
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "seconds": 0.0,
         "epochs": 0,
@@ -77,9 +82,13 @@ def start_run(
         "test": None,
         "stopped": None,
     }
-    write_graph(folder.path / GRAPH, graph)
-    write_split(folder.path / SPLIT, split)
-    folder.write_run(about)
+    try:
+        write_graph(folder.path / GRAPH, graph)
+        write_split(folder.path / SPLIT, split)
+        folder.write_run(about)  # last, so that a folder with a run.json is complete
+    except BaseException:
+        folder.close()
+        raise
     return Run(folder, graph, split, model_config, config, resources, about)
 
 

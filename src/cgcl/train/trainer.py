@@ -9,19 +9,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cgcl.errors import TrainingError
 from cgcl.metrics import auc, average_precision, consistency_terms
-from cgcl.model import CGCL, View
+from cgcl.model import CGCL, View, symmetric
 from cgcl.seeds import stream
 from cgcl.split import Split
 from cgcl.train.config import ModelConfig, TrainConfig
 from cgcl.train.draws import Draw, Drawer
-from cgcl.train.scoring import decode_pairs, embed, symmetric
+from cgcl.train.scoring import decode_pairs, embed, measure_test_links
 
-__all__ = ["EpochRecord", "Trainer", "build_model"]
+__all__ = ["CHANCE_AUC", "EpochRecord", "Trainer", "build_model", "learned_nothing"]
 
-# A validation AUC below this is chance; having been above _LEARNED once, it is a collapse.
-_CHANCE, _LEARNED = 0.55, 0.65
-# One bad look can be bad luck on a handful of validation links.
+CHANCE_AUC = 0.55
+"""A validation AUC below this is no better than guessing."""
+# Above this the model has learned something, if the validation links are many enough to tell.
+_LEARNED = 0.65
+# One bad look can be bad luck.
 _LOOKS_AT_CHANCE = 3
 
 
@@ -45,6 +48,17 @@ class EpochRecord:
         if self.consistency is not None:
             record["consistency"] = self.consistency
         return record
+
+
+def learned_nothing(val: dict[str, float] | None) -> str | None:
+    """Return a warning if the best validation AUC is no better than guessing."""
+    if val is None or val["auc"] >= CHANCE_AUC:
+        return None
+    return (
+        f"The model learned nothing: its best validation AUC, {val['auc']:.3f}, is no better than "
+        f"chance.\nTry another --lr or more --epochs. Are the features related to the links? If "
+        f"not, try without them."
+    )
 
 
 def build_model(in_channels: int, config: ModelConfig, seed: int) -> CGCL:
@@ -102,6 +116,8 @@ class Trainer:
         self.best_epoch = 0
         self.best_val: dict[str, float] | None = None
         self.best_weights: dict[str, Tensor] = {}
+        self.is_finite = True
+        """Whether losses, weights and scores have been finite numbers so far."""
         self._looks_at_chance = 0
 
     def run_epoch(self) -> EpochRecord:
@@ -113,18 +129,33 @@ class Trainer:
         self.epoch += 1
         draw = self._drawer.draw(self.epoch)
         losses = self._optimize(draw)
-        record = EpochRecord(self.epoch, losses)
-        if not all(map(math.isfinite, losses)):
-            return record
-        if self.epoch % self._config.evaluate_every == 0 or self.epoch == self._config.epochs:
-            consistency = self._consistency(draw) if self._track_consistency else None
-            record = EpochRecord(self.epoch, losses, self._look(), consistency)
-        return record
+        self.is_finite = all(map(math.isfinite, losses))
+        is_time = self.epoch % self._config.evaluate_every == 0 or self.epoch == self._config.epochs
+        if not (self.is_finite and is_time):
+            return EpochRecord(self.epoch, losses)
+        val = self._look()
+        tracked = self._track_consistency and self.is_finite
+        return EpochRecord(self.epoch, losses, val, self._consistency(draw) if tracked else None)
 
-    def look_now(self) -> None:
-        """Look at the validation links although it is not time, if that was never done before."""
-        if not self.best_weights:
+    def finish(self) -> dict[str, float] | None:
+        """Go back to the weights of the best epoch and return the metrics on the test links.
+
+        A run that was cut short before its first look, or that keeps its last epoch for want of
+        validation links, looks now.
+
+        Raises:
+            TrainingError: No epoch gave finite scores.
+        """
+        keeps_last = self._split.val.shape[1] == 0
+        if not self.best_weights or (keeps_last and self.is_finite):
             self._look()
+        if not self.best_weights:
+            raise TrainingError(
+                f"The model's scores are not finite at epoch {self.epoch}, so there is nothing to "
+                f"keep.\nLower --lr, and look for very large feature values."
+            )
+        self.model.load_state_dict(self.best_weights)
+        return measure_test_links(self.model, self._x, self._split)
 
     @property
     def has_collapsed(self) -> bool:
@@ -176,22 +207,33 @@ class Trainer:
     def _look(self) -> dict[str, float] | None:
         """Measure on the validation links and keep the weights if they are the best so far."""
         split = self._split
+        z = embed(self.model, self._x, symmetric(self._links))
+        positive = decode_pairs(self.model, z, split.val)
+        negative = decode_pairs(self.model, z, split.val_negatives)
+        numbers = [*self.model.state_dict().values(), z, positive, negative]
+        self.is_finite = all(bool(torch.isfinite(tensor).all()) for tensor in numbers)
+        if not self.is_finite:
+            return None
         val: dict[str, float] | None = None
-        if split.val.shape[1]:
-            z = embed(self.model, self._x, symmetric(self._links))
-            positive = decode_pairs(self.model, z, split.val)
-            negative = decode_pairs(self.model, z, split.val_negatives)
-            val = {
-                "auc": auc(positive, negative),
-                "ap": average_precision(positive, negative),
-            }
-            at_chance = (self.best_val or val)["auc"] > _LEARNED and val["auc"] < _CHANCE
+        if positive.numel():
+            val = {"auc": auc(positive, negative), "ap": average_precision(positive, negative)}
+            best = (self.best_val or val)["auc"]
+            at_chance = best > self._learned_auc and val["auc"] < CHANCE_AUC
             self._looks_at_chance = self._looks_at_chance + 1 if at_chance else 0
         # Without validation links the last epoch is kept.
         if val is None or self.best_val is None or val["auc"] > self.best_val["auc"]:
             self.best_epoch, self.best_val = self.epoch, val
             self.best_weights = {k: v.clone() for k, v in self.model.state_dict().items()}
         return val
+
+    @property
+    def _learned_auc(self) -> float:
+        """The AUC above which the model has surely learned something.
+
+        Guessing gives 0.5 with a standard error of about sqrt(1 / 6p) on p links and as many
+        unlinked pairs; on a handful of links no AUC is sure enough to speak of a collapse.
+        """
+        return max(_LEARNED, 0.5 + 4 * math.sqrt(1 / (6 * max(self._split.val.shape[1], 1))))
 
     def _consistency(self, draw: Draw) -> dict[str, float]:
         """Measure Eq. 10-11 over all pairs that this epoch scored."""
