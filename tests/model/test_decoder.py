@@ -36,6 +36,7 @@ def test_a_last_relu_forbids_negative_logits() -> None:
     z = torch.randn(50, 8, generator=stream(0, "z"))
     pairs = torch.randint(50, (2, 400), generator=stream(0, "pairs"))
     linear, relu = PairDecoder(8).eval(), PairDecoder(8, last_layer="relu").eval()
+    linear.reset_parameters(stream(0, "weights"))
     relu.load_state_dict(linear.state_dict())
     with torch.no_grad():
         assert (linear(z, pairs) < 0).any()

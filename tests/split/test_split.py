@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cgcl.errors import GraphContentError, SplitError
@@ -20,24 +20,27 @@ def as_set(pairs: torch.Tensor) -> set[tuple[int, int]]:
 
 @st.composite
 def random_graphs(draw: st.DrawFn) -> Graph:
-    num_nodes = draw(st.integers(4, 40))
-    pairs = draw(
-        st.lists(
-            st.tuples(st.integers(0, num_nodes - 1), st.integers(0, num_nodes - 1)),
-            min_size=1,
-            max_size=200,
-        )
-    )
-    return Graph.from_pairs("g", [str(i) for i in range(num_nodes)], torch.tensor(pairs).T)
+    """Graphs of 50 to some 600 links, listed in any order and direction, some of them twice."""
+    num_nodes = draw(st.integers(20, 40))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
+    pairs = torch.combinations(torch.arange(num_nodes), 2).T
+    density = draw(st.floats(0.35, 0.75))
+    links = pairs[:, torch.rand(pairs.shape[1], generator=generator) < density]
+    links = torch.cat([links.flip(0), links[:, ::7]], dim=1)
+    return Graph.from_pairs("g", [str(i) for i in range(num_nodes)], links)
 
 
-@settings(max_examples=300, deadline=None)
-@given(random_graphs(), st.floats(0, 0.45), st.floats(0, 0.45), st.integers(0, 10))
+shares = st.one_of(st.just(0.0), st.floats(0.1, 0.3))
+
+
+@settings(max_examples=200, deadline=None)
+@given(random_graphs(), shares, shares, st.integers(0, 10))
 def test_no_pair_is_in_two_places(graph: Graph, val: float, test: float, seed: int) -> None:
-    try:
-        split = random_split(graph, val, test, seed)
-    except (SplitError, GraphContentError):
-        return
+    unlinked = graph.num_nodes * (graph.num_nodes - 1) // 2 - graph.num_edges
+    assume((val + test) * graph.num_edges <= unlinked)
+    split = random_split(graph, val, test, seed)
+    assert split.sizes["val"] == pytest.approx(val * graph.num_edges, abs=1)
+    assert split.sizes["test"] == pytest.approx(test * graph.num_edges, abs=1)
     known = as_set(graph.edges)
     train, validation, tested = as_set(split.train), as_set(split.val), as_set(split.test)
     val_negatives, test_negatives = as_set(split.val_negatives), as_set(split.test_negatives)
@@ -51,6 +54,23 @@ def test_no_pair_is_in_two_places(graph: Graph, val: float, test: float, seed: i
     assert len(val_negatives) == len(validation)
     assert len(test_negatives) == len(tested)
     assert all(a < b for a, b in val_negatives | test_negatives)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(2, 12),
+    st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=40),
+    st.floats(0, 0.99),
+    st.floats(0, 0.99),
+)
+def test_any_small_graph_is_split_or_refused_with_an_error_of_ours(n, pairs, val, test) -> None:
+    pairs = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).T % n
+    graph = Graph.from_pairs("g", [str(i) for i in range(n)], pairs)
+    try:
+        split = random_split(graph, val, test)
+    except (SplitError, GraphContentError):
+        return
+    assert sum(split.sizes.values()) == graph.num_edges
 
 
 def test_cora_is_divided_as_in_the_paper(cora: Graph) -> None:

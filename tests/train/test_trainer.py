@@ -8,7 +8,12 @@ import torch
 
 from cgcl.errors import TrainingError
 from cgcl.graph import Graph
-from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
+from cgcl.metrics import (
+    CONSISTENCY_LOWER_BOUND,
+    CONSISTENCY_UPPER_BOUND,
+    auc,
+    average_precision,
+)
 from cgcl.split import Split, random_split
 from cgcl.train.config import ModelConfig, TrainConfig
 from cgcl.train.draws import Drawer
@@ -153,6 +158,22 @@ def test_validation_happens_when_asked_and_at_the_end(sbm: Build) -> None:
     trainer = trainer_for(sbm(0), config=config)
     records = [trainer.run_epoch() for _ in range(7)]
     assert [record.epoch for record in records if record.val] == [3, 6, 7]
+
+
+def test_validation_sees_the_training_links_and_nothing_else(sbm: Build) -> None:
+    trainer = trainer_for(sbm(0), config=TrainConfig(epochs=1))
+    record = trainer.run_epoch()
+    split, model = trainer._split, trainer.model.eval()
+    edge_index = torch.cat([split.train, split.train.flip(0)], dim=1)
+    with torch.no_grad():
+        positive = model(trainer._x, edge_index, split.val)
+        negative = model(trainer._x, edge_index, split.val_negatives)
+    assert record.val == {
+        "auc": auc(positive, negative),
+        "ap": average_precision(positive, negative),
+    }
+    leaking = torch.cat([edge_index, split.val, split.val.flip(0)], dim=1)
+    assert not torch.equal(positive, model(trainer._x, leaking, split.val))
 
 
 def test_the_best_epoch_is_kept_not_the_last(sbm: Build, monkeypatch) -> None:
