@@ -54,7 +54,7 @@ def train(
         header: Whether the first row of both files holds column names.
         data_root: Where data sets lie, or are downloaded to; also the environment's CGCL_DATA.
         preset: Settings that other options can override. quick takes seconds on two cores;
-            paper is what the authors ran (hidden 512, lr 0.005, 800 epochs, directed views).
+            paper follows the authors' code (hidden 512, lr 0.005, 800 epochs, directed views).
         model: The network.
         training: The training.
         resources: The machine.

@@ -52,9 +52,12 @@ class TrainConfig:
     """The training."""
 
     views: Literal["disjoint", "shared", "directed", "one"] = "disjoint"
-    """How the known links are divided into two views (directed is what the authors ran)."""
+    """How the known links are divided into two views: disjoint puts each pair into one view, shared
+    about half of the pairs into both, directed divides the two directions of each pair, as the
+    authors' code does, one is disjoint but trains on one view only."""
     negatives: Literal["train", "view"] = "train"
-    """Which links a counter-example must avoid: all training links, or only the hidden view's."""
+    """Which links a counter-example must avoid: all links learned from (train), or only those that
+    the step asks for (view), as the paper's text has it."""
     lr: float = 0.01
     """Learning rate of Adam, the paper's r."""
     epochs: int = 200
@@ -62,7 +65,7 @@ class TrainConfig:
     weight_decay: float = 1e-5
     """Strength of the L2 penalty on the weights."""
     evaluate_every: int = 10
-    """Epochs between two looks at the validation links."""
+    """Epochs between two measurements on the validation links."""
     val: float = 0.05
     """Share of the links to choose the best epoch by; 0 keeps the last epoch."""
     test: float = 0.10
