@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
+import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from cgcl.train.trainer import EpochRecord
 
 __all__ = ["TrainingLine", "say", "say_fact"]
+
+_INDENT = 14
 
 
 def say(text: str) -> None:
@@ -24,8 +28,14 @@ def say(text: str) -> None:
 
 
 def say_fact(what: str, text: str) -> None:
-    """Print one line of a run's story: a short heading and a sentence."""
-    say(f"  {what:<11} {text}")
+    """Print one line of a run's story: a short heading and a sentence.
+
+    On a terminal too narrow for it, the sentence goes on below itself.
+    """
+    if sys.stderr.isatty():
+        width = max(shutil.get_terminal_size().columns - _INDENT, 20)
+        text = f"\n{'':<{_INDENT}}".join(textwrap.wrap(text, width, break_on_hyphens=False))
+    say(f"  {what:<{_INDENT - 3}} {text}")
 
 
 class TrainingLine:
