@@ -242,12 +242,12 @@ def test_extra_columns_are_ignored_with_a_note(tmp_path):
     path = tmp_path / "friends.csv"
     path.write_text("source,weight,target\nAnna,1,Bob\n")
     assert read(path).notes == (
-        "Column 'weight' ignored: links are used without weights or times.",
+        "Column 'weight' ignored: only the two ends of each link are used.",
     )
     path.write_text("source,a,b,c,d,e,f,target\nAnna,1,2,3,4,5,6,Bob\n")
     assert read(path).notes == (
         "Columns 'a', 'b', 'c', 'd', 'e' and 1 more ignored: "
-        "links are used without weights or times.",
+        "only the two ends of each link are used.",
     )
 
 
@@ -256,7 +256,7 @@ def test_without_a_header_the_first_two_columns_count(tmp_path):
     path.write_text("Anna,Bob,1\nBob,Eve,2\n")
     graph = read(path, header=False)
     assert graph.names == ("Anna", "Bob", "Eve")
-    assert graph.notes == ("Column 3 ignored: links are used without weights or times.",)
+    assert graph.notes == ("Column 3 ignored: only the two ends of each link are used.",)
     path.write_text("Anna,Bob\nEve\n")
     with pytest.raises(GraphFormatError, match=r"line 2: 1 column, expected 2 as in line 1\."):
         read(path, header=False)

@@ -285,8 +285,10 @@ def test_too_little_space_is_told_before_training(tmp_path: Path) -> None:
 
 def test_an_output_that_is_a_file_is_told_before_training(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ResourceError, match="Cannot create a run folder in"):
+    with pytest.raises(ResourceError, match=r"file is a file, not a folder\. Choose another --out"):
         RunFolder.create(tmp_path / "file", "g", 0)
+    with pytest.raises(ResourceError, match="Cannot create a run folder in"):
+        RunFolder.create(tmp_path / "file" / "below", "g", 0)
 
 
 @pytest.mark.parametrize(

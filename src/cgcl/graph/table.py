@@ -188,4 +188,4 @@ def _ignored_note(file: DelimitedFile, ends: tuple[int, int]) -> tuple[str, ...]
     labels = [file.column_label(column) for column in others[:5]]
     more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
     word = "Column" if len(others) == 1 else "Columns"
-    return (f"{word} {', '.join(labels)}{more} ignored: links are used without weights or times.",)
+    return (f"{word} {', '.join(labels)}{more} ignored: only the two ends of each link are used.",)

@@ -95,6 +95,8 @@ class RunFolder:
         Raises:
             ResourceError: `out` cannot be written, or has too little space for the run's files.
         """
+        if out.exists() and not out.is_dir():
+            raise ResourceError(f"{out} is a file, not a folder. Choose another --out.")
         try:
             out.mkdir(parents=True, exist_ok=True)
             free = shutil.disk_usage(out).free
