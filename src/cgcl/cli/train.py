@@ -66,10 +66,6 @@ def train(
     if resume is not None:
         run = _resume(resume, model, training, resources)
     else:
-        from cgcl.graph import read
-        from cgcl.train.start import start_run
-
-        _require_utf8(out)
         reading: dict[str, Any] = {
             "features": features,
             "source": source,
@@ -78,10 +74,29 @@ def train(
             "header": header,
             "data_root": data_root,
         }
-        command = _command(graph, reading, model, training, resources)
-        run = start_run(read(graph, **reading), model, training, resources, out, command)
+        run = _start(graph, reading, (model, training, resources), out)
     with run.folder:
         return _train(run, quiet)
+
+
+def _start(
+    graph: str,
+    reading: dict[str, Any],
+    settings: tuple[ModelConfig, TrainConfig, Resources],
+    out: Path,
+) -> Run:
+    """Read the graph and begin a run in a folder of its own."""
+    from cgcl.graph import read
+    from cgcl.train.start import start_run
+
+    try:
+        str(out).encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"The folder name after --out is not valid UTF-8: {str(out)!r}. Choose another one."
+        ) from error
+    command = _command(graph, reading, *settings)
+    return start_run(read(graph, **reading), *settings, out, command)
 
 
 def _resume(path: Path, model: ModelConfig, training: TrainConfig, resources: Resources) -> Run:
@@ -230,12 +245,3 @@ def _command(
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _require_utf8(out: Path) -> None:
-    try:
-        str(out).encode()
-    except UnicodeEncodeError as error:
-        raise ConfigError(
-            f"The folder name after --out is not valid UTF-8: {str(out)!r}. Choose another one."
-        ) from error

@@ -55,7 +55,24 @@ def start_run(
     weights = count_weights(graph.num_features, model_config)
     files = 4 * _WEIGHT_COPIES * weights + 24 * graph.num_nonzeros + 32 * graph.num_edges
     folder = RunFolder.create(out, graph.title, needed_bytes=files)
-    about: dict[str, Any] = {
+    run = Run(folder, graph, split, model_config, config, resources, {})
+    run.about |= _first_description(run, command, weights, machine(resources, device))
+    try:
+        write_graph(folder.path / GRAPH, graph)
+        write_split(folder.path / SPLIT, split)
+        folder.write_run(run.about)  # last, so that a folder with a run.json is complete
+    except BaseException:
+        folder.close()
+        raise
+    return run
+
+
+def _first_description(
+    run: Run, command: str, weights: int, machine: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what `run.json` says before anything is trained; nothing in it is ever missing."""
+    graph = run.graph
+    return {
         "format": 1,
         "status": "running",
         "command": command,
@@ -68,11 +85,11 @@ def start_run(
             "fingerprint": graph.fingerprint,
             "notes": list(graph.notes),
         },
-        "split": split.sizes,
-        "config": {**asdict(model_config), **asdict(config), **asdict(resources)},
+        "split": run.split.sizes,
+        "config": {**asdict(run.model_config), **asdict(run.config), **asdict(run.resources)},
         "parameters": weights,
         "versions": versions(),
-        **machine(resources, device),
+        **machine,
         "machines": [],
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "seconds": 0.0,
@@ -82,14 +99,6 @@ def start_run(
         "test": None,
         "stopped": None,
     }
-    try:
-        write_graph(folder.path / GRAPH, graph)
-        write_split(folder.path / SPLIT, split)
-        folder.write_run(about)  # last, so that a folder with a run.json is complete
-    except BaseException:
-        folder.close()
-        raise
-    return Run(folder, graph, split, model_config, config, resources, about)
 
 
 def resume_run(path: Path, resources: Resources | None = None) -> Run:
