@@ -245,6 +245,18 @@ def test_a_time_limited_run_is_whole_and_can_still_go_on(sbm, straight, tmp_path
         assert read_run(path)[key] == read_run(straight)[key]
 
 
+def test_a_run_that_goes_on_forgets_what_its_first_part_was_worth(sbm, tmp_path) -> None:
+    """Otherwise an interruption would leave the test of one epoch beside the best of another."""
+    limited = Resources(threads=1, checkpoint_every=1e6, time_limit="0s")
+    path = finish(begin(sbm(0), tmp_path, res=limited))
+    assert read_run(path)["test"] is not None
+    run = resume_run(path, OFTEN)
+    with run.folder, pytest.raises(Crash):
+        run.train(on_epoch=crash_at(4))
+    about = read_run(path)
+    assert (about["status"], about["test"], about["stopped"]) == ("running", None, None)
+
+
 def test_run_folders_are_numbered_and_never_shared(tmp_path: Path) -> None:
     folders = [RunFolder.create(tmp_path, "g", 0) for _ in range(3)]
     assert [folder.path.name for folder in folders] == ["g-1", "g-2", "g-3"]

@@ -112,7 +112,9 @@ class Run:
         before = {key: machines[-1][key] for key in here} if machines else here
         if not machines or before != here:
             machines.append({"from_epoch": trainer.epoch + 1, **here})
-        self.about |= {"status": "running", "versions": versions(), **here}
+        # What a time-limited part of the run was worth says nothing about where it goes from here.
+        self.about |= {"status": "running", "stopped": None, "test": None}
+        self.about |= {"versions": versions(), **here}
         self.folder.write_run(self.about)
         if trainer.epoch == 0 or before == here:
             return []
