@@ -111,6 +111,18 @@ def test_equation_8_by_the_letter_asks_for_sigmoids() -> None:
     assert loss.item() == pytest.approx(0.6648108 + 0.8132617)
 
 
+def plain_model() -> CGCL:
+    """A model whose embedding is A^ X and whose logit is the product of two embeddings."""
+    model = CGCL(1, 2, input_dropout=0.0, decoder_dropout=0.0)
+    fill(model.encode.weight, [[1.0, 0.0]])
+    fill(model.encode.bias, [0.0, 0.0])
+    fill(model.decode.layer_1.weight, [[1.0, 0.0]])
+    fill(model.decode.layer_1.bias, [0.0])
+    fill(model.decode.layer_2.weight, [[1.0]])
+    fill(model.decode.layer_2.bias, [0.0])
+    return model
+
+
 def test_equation_4_and_algorithm_1_on_a_path() -> None:
     """View 1 holds 0 - 1, view 2 holds 1 - 2; X = (1, 2, 3), W = 1, so Z = A^ X.
 
@@ -120,13 +132,7 @@ def test_equation_4_and_algorithm_1_on_a_path() -> None:
     Encoding view 2, the degrees are 1, 2, 2: Z = (1, 2.5, 2.5). Reconstructing view 1: pair
     (0, 1) has 2.5, the non-link (0, 2) has 2.5: L_2 = 0.0788897 + 2.5788897 = 2.6577794.
     """
-    model = CGCL(1, 2, input_dropout=0.0, decoder_dropout=0.0)
-    fill(model.encode.weight, [[1.0, 0.0]])
-    fill(model.encode.bias, [0.0, 0.0])
-    fill(model.decode.layer_1.weight, [[1.0, 0.0]])
-    fill(model.decode.layer_1.bias, [0.0])
-    fill(model.decode.layer_2.weight, [[1.0]])
-    fill(model.decode.layer_2.bias, [0.0])
+    model = plain_model()
     view_1 = View(torch.tensor([[0, 1], [1, 0]]), torch.tensor([[0], [1]]))
     view_2 = View(torch.tensor([[1, 2], [2, 1]]), torch.tensor([[1], [2]]))
     non_link = torch.tensor([[0], [2]])
@@ -139,12 +145,6 @@ def test_lines_12_to_14_score_with_all_known_links() -> None:
     """On the whole path Z = A^ X as in Eq. 1, so the pair (0, 2) scores
     1.3164966 * 2.3164966 = 3.0496599.
     """
-    model = CGCL(1, 2).eval()
-    fill(model.encode.weight, [[1.0, 0.0]])
-    fill(model.encode.bias, [0.0, 0.0])
-    fill(model.decode.layer_1.weight, [[1.0, 0.0]])
-    fill(model.decode.layer_1.bias, [0.0])
-    fill(model.decode.layer_2.weight, [[1.0]])
-    fill(model.decode.layer_2.bias, [0.0])
+    model = plain_model().eval()
     logits = model(torch.tensor([[1.0], [2.0], [3.0]]), PATH, torch.tensor([[0], [2]]))
     assert logits.tolist() == pytest.approx([3.0496599])
