@@ -216,6 +216,47 @@ def test_nothing_touches_the_network(cli, friends: Path, monkeypatch) -> None:
         assert cli(*command).code == 0
 
 
+def test_a_table_without_header_in_another_separator_is_read_as_told(cli, friends: Path) -> None:
+    Path("bare.txt").write_text(friends.read_text().split("\n", 1)[1].replace(",", ";"))
+    common = ["--epochs", "2", "--test", "0.2", "--val", "0.1", "--threads", "1"]
+    bare = cli("train", "bare.txt", "--no-header", "--separator", ";", *common)
+    assert bare.code == 0, bare.err
+    Path("named.csv").write_text(friends.read_text().replace("source,target", "from,to"))
+    named = cli("train", "named.csv", "--source", "from", "--target", "to", *common)
+    found = [json.loads(Path(r.out.strip(), "run.json").read_text()) for r in (bare, named)]
+    assert found[0]["graph"]["fingerprint"] == found[1]["graph"]["fingerprint"]
+    assert found[0]["command"].startswith("cgcl train bare.txt --separator ';' --no-header ")
+    assert found[1]["command"].startswith("cgcl train named.csv --source from --target to ")
+
+
+def test_data_sets_are_looked_for_where_told(cli, monkeypatch, tmp_path) -> None:
+    """The file there is not the published one, so it is refused by name and nothing is fetched."""
+    folder = tmp_path / "sets" / "CiteSeer" / "raw"
+    folder.mkdir(parents=True)
+    for part in ("allx", "tx", "graph", "test.index"):
+        (folder / f"ind.citeseer.{part}").write_bytes(b"something else")
+    by_flag = cli("train", "citeseer", "--data-root", tmp_path / "sets")
+    monkeypatch.setenv("CGCL_DATA", str(tmp_path / "sets"))
+    by_environment = cli("train", "citeseer")
+    for result in (by_flag, by_environment):
+        assert result.code == 1
+        assert "is not the published file" in result.err
+    told = cli("doctor", "--data-root", tmp_path / "sets").out
+    assert str(tmp_path / "sets") in told
+    assert re.search(r"^citeseer +present$", told, re.M)
+    assert re.search(r"^pubmed +absent", told, re.M)
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_a_device_that_is_not_there_is_refused_for_answers_too(
+    cli, run_folder, monkeypatch, command: str
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    result = cli(command, run_folder, "--device", "cuda")
+    assert result.code == 1
+    assert "No CUDA device found; you asked for cuda. Use --device cpu." in result.err
+
+
 def test_predict_on_an_unfinished_run_says_how_to_finish_it(cli, run_folder: Path) -> None:
     (run_folder / "model.safetensors").unlink()
     about = json.loads((run_folder / "run.json").read_text())
