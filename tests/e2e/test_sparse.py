@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cgcl.graph import load_dataset
 from cgcl.predict import LinkPredictor
+from cgcl.readers import load_dataset
 
 
 class LargestDense(TorchDispatchMode):

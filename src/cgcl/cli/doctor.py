@@ -26,7 +26,7 @@ def doctor(
     """
     import psutil
 
-    from cgcl.graph.datasets import DATASETS, data_folder
+    from cgcl.readers.datasets import DATASETS, data_folder
     from cgcl.train.config import Resources
     from cgcl.train.execution import versions
 

@@ -80,8 +80,8 @@ def _scored(
     separator: str | None,
     header: bool,
 ) -> Links:
-    from cgcl.graph.table import read_edge_table
     from cgcl.predict import Links
+    from cgcl.readers.table import read_edge_table
 
     table = read_edge_table(
         path,

@@ -86,7 +86,7 @@ def _start(
     out: Path,
 ) -> Run:
     """Read the graph and begin a run in a folder of its own."""
-    from cgcl.graph import read
+    from cgcl.readers import read
     from cgcl.train.start import start_run
 
     try:

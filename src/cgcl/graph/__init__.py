@@ -1,7 +1,5 @@
-"""Room 1: a graph comes in."""
+"""The graph, and what is done to it before anyone learns from it."""
 
-from cgcl.graph.datasets import DATASETS, load_dataset
 from cgcl.graph.graph import Graph
-from cgcl.graph.read import read
 
-__all__ = ["DATASETS", "Graph", "load_dataset", "read"]
+__all__ = ["Graph"]

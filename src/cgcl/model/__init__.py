@@ -1,4 +1,4 @@
-"""Room 3: the paper, in plain torch."""
+"""The paper, in plain torch."""
 
 from cgcl.model.cgcl import CGCL
 from cgcl.model.decoder import PairDecoder

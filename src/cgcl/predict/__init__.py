@@ -1,4 +1,4 @@
-"""Room 7: answers."""
+"""Answers."""
 
 from cgcl.predict.link_predictor import LinkPredictor
 from cgcl.predict.links import Links

@@ -1,4 +1,4 @@
-"""Room 2: what may be seen, and what must be guessed."""
+"""What may be seen, and what must be guessed."""
 
 from cgcl.split.negatives import UnlinkedPairs
 from cgcl.split.split import Split, random_split

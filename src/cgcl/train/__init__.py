@@ -1,4 +1,4 @@
-"""Room 6: time passes.
+"""Time passes.
 
 Import from the modules: `cgcl.train.config` is free of heavy imports, the others are not.
 """

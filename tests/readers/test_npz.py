@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cgcl.errors import CGCLError, GraphFormatError
-from cgcl.graph.npz import arrays_sha256, read_npz_arrays
+from cgcl.readers.npz import arrays_sha256, read_npz_arrays
 
 
 class Touch:

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from cgcl.errors import FeatureError, GraphFormatError
-from cgcl.graph import read
+from cgcl.readers import read
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 
 from cgcl.errors import GraphFormatError, ResourceError
-from cgcl.graph.download import download as fetch
 from cgcl.graph.feature_matrix import compact, from_compressed_rows
 from cgcl.graph.graph import Graph
-from cgcl.graph.npz import arrays_sha256, read_npz_arrays
-from cgcl.graph.planetoid import check_sha256, read_planetoid
 from cgcl.graph.wording import shown
+from cgcl.readers.download import download as fetch
+from cgcl.readers.npz import arrays_sha256, read_npz_arrays
+from cgcl.readers.planetoid import check_sha256, read_planetoid
 
 __all__ = ["DATASETS", "DataFile", "Dataset", "data_folder", "load_dataset"]
 
@@ -191,7 +191,7 @@ def _provide_files(dataset: Dataset, root: Path, *, download: bool) -> None:
 
 
 def _read_cora() -> Graph:
-    with resources.as_file(resources.files("cgcl.graph") / "data" / "cora.npz") as path:
+    with resources.as_file(resources.files("cgcl.readers") / "data" / "cora.npz") as path:
         arrays = read_npz_arrays(path, _CORA_KEYS)
     names = [name.decode() for name in arrays["names"].tolist()]
     ones = np.ones(len(arrays["indices"]), dtype=np.float32)

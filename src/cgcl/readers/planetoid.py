@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import GraphFormatError
-from cgcl.graph.delimited import read_bytes
 from cgcl.graph.feature_matrix import compact, from_compressed_rows
 from cgcl.graph.wording import shown
+from cgcl.readers.delimited import read_bytes
 
 __all__ = ["PARTS", "RawGraph", "check_sha256", "read_planetoid", "unpickle_restricted"]
 

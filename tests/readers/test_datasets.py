@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from cgcl.errors import GraphFormatError, ResourceError
-from cgcl.graph import DATASETS, load_dataset
-from cgcl.graph import datasets as module
+from cgcl.readers import DATASETS, load_dataset
+from cgcl.readers import datasets as module
 
 SHARED = Path(os.environ.get("CGCL_DATA") or Path(__file__).parents[3] / "shared" / "data")
 needs_data = pytest.mark.skipif(

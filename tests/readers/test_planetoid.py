@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from cgcl.errors import CGCLError, GraphFormatError
-from cgcl.graph.planetoid import PARTS, read_planetoid, unpickle_restricted
+from cgcl.readers.planetoid import PARTS, read_planetoid, unpickle_restricted
 
 
 def touching(path, module=b"builtins", *, modern=False):

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import FeatureError, GraphFormatError
-from cgcl.graph.delimited import DelimitedFile
 from cgcl.graph.feature_matrix import compact
-from cgcl.graph.table import MAX_NAME_LENGTH, check_name
 from cgcl.graph.wording import listed, shown
+from cgcl.readers.delimited import DelimitedFile
+from cgcl.readers.table import MAX_NAME_LENGTH, check_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

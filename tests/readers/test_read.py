@@ -1,7 +1,7 @@
 import pytest
 
 from cgcl.errors import ConfigError, GraphFormatError
-from cgcl.graph import DATASETS, read
+from cgcl.readers import DATASETS, read
 
 
 def test_a_data_set_is_read_by_its_name_in_any_case():

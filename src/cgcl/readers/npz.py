@@ -15,8 +15,8 @@ import numpy as np
 from numpy.lib import format as npy
 
 from cgcl.errors import GraphFormatError
-from cgcl.graph.delimited import read_bytes
 from cgcl.graph.wording import shown
+from cgcl.readers.delimited import read_bytes
 
 __all__ = ["MAX_BYTES", "MAX_MEMBERS", "arrays_sha256", "read_npz_arrays"]
 

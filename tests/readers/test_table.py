@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cgcl.errors import CGCLError, ConfigError, GraphFormatError
-from cgcl.graph import read
-from cgcl.graph.delimited import MAX_COLUMNS
-from cgcl.graph.table import read_edge_table
+from cgcl.readers import read
+from cgcl.readers.delimited import MAX_COLUMNS
+from cgcl.readers.table import read_edge_table
 
 # One folder serves all examples of a test: every example writes the same file anew.
 fuzzed = settings(

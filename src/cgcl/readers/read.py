@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 from cgcl.errors import ConfigError, GraphFormatError
-from cgcl.graph.datasets import DATASETS, load_dataset
-from cgcl.graph.features import read_features
 from cgcl.graph.graph import Graph
-from cgcl.graph.table import read_edge_table
 from cgcl.graph.wording import shown
+from cgcl.readers.datasets import DATASETS, load_dataset
+from cgcl.readers.features import read_features
+from cgcl.readers.table import read_edge_table
 
 __all__ = ["TABLE_SUFFIXES", "read"]
 

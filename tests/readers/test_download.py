@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cgcl.errors import GraphFormatError, ResourceError
-from cgcl.graph.download import download
-from cgcl.graph.planetoid import check_sha256
+from cgcl.readers.download import download
+from cgcl.readers.planetoid import check_sha256
 
 BODY = b"published" * 1000
 CHECK = partial(check_sha256, sha256=hashlib.sha256(BODY).hexdigest())

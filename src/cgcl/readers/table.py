@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import ConfigError, GraphFormatError
-from cgcl.graph.delimited import DelimitedFile
 from cgcl.graph.wording import listed, shown
+from cgcl.readers.delimited import DelimitedFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
