@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from cgcl.errors import GraphContentError
 from cgcl.graph import Graph
+from cgcl.graph.stored import read_stored_graph, write_graph
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40))
@@ -32,3 +33,39 @@ def test_asking_an_empty_graph_for_a_node_is_our_error():
     graph = Graph.from_pairs("none", [], torch.zeros(2, 0, dtype=torch.int64))
     with pytest.raises(GraphContentError, match="No node is called 'a'"):
         graph.nodes_named(["a"])
+
+
+def test_a_link_within_a_side_is_refused():
+    with pytest.raises(GraphContentError, match="same side"):
+        Graph.from_pairs(
+            "toy", "abc", torch.tensor([[0], [1]]), sides=torch.tensor([True, True, False])
+        )
+
+
+def test_a_repeated_link_counts_from_its_first_time():
+    pairs = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 2]])
+    times = torch.tensor([5.0, 3.0, 9.0, 1.0], dtype=torch.float64)
+    graph = Graph.from_pairs("toy", "abc", pairs, times=times)
+    assert graph.times is not None
+    assert graph.times.tolist() == [3.0, 9.0]
+
+
+def test_a_stored_graph_keeps_sides_times_and_feature_names(tmp_path):
+    graph = Graph.from_pairs(
+        "toy",
+        "abc",
+        torch.tensor([[0, 1], [2, 2]]),
+        torch.eye(3),
+        sides=torch.tensor([False, False, True]),
+        times=torch.tensor([1.0, 2.0], dtype=torch.float64),
+        feature_names=("red", "green", "blue"),
+    )
+    graph = graph.with_features(torch.eye(3) / 2, "Halved.", graph.feature_names, torch.ones(3) / 2)
+    write_graph(tmp_path / "g", graph)
+    again = read_stored_graph(tmp_path / "g")
+    assert again.fingerprint == graph.fingerprint
+    assert again.sides.equal(graph.sides)
+    assert again.times.equal(graph.times)
+    assert again.feature_scale.equal(graph.feature_scale)
+    assert again.feature_names == ("red", "green", "blue")
+    assert again.notes == graph.notes

@@ -71,3 +71,19 @@ def test_a_large_sparse_graph_is_searched_not_listed() -> None:
     assert torch.unique(drawn, dim=1).shape[1] == 50_000
     assert not ((drawn[1] - drawn[0]) == 1).any()
     assert unlinked._listed is None
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.data())
+def test_in_a_bipartite_graph_only_pairs_across_are_drawn(left, right, data):
+    across = [(a, left + b) for a in range(left) for b in range(right)]
+    linked = data.draw(st.lists(st.sampled_from(across), unique=True))
+    sides = torch.tensor([False] * left + [True] * right)
+    links = torch.tensor(linked, dtype=torch.int64).reshape(-1, 2).T
+    unlinked = UnlinkedPairs(links, left + right, sides)
+    free = set(across) - set(linked)
+    assert unlinked.count == len(free)
+    drawn = unlinked.draw_distinct(len(free), torch.Generator().manual_seed(0))
+    assert set(map(tuple, drawn.T.tolist())) == free
+    if free:
+        drawn = unlinked.draw(20, torch.Generator().manual_seed(0))
+        assert set(map(tuple, drawn.T.tolist())) <= free

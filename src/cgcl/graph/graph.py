@@ -36,12 +36,22 @@ class Graph:
     """Node features, float32 [n, d], dense or coalesced sparse COO; None if there are none."""
     notes: tuple[str, ...] = ()
     """What reading merged, dropped or ignored, a sentence each."""
+    sides: Tensor | None = None
+    """For a bipartite graph the side of every node, bool [n]: links join False to True. None if
+    any two nodes may be linked."""
+    times: Tensor | None = None
+    """When each link first appeared, float64 [m] in the order of `edges`; None if not known."""
+    feature_names: tuple[str, ...] = ()
+    """What each feature is called; empty if they have no names."""
+    feature_scale: Tensor | None = None
+    """What the features were multiplied by before training, float32 [d]; None if by nothing."""
 
     def __post_init__(self) -> None:
         """Check the promises above once, so that nobody else has to.
 
         Raises:
-            GraphContentError: Names repeat, or the links are not in canonical form.
+            GraphContentError: Names repeat, the links are not in canonical form, or one of them
+                joins two nodes of the same side.
             FeatureError: The features have the wrong shape or type, or are not finite.
         """
         if len(set(self.names)) != len(self.names):
@@ -56,8 +66,38 @@ class Graph:
                 "Links must be listed once, smaller node number first, sorted, within "
                 f"0..{self.num_nodes - 1}. Use Graph.from_pairs to build a graph from any pairs."
             )
+        self._check_sides_and_times()
         if self.x is not None:
             _check_features(self.x, self.names)
+        if self.feature_names and len(self.feature_names) != self.num_features:
+            raise FeatureError(
+                f"There are {len(self.feature_names):,} feature names for "
+                f"{self.num_features:,} features."
+            )
+
+    def _check_sides_and_times(self) -> None:
+        sides, times = self.sides, self.times
+        if sides is not None:
+            if sides.dtype != torch.bool or sides.shape != (self.num_nodes,):
+                raise GraphContentError(
+                    f"Sides must be one bool per node, found {sides.dtype} {list(sides.shape)}."
+                )
+            within = (sides[self.edges[0]] == sides[self.edges[1]]).nonzero()
+            if len(within):
+                low, high = self.edges[:, int(within[0])].tolist()
+                raise GraphContentError(
+                    f"{self.names[low]!r} and {self.names[high]!r} are linked, but on the same "
+                    f"side. In a bipartite graph every link joins the two sides."
+                )
+        if times is not None and (
+            times.dtype != torch.float64
+            or times.shape != (self.num_edges,)
+            or not torch.isfinite(times).all()
+        ):
+            raise GraphContentError(
+                f"Times must be one finite float64 per link, found {times.dtype} "
+                f"{list(times.shape)}."
+            )
 
     @classmethod
     def from_pairs(
@@ -67,6 +107,10 @@ class Graph:
         pairs: Tensor,
         x: Tensor | None = None,
         notes: Sequence[str] = (),
+        *,
+        sides: Tensor | None = None,
+        times: Tensor | None = None,
+        feature_names: Sequence[str] = (),
     ) -> Graph:
         """Build a graph from node pairs in any order and direction.
 
@@ -78,6 +122,9 @@ class Graph:
             pairs: Node numbers, int64 [2, any].
             x: Node features, or None.
             notes: Sentences to put before the ones added here.
+            sides: The side of every node of a bipartite graph, bool [n].
+            times: When each pair appeared, float64 [any]; a repeated link counts from its first.
+            feature_names: What each feature is called.
 
         Raises:
             GraphContentError: A node number is outside 0..n-1, names repeat, or `pairs` has another
@@ -92,19 +139,11 @@ class Graph:
             ('1 self-link dropped.', '1 repeated link merged.')
         """
         num_nodes = len(names)
-        if pairs.dtype != torch.int64 or pairs.dim() != 2 or pairs.shape[0] != 2:
-            raise GraphContentError(
-                f"Pairs must be an int64 tensor of shape [2, any], found {pairs.dtype} "
-                f"{list(pairs.shape)}."
-            )
-        if pairs.numel() and (int(pairs.min()) < 0 or int(pairs.max()) >= num_nodes):
-            raise GraphContentError(
-                f"Node numbers must lie in 0..{num_nodes - 1}, found "
-                f"{int(pairs.min())}..{int(pairs.max())}."
-            )
+        _check_pairs(pairs, num_nodes)
         low, high = torch.minimum(pairs[0], pairs[1]), torch.maximum(pairs[0], pairs[1])
         links = low != high
-        code = torch.unique(low[links] * num_nodes + high[links])  # sorted
+        codes = low[links] * num_nodes + high[links]
+        code = torch.unique(codes)  # sorted
         edges = torch.stack([code // max(num_nodes, 1), code % max(num_nodes, 1)])
         loops = int((~links).sum())
         repeats = int(links.sum()) - edges.shape[1]
@@ -116,7 +155,16 @@ class Graph:
             )
             if count
         ]
-        return cls(title, tuple(names), edges, x, (*notes, *counted))
+        return cls(
+            title,
+            tuple(names),
+            edges,
+            x,
+            (*notes, *counted),
+            sides=sides,
+            times=None if times is None else _first_times(times[links], codes, code),
+            feature_names=tuple(feature_names),
+        )
 
     @property
     def num_nodes(self) -> int:
@@ -176,7 +224,10 @@ class Graph:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of names, links and features: equal for equal graphs, whatever their title."""
+        """SHA-256 of names, links, features and sides: equal for equal graphs of any title.
+
+        Times and the names of features are not part of it: no score depends on them.
+        """
         digest = hashlib.sha256(f"{self.num_nodes} nodes".encode())
         for name in self.names:
             encoded = name.encode()
@@ -188,16 +239,51 @@ class Graph:
             sparse = sparse.coalesce()
             digest.update(sparse.indices().contiguous().numpy().tobytes())
             digest.update(sparse.values().contiguous().numpy().tobytes())
+        if self.sides is not None:
+            digest.update(b"sides" + self.sides.numpy().tobytes())
         return digest.hexdigest()
 
-    def with_features(self, x: Tensor, note: str) -> Graph:
+    def with_features(
+        self,
+        x: Tensor,
+        note: str,
+        feature_names: Sequence[str] = (),
+        feature_scale: Tensor | None = None,
+    ) -> Graph:
         """Return the same graph with other features and one more note."""
-        return replace(self, x=x, notes=(*self.notes, note))
+        return replace(
+            self,
+            x=x,
+            notes=(*self.notes, note),
+            feature_names=tuple(feature_names),
+            feature_scale=feature_scale,
+        )
 
     def __repr__(self) -> str:
         links = f"{self.num_edges:,} link{'' if self.num_edges == 1 else 's'}"
         features = f"{self.num_features:,} features" if self.x is not None else "no features"
-        return f"Graph({self.num_nodes:,} nodes, {links}, {features})"
+        bipartite = ", bipartite" if self.sides is not None else ""
+        return f"Graph({self.num_nodes:,} nodes, {links}, {features}{bipartite})"
+
+
+def _check_pairs(pairs: Tensor, num_nodes: int) -> None:
+    if pairs.dtype != torch.int64 or pairs.dim() != 2 or pairs.shape[0] != 2:
+        raise GraphContentError(
+            f"Pairs must be an int64 tensor of shape [2, any], found {pairs.dtype} "
+            f"{list(pairs.shape)}."
+        )
+    if pairs.numel() and (int(pairs.min()) < 0 or int(pairs.max()) >= num_nodes):
+        raise GraphContentError(
+            f"Node numbers must lie in 0..{num_nodes - 1}, found "
+            f"{int(pairs.min())}..{int(pairs.max())}."
+        )
+
+
+def _first_times(times: Tensor, codes: Tensor, distinct: Tensor) -> Tensor:
+    """Return the earliest time of each distinct code, in their (sorted) order."""
+    place = torch.searchsorted(distinct, codes)
+    late = torch.full((distinct.numel(),), torch.inf, dtype=torch.float64)
+    return late.scatter_reduce(0, place, times.to(torch.float64), "amin")
 
 
 def _is_canonical(edges: Tensor, num_nodes: int) -> bool:

@@ -38,7 +38,7 @@ def prepare(graph: Graph) -> Graph:
     scale = torch.where(large, 1 / largest, torch.ones_like(largest))
     what = "1 feature" if count == 1 else f"{count:,} features"
     note = f"{what} with values beyond {_LARGE:g} scaled: divided by the largest magnitude."
-    return graph.with_features(_scaled(graph.x, scale), note)
+    return graph.with_features(_scaled(graph.x, scale), note, graph.feature_names, scale)
 
 
 def features_of(graph: Graph) -> Tensor:

@@ -15,6 +15,7 @@ from cgcl.tensors import read_tensors, write_tensors
 __all__ = ["read_stored_graph", "write_graph"]
 
 _KIND = "cgcl graph 1"
+_OPTIONAL = ("sides", "times", "feature_scale")
 
 
 def write_graph(path: Path, graph: Graph) -> None:
@@ -37,10 +38,14 @@ def write_graph(path: Path, graph: Graph) -> None:
         tensors["x_values"] = graph.x.values()
     elif graph.x is not None:
         tensors["x"] = graph.x
+    for part in _OPTIONAL:
+        if getattr(graph, part) is not None:
+            tensors[part] = getattr(graph, part)
     about = {
         "title": graph.title,
         "notes": list(graph.notes),
         "num_features": graph.num_features,
+        "feature_names": list(graph.feature_names),
         "fingerprint": graph.fingerprint,
     }
     write_tensors(path, _KIND, tensors, about)
@@ -60,6 +65,8 @@ def read_stored_graph(path: Path) -> Graph:
             edges=tensors["edges"],
             x=_features(tensors, about["num_features"]),
             notes=tuple(about["notes"]),
+            feature_names=tuple(about.get("feature_names", ())),
+            **{part: tensors.get(part) for part in _OPTIONAL},
         )
     except (KeyError, CGCLError) as error:
         raise ModelFileError(f"{path} does not hold a whole graph ({error}).") from error

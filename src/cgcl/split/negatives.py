@@ -17,24 +17,34 @@ _LISTABLE_PAIRS = 2**22
 class UnlinkedPairs:
     """The unordered pairs of distinct nodes that are not in `links`, drawn uniformly.
 
-    A pair is `(low, high)` with `low < high`, so that (a, b) and (b, a) can never both occur.
+    A pair is `(low, high)` with `low < high`, so that (a, b) and (b, a) can never both occur. In a
+    bipartite graph only pairs across the two sides count.
     """
 
-    def __init__(self, links: Tensor, num_nodes: int) -> None:
+    def __init__(self, links: Tensor, num_nodes: int, sides: Tensor | None = None) -> None:
         """Remember which pairs to avoid.
 
         Args:
             links: Pairs to avoid in any order and direction, int64 [2, any].
             num_nodes: Number of nodes; draws lie in 0..num_nodes-1.
+            sides: The side of every node of a bipartite graph, bool [n], or None. Every link must
+                join the two sides.
         """
         low, high = torch.minimum(links[0], links[1]), torch.maximum(links[0], links[1])
         self._num_nodes = num_nodes
         self._linked = torch.unique(low * num_nodes + high)  # sorted codes
         self._listed: Tensor | None = None
+        self._halves: tuple[Tensor, Tensor] | None = None
+        if sides is not None:
+            there = sides.to(links.device)
+            self._halves = (~there).nonzero().squeeze(1), there.nonzero().squeeze(1)
 
     @property
     def count(self) -> int:
         """How many unlinked pairs there are."""
+        if self._halves is not None:
+            here, there = self._halves
+            return here.numel() * there.numel() - self._linked.numel()
         return self._num_nodes * (self._num_nodes - 1) // 2 - self._linked.numel()
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
@@ -92,23 +102,37 @@ class UnlinkedPairs:
 
     def _list(self) -> Tensor:
         if self._listed is None:
-            nodes = torch.arange(self._num_nodes, device=self._linked.device)
-            low, high = torch.combinations(nodes, 2).unbind(1)
-            codes = low * self._num_nodes + high
+            if self._halves is None:
+                nodes = torch.arange(self._num_nodes, device=self._linked.device)
+                pairs = torch.combinations(nodes, 2)
+            else:
+                pairs = torch.cartesian_prod(*self._halves)
+            codes = self._encode(*pairs.unbind(1)).sort().values
             self._listed = codes[~torch.isin(codes, self._linked)]
         return self._listed
 
     def _candidates(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw about `count` random pairs and return the codes of the unlinked ones."""
-        drawn = int(count * 1.1) + 16
-        first = self._integers(self._num_nodes, drawn, generator)
-        second = self._integers(self._num_nodes - 1, drawn, generator)
-        second = second + (second >= first)  # uniform over the nodes other than `first`
-        codes = torch.minimum(first, second) * self._num_nodes + torch.maximum(first, second)
+        codes = self._encode(*self._random_ends(int(count * 1.1) + 16, generator))
         if self._linked.numel() == 0:
             return codes
         place = torch.searchsorted(self._linked, codes).clamp(max=self._linked.numel() - 1)
         return codes[self._linked.index_select(0, place) != codes]
+
+    def _random_ends(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw the two ends of random pairs that may be linked in principle."""
+        if self._halves is not None:
+            here, there = self._halves
+            return (
+                here.index_select(0, self._integers(here.numel(), count, generator)),
+                there.index_select(0, self._integers(there.numel(), count, generator)),
+            )
+        first = self._integers(self._num_nodes, count, generator)
+        second = self._integers(self._num_nodes - 1, count, generator)
+        return first, second + (second >= first)  # uniform over the nodes other than `first`
+
+    def _encode(self, one: Tensor, other: Tensor) -> Tensor:
+        return torch.minimum(one, other) * self._num_nodes + torch.maximum(one, other)
 
     def _integers(self, high: int, count: int, generator: torch.Generator) -> Tensor:
         return torch.randint(high, (count,), generator=generator, device=self._linked.device)

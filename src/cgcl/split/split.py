@@ -39,6 +39,8 @@ class Split:
     test: Tensor
     val_negatives: Tensor
     test_negatives: Tensor
+    sides: Tensor | None = None
+    """The side of every node of a bipartite graph, bool [n]; None if any two may be linked."""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -46,6 +48,8 @@ class Split:
         digest = hashlib.sha256(str(self.num_nodes).encode())
         for part in (self.train, self.val, self.test, self.val_negatives, self.test_negatives):
             digest.update(f" {part.shape[1]} ".encode() + part.contiguous().numpy().tobytes())
+        if self.sides is not None:
+            digest.update(b"sides" + self.sides.numpy().tobytes())
         return digest.hexdigest()
 
     @property
@@ -92,12 +96,14 @@ def random_split(graph: Graph, val: float = 0.05, test: float = 0.10, seed: int 
     test_links, val_links, train_links = order.split(
         [num_test, num_val, num_links - num_test - num_val]
     )
-    negatives = UnlinkedPairs(graph.edges, graph.num_nodes).draw_distinct(
+    negatives = UnlinkedPairs(graph.edges, graph.num_nodes, graph.sides).draw_distinct(
         num_val + num_test, stream(seed, "split negatives")
     )
     # Sorted, so that the order of training links carries no trace of the permutation.
     train = graph.edges.index_select(1, train_links.sort().values)
-    UnlinkedPairs(train, graph.num_nodes).require(1)  # training needs counter-examples, too
+    UnlinkedPairs(train, graph.num_nodes, graph.sides).require(
+        1
+    )  # training needs counter-examples, too
     return Split(
         num_nodes=graph.num_nodes,
         train=train,
@@ -105,6 +111,7 @@ def random_split(graph: Graph, val: float = 0.05, test: float = 0.10, seed: int 
         test=graph.edges.index_select(1, test_links.sort().values),
         val_negatives=negatives[:, :num_val],
         test_negatives=negatives[:, num_val:],
+        sides=graph.sides,
     )
 
 

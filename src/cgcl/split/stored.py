@@ -21,6 +21,8 @@ def write_split(path: Path, split: Split) -> None:
         ResourceError: The disk is full or the folder cannot be written.
     """
     tensors = {part: getattr(split, part) for part in _PARTS}
+    if split.sides is not None:
+        tensors["sides"] = split.sides
     write_tensors(path, _KIND, tensors, {"num_nodes": split.num_nodes})
 
 
@@ -34,4 +36,5 @@ def read_split(path: Path) -> Split:
     missing = [part for part in _PARTS if part not in tensors]
     if missing:
         raise ModelFileError(f"{path} lacks {', '.join(missing)}.")
-    return Split(num_nodes=about["num_nodes"], **{part: tensors[part] for part in _PARTS})
+    parts = {part: tensors[part] for part in _PARTS}
+    return Split(num_nodes=about["num_nodes"], **parts, sides=tensors.get("sides"))

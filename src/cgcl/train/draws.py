@@ -27,19 +27,23 @@ class Draw:
 class Drawer:
     """Draws views and counter-examples; the same epoch always gives the same draw."""
 
-    def __init__(self, links: Tensor, num_nodes: int, config: TrainConfig) -> None:
+    def __init__(
+        self, links: Tensor, num_nodes: int, config: TrainConfig, sides: Tensor | None = None
+    ) -> None:
         """Prepare to draw from the training links.
 
         Args:
             links: Training links, each once, int64 [2, m], on the device to compute on.
             num_nodes: Number of nodes.
             config: Says how views are drawn and what counter-examples avoid.
+            sides: The side of every node of a bipartite graph, bool [n], or None.
         """
         self._links = links
         self._num_nodes = num_nodes
+        self._sides = sides
         self._config = config
         # Only the training links: avoiding held-out links too would tell which pairs they are.
-        self._unlinked = UnlinkedPairs(links, num_nodes)
+        self._unlinked = UnlinkedPairs(links, num_nodes, sides)
 
     def draw(self, epoch: int) -> Draw:
         """Return what chance decides in `epoch`.
@@ -57,7 +61,7 @@ class Drawer:
     def _avoiding(self, hidden: View) -> UnlinkedPairs:
         if self._config.negatives == "train":
             return self._unlinked
-        return UnlinkedPairs(hidden.pairs, self._num_nodes)
+        return UnlinkedPairs(hidden.pairs, self._num_nodes, self._sides)
 
     def _stream(self, purpose: str, epoch: int) -> torch.Generator:
         return stream(self._config.seed, purpose, epoch, self._links.device)

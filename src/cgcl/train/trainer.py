@@ -107,7 +107,7 @@ class Trainer:
         self._device = device
         self._track_consistency = track_consistency
         self._links = split.train.to(device)
-        self._drawer = Drawer(self._links, split.num_nodes, config)
+        self._drawer = Drawer(self._links, split.num_nodes, config, split.sides)
         self.model = build_model(x.shape[1], model_config, config.seed).to(device)
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=config.lr, weight_decay=config.weight_decay
