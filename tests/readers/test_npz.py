@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from cgcl.errors import CGCLError, GraphFormatError
-from cgcl.readers.npz import arrays_sha256, read_npz_arrays
+from cgcl.readers import npz
+from cgcl.readers.npz import arrays_sha256, npz_array_names, read_npz_arrays
 
 
 class Touch:
@@ -93,3 +94,23 @@ def test_the_digest_of_arrays_ignores_width_and_order_of_bytes_but_not_content()
     assert arrays_sha256(plain) == arrays_sha256(wide)
     assert arrays_sha256(plain) != arrays_sha256({**plain, "a": np.arange(1, 5)})
     assert arrays_sha256(plain) != arrays_sha256({**plain, "a": np.arange(4).reshape(2, 2)})
+
+
+def test_the_names_of_arrays_are_listed_without_opening_them(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, a=np.arange(3), b=np.array([{}], dtype=object))
+    assert npz_array_names(path) == ("a", "b")
+    path.write_bytes(b"no archive")
+    with pytest.raises(GraphFormatError, match=r"damaged or not an \.npz archive"):
+        npz_array_names(path)
+
+
+def test_an_archive_of_little_but_zeros_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "bomb.npz"
+    np.savez_compressed(path, a=np.zeros(10_000_000, dtype=np.int8))
+    assert len(read_npz_arrays(path, ["a"])["a"]) == 10_000_000  # small enough to do no harm
+    monkeypatch.setattr(npz, "_HARMLESS_BYTES", 1_000_000)
+    with pytest.raises(GraphFormatError, match="to 10,000,128, more than 200 times as many"):
+        read_npz_arrays(path, ["a"])
+    np.savez(path, a=np.zeros(10_000_000, dtype=np.int8))  # as large as it says
+    assert len(read_npz_arrays(path, ["a"])["a"]) == 10_000_000

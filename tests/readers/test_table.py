@@ -1,14 +1,15 @@
 import csv
 import io
 import os
+import random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cgcl.errors import CGCLError, ConfigError, GraphFormatError
-from cgcl.readers import read
-from cgcl.readers.delimited import MAX_COLUMNS
+from cgcl.readers import node_names, read
+from cgcl.readers.delimited import MAX_COLUMNS, _has_plain_quotes
 from cgcl.readers.table import read_edge_table
 
 # One folder serves all examples of a test: every example writes the same file anew.
@@ -66,10 +67,16 @@ BAD_FILES = {
         "Each row needs two node names. If your columns are separated by ';' use --separator ';'.",
     ),
     "too few cells after blank lines": (
-        b"source,target,when\r\nAnna,Bob,1\r\n\r\nAnna|Eve\r\n",
+        b"source,target,when\r\nAnna,Bob,1\r\n\r\nAnna|Eve|2\r\n",
         "friends.csv, line 4: 1 column, expected 3 (source, target, when).\n"
-        "  4 | Anna|Eve\n"
-        "Each row needs 3 cells. If your columns are separated by '|' use --separator '|'.",
+        "  4 | Anna|Eve|2\n"
+        "This row has '|' where the others have ','. Use one separator in the whole file.",
+    ),
+    "a blank inside a name is no separator": (
+        b"source,target,when\nAnna,Bob,1\nAnna Maria,Bob\n",
+        "friends.csv, line 3: 2 columns, expected 3 (source, target, when).\n"
+        "  3 | Anna Maria,Bob\n"
+        "Each row needs 3 cells with ',' between them.",
     ),
     "too many cells": (
         b"source,target\nAnna,Bob,Eve\n",
@@ -337,3 +344,116 @@ def test_text_that_is_almost_a_table_reads_as_python_reads_it_or_not_at_all(tmp_
     expected = [row for row in csv.reader(io.StringIO(content, newline="")) if row]
     pairs = [[found.names[node] for node in pair] for pair in found.pairs.T.tolist()]
     assert pairs == [row[:2] for row in expected]
+
+
+def test_a_separator_that_is_not_the_one_of_the_file_is_named(tmp_path):
+    path = tmp_path / "friends.csv"
+    path.write_text('"source","target"\n"Anna","Bob"\n')
+    with pytest.raises(GraphFormatError) as caught:
+        read(path, separator=";")
+    assert str(caught.value) == (
+        "friends.csv, line 1: ',' follows a closing quote (\"), but the separator is ';'.\n"
+        '  1 | "source","target"\n'
+        "If your columns are separated by ',' use --separator ','."
+    )
+
+
+@fuzzed
+@given(content=st.text('a,"\n', max_size=30))
+def test_the_quick_look_at_quotes_never_passes_what_python_refuses(content):
+    if _has_plain_quotes(content.encode(), 0, ","):
+        list(csv.reader(io.StringIO(content, newline=""), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("content", "is_plain"),
+    [
+        ('"a","b"\n"c","d ""e"""', True),
+        ('a,"b\nc"\r\n"",d', True),
+        ('a,b"c"', False),
+        ('"a"b,c', False),
+        ('"a,b', False),
+        ('a,""', True),
+    ],
+)
+def test_ordinary_quotes_need_no_second_reading(content, is_plain):
+    assert _has_plain_quotes(content.encode(), 0, ",") is is_plain
+
+
+def test_quotes_in_the_header_alone_leave_the_rows_as_they_are(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('"source","x,y","target"\na,1,b\n')
+    assert read(path).names == ("a", "b")
+    path.write_text('"source","x,y","target"\na,1,b\nc,2\n')
+    with pytest.raises(GraphFormatError, match=r"line 3: 2 columns, expected 3"):
+        read(path)
+
+
+def test_a_million_names_are_numbered_as_few_are(tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    chance = random.Random(0)
+    rows = [
+        [f"{chance.choice('abcde')}{chance.randrange(500):x}" for _ in "ab"] for _ in range(999)
+    ]
+    write_csv(path, rows)
+    few = read(path)
+    monkeypatch.setattr(node_names, "_MANY", 100)
+    many = read(path)
+    assert many.names == few.names == tuple(sorted({name for row in rows for name in row}))
+    assert many.fingerprint == few.fingerprint
+    write_csv(path, [("a", "b"), ("", "c"), ("a", "")] * 100)
+    with pytest.raises(
+        GraphFormatError, match=r"line 3: the node name in column 'source' is empty"
+    ):
+        read(path)
+
+
+def test_times_are_read_with_the_links(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("source,when,target\nc,2024-01-02,b\na,2024-01-01,b\nb,2023-12-31,a\n")
+    graph = read(path, time="when")
+    assert graph.edges.tolist() == [[0, 1], [1, 2]]
+    assert graph.times.tolist() == [1703980800.0, 1704153600.0]  # the earliest of a - b
+    assert not any("when" in note for note in graph.notes)
+    path.write_text("a,b,7\nb,c,1.5\n")
+    assert read(path, header=False, time="3").times.tolist() == [7.0, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("time", "header", "message"),
+    [
+        (
+            "then",
+            True,
+            "a.csv has no column 'then' for the times. Columns found: source, target, t",
+        ),
+        ("9", False, "has no header line; columns are numbered 1 to 3"),
+        ("t", False, "has no header line; columns are numbered 1 to 3"),
+    ],
+)
+def test_a_time_column_that_is_not_there_is_named(tmp_path, time, header, message):
+    path = tmp_path / "a.csv"
+    path.write_text("source,target,t\na,b,1\n" if header else "a,b,1\n")
+    with pytest.raises(GraphFormatError, match=message):
+        read(path, time=time, header=header)
+
+
+def test_names_are_no_times(tmp_path):
+    path = write_csv(tmp_path / "a.csv", [("a", "b")])
+    with pytest.raises(ConfigError, match="The time column 'source' holds node names"):
+        read(path, time="source")
+
+
+def test_a_time_that_is_none_is_found_by_line(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("source,target,t\na,b,1\n\nb,c,\n")
+    with pytest.raises(GraphFormatError, match=r"a.csv, line 4: the time in column 't' is empty"):
+        read(path, time="t")
+    path.write_text("source,target,t\na,b,1\nb,c,soon\nc,d,later\n")
+    with pytest.raises(GraphFormatError) as caught:
+        read(path, time="t")
+    assert str(caught.value) == (
+        "a.csv, line 3: 'soon' in column 't' is not a time.\n"
+        "Expected one that is written like the first, '1'.\n"
+        "Every link needs a time: fill it in, delete the row, or name another column with --time."
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import itertools
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -54,7 +56,7 @@ class Graph:
                 joins two nodes of the same side.
             FeatureError: The features have the wrong shape or type, or are not finite.
         """
-        if len(set(self.names)) != len(self.names):
+        if not _are_distinct(self.names):
             raise GraphContentError("Two nodes have the same name. Node names must be unique.")
         if self.edges.dtype != torch.int64 or self.edges.dim() != 2 or self.edges.shape[0] != 2:
             raise GraphContentError(
@@ -142,18 +144,13 @@ class Graph:
         _check_pairs(pairs, num_nodes)
         low, high = torch.minimum(pairs[0], pairs[1]), torch.maximum(pairs[0], pairs[1])
         links = low != high
-        codes = low[links] * num_nodes + high[links]
-        code = torch.unique(codes)  # sorted
+        codes = (low * num_nodes + high)[links]
+        code = _distinct(codes)
         edges = torch.stack([code // max(num_nodes, 1), code % max(num_nodes, 1)])
-        loops = int((~links).sum())
-        repeats = int(links.sum()) - edges.shape[1]
+        kept, repeats = codes.numel(), codes.numel() - code.numel()
         counted = [
-            f"{count:,} {what}{'' if count == 1 else 's'} {fate}."
-            for count, what, fate in (
-                (loops, "self-link", "dropped"),
-                (repeats, "repeated link", "merged"),
-            )
-            if count
+            *_count(pairs.shape[1] - kept, "self-link", "dropped"),
+            *_count(repeats, "repeated link", "merged"),
         ]
         return cls(
             title,
@@ -264,6 +261,22 @@ class Graph:
         features = f"{self.num_features:,} features" if self.x is not None else "no features"
         bipartite = ", bipartite" if self.sides is not None else ""
         return f"Graph({self.num_nodes:,} nodes, {links}, {features}{bipartite})"
+
+
+def _count(count: int, what: str, fate: str) -> list[str]:
+    """Return a sentence about what happened to `count` things; none if there are none."""
+    return [f"{count:,} {what}{'' if count == 1 else 's'} {fate}."] if count else []
+
+
+def _are_distinct(names: tuple[str, ...]) -> bool:
+    is_sorted = all(map(operator.lt, names, itertools.islice(names, 1, None)))
+    return is_sorted or len(set(names)) == len(names)
+
+
+def _distinct(codes: Tensor) -> Tensor:
+    """Return each code once, sorted; those that a reader has sorted already take less time."""
+    is_sorted = bool((codes[1:] >= codes[:-1]).all())
+    return torch.unique_consecutive(codes) if is_sorted else torch.unique(codes)
 
 
 def _check_pairs(pairs: Tensor, num_nodes: int) -> None:

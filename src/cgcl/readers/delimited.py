@@ -10,25 +10,29 @@ import codecs
 import csv
 import io
 import re
-import stat
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cgcl.errors import ConfigError, GraphFormatError, ResourceError
+import numpy as np
+
+from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.graph.wording import listed, shown
+from cgcl.readers.regular_file import check_text, read_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MAX_COLUMNS", "DelimitedFile", "Row", "read_bytes"]
+__all__ = ["MAX_COLUMNS", "DelimitedFile", "Row", "checked_separator", "read_bytes"]
 
 MAX_COLUMNS = 100_000
 # A row must fit into one block: far more than names need, and enough for 100,000 numbers.
 _BLOCK_BYTES = 1 << 24
 _TAB_SUFFIXES = frozenset({".tsv", ".tab"})
+_LIKELY = (";", "\t", "|")
+_AFTER_QUOTE = re.compile(r'(?:^|[,;\t|])"(?:[^"]|"")*"([,;\t|])')
 _ANYTHING = re.compile(rb"[^\r\n]")
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
@@ -82,38 +86,55 @@ class DelimitedFile:
             GraphFormatError: It is not a readable text table with at least one row of values.
             ConfigError: The separator is not one plain character.
         """
-        chosen = _checked_separator(separator, path)
+        chosen = checked_separator(separator) if separator is not None else _by_suffix(path)
         content = read_bytes(path)
-        _check_text(path.name, content)
-        is_quoted = b'"' in content
-        draft = cls(path.name, content, chosen, is_quoted, None, 0, 0)
+        check_text(path.name, content)
+        return cls.from_content(path.name, content, separator=chosen, header=header)
+
+    @classmethod
+    def from_content(
+        cls, file: str, content: bytes, *, separator: str, header: bool
+    ) -> DelimitedFile:
+        """Understand the first row of a table that is in memory.
+
+        Args:
+            file: What messages call it.
+            content: The whole table, UTF-8 without NUL bytes.
+            separator: The character between cells.
+            header: Whether the first row holds column names.
+
+        Raises:
+            GraphFormatError: It has no row of values, too many columns, or broken quotes.
+        """
+        draft = cls(file, content, separator, b'"' in content, None, 0, 0)
         first = next(draft.rows(), None)
         if first is None:
             raise GraphFormatError(
-                f"{path.name} is empty.\n"
+                f"{file} is empty.\n"
                 f"Expected a table with a header line and one row per line, such as:\n"
                 f"source,target\nAnna,Bob"
             )
         if len(first.cells) > MAX_COLUMNS:
             raise GraphFormatError(
-                f"{path.name}, line {first.line}: {len(first.cells):,} columns.\n"
-                f"At most {MAX_COLUMNS:,} are read. Is the separator {chosen!r} right? "
+                f"{file}, line {first.line}: {len(first.cells):,} columns.\n"
+                f"At most {MAX_COLUMNS:,} are read. Is the separator {separator!r} right? "
                 f"If not, use --separator."
             )
         body_start = _end_of_line(content, first.last_line) if header else _start(content)
         if header and not _ANYTHING.search(content, body_start):
             raise GraphFormatError(
-                f"{path.name} has a header line but no rows: {shown(first.text.strip())}\n"
+                f"{file} has a header line but no rows: {shown(first.text.strip())}\n"
                 f"Add rows below it. If that line is a row itself, add --no-header."
             )
-        if is_quoted:
+        has_quotes = content.find(b'"', body_start) >= 0
+        if has_quotes and not _has_plain_quotes(content, body_start, separator):
             draft.check_quotes()
         return cls(
-            file=path.name,
+            file=file,
             content=content,
-            separator=chosen,
-            is_quoted=is_quoted,
-            header=_checked_header(path.name, first.cells) if header else None,
+            separator=separator,
+            is_quoted=draft.is_quoted,
+            header=_checked_header(file, first.cells) if header else None,
             num_columns=len(first.cells),
             body_start=body_start,
         )
@@ -139,6 +160,7 @@ class DelimitedFile:
         from pyarrow import csv as arrow_csv
 
         body = pa.py_buffer(self.content).slice(self.body_start)
+        has_quotes = self.content.find(b'"', self.body_start) >= 0
         try:
             return arrow_csv.read_csv(
                 pa.BufferReader(body),
@@ -150,8 +172,8 @@ class DelimitedFile:
                 ),
                 parse_options=arrow_csv.ParseOptions(
                     delimiter=self.separator,
-                    quote_char='"' if self.is_quoted else False,
-                    newlines_in_values=self.is_quoted,
+                    quote_char='"' if has_quotes else False,
+                    newlines_in_values=has_quotes,
                 ),
                 convert_options=arrow_csv.ConvertOptions(
                     column_types={str(column): kind for column, kind in types.items()},
@@ -237,14 +259,22 @@ class DelimitedFile:
     def _ragged_remedy(self, row: Row) -> str:
         if len(row.cells) > self.num_columns:
             return f"If a cell contains '{shown(self.separator)}' itself, quote it: \"...\"."
-        other = next((s for s in ";\t|, " if s != self.separator and s in row.text), None)
-        if other is None:
+        for other in _LIKELY:
+            if other != self.separator and row.text.count(other) == self.num_columns - 1:
+                return (
+                    f"This row has '{shown(other)}' where the others have "
+                    f"'{shown(self.separator)}'. Use one separator in the whole file."
+                )
+        if self.header in (("source", "target"), ("target", "source")):
             other = ";" if self.separator != ";" else ","
+            return (
+                f"Each row needs two node names. "
+                f"If your columns are separated by '{other}' use --separator '{other}'."
+            )
         return (
-            "Each row needs two node names. "
-            if self.header in (("source", "target"), ("target", "source"))
-            else f"Each row needs {self.num_columns:,} cells. "
-        ) + f"If your columns are separated by '{shown(other)}' use --separator '{shown(other)}'."
+            f"Each row needs {self.num_columns:,} cells "
+            f"with '{shown(self.separator)}' between them."
+        )
 
     def _row_error(self, line: int, text: str, problem: str) -> GraphFormatError:
         place = f"{self.file}, line {line}"
@@ -259,49 +289,26 @@ class DelimitedFile:
                 f"{place}: a cell of more than {csv.field_size_limit():,} characters.\n{quoted}"
                 f"Look for a missing line break or a quote that is not closed."
             )
+        other = _AFTER_QUOTE.search(text)
+        if other and other[1] != self.separator:
+            return GraphFormatError(
+                f"{place}: '{shown(other[1])}' follows a closing quote (\"), "
+                f"but the separator is '{shown(self.separator)}'.\n{quoted}"
+                f"If your columns are separated by '{shown(other[1])}' "
+                f"use --separator '{shown(other[1])}'."
+            )
         return GraphFormatError(
             f'{place}: text follows a closing quote (").\n{quoted}'
             f'Put the whole cell in quotes and write a quote inside it twice: "".'
         )
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a regular file.
+def checked_separator(separator: str) -> str:
+    """Return the character that a user means by `separator`.
 
     Raises:
-        GraphFormatError: It does not exist, is a folder, pipe or device, or may not be read.
-        ResourceError: It does not fit into memory.
+        ConfigError: It is not one plain character.
     """
-    try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise GraphFormatError(
-                f"{path} is a folder, not a regular file.\nGive the path of a file inside it."
-            )
-        if not stat.S_ISREG(mode):
-            raise GraphFormatError(
-                f"{path} is not a regular file but a pipe or a device.\n"
-                f"Save the table as a file first."
-            )
-        return path.read_bytes()
-    except FileNotFoundError as error:
-        raise GraphFormatError(
-            f"No such file: {path}\nCheck the spelling and the folder you are in."
-        ) from error
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise GraphFormatError(
-            f"Cannot read {shown(str(path), 200)}: {reason}.\nCheck the path and who may read it."
-        ) from error
-    except MemoryError as error:
-        raise ResourceError(
-            f"{path.name} does not fit into memory.\nUse a machine with more memory, or fewer rows."
-        ) from error
-
-
-def _checked_separator(separator: str | None, path: Path) -> str:
-    if separator is None:
-        return "\t" if path.suffix.lower() in _TAB_SUFFIXES else ","
     if separator == "\\t":  # what a shell passes on for --separator '\t'
         return "\t"
     if len(separator) != 1 or not separator.isascii() or separator in '"\r\n\0':
@@ -312,38 +319,28 @@ def _checked_separator(separator: str | None, path: Path) -> str:
     return separator
 
 
-def _check_text(file: str, content: bytes) -> None:
-    if content.startswith(b"PK\x03\x04"):
-        raise GraphFormatError(
-            f"{file} is an Excel file or another ZIP archive, whatever its name says.\n"
-            f"Open it in a spreadsheet and save it as CSV."
-        )
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise GraphFormatError(
-            f"{file} is encoded as UTF-16, expected UTF-8.\n"
-            f"Save it again as CSV with UTF-8 encoding."
-        )
-    zero = content.find(b"\0")
-    if zero >= 0:
-        raise GraphFormatError(
-            f"{file}, line {_line_at(content, zero)}: a NUL byte, which no text table contains.\n"
-            f"Save the table again as CSV with UTF-8 encoding."
-        )
-    if content.isascii():
-        return
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    step = 1 << 22
-    for start in range(0, len(content), step):
-        held = len(decoder.getstate()[0])  # bytes of a character that the last step cut
-        try:
-            decoder.decode(content[start : start + step], final=start + step >= len(content))
-        except UnicodeDecodeError as error:
-            position = start - held + error.start
-            raise GraphFormatError(
-                f"{file}, line {_line_at(content, position)}: byte 0x{content[position]:02x} is "
-                f"not UTF-8.\nSave the file with UTF-8 encoding, or convert it: "
-                f"iconv -f LATIN1 -t UTF-8 {file}"
-            ) from error
+def _by_suffix(path: Path) -> str:
+    return "\t" if path.suffix.lower() in _TAB_SUFFIXES else ","
+
+
+def _has_plain_quotes(content: bytes, start: int, separator: str) -> bool:
+    """Return whether every quote surely opens a cell, closes one, or is written twice in one.
+
+    This is quick and may say no to a table that is fine; it never says yes to one that is not.
+    """
+    text = np.frombuffer(content, dtype=np.uint8)[start:]
+    quotes = np.flatnonzero(text == ord('"'))
+    if len(quotes) % 2:
+        return False
+    borders = np.zeros(256, dtype=bool)
+    borders[[ord(separator), ord("\r"), ord("\n"), ord('"')]] = True
+    opening, closing = quotes[::2], quotes[1::2]
+    before = text[np.maximum(opening - 1, 0)]
+    after = text[np.minimum(closing + 1, len(text) - 1)]
+    return bool(
+        (borders[before] | (opening == 0)).all()
+        and (borders[after] | (closing == len(text) - 1)).all()
+    )
 
 
 def _checked_header(file: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -358,12 +355,6 @@ def _checked_header(file: str, names: Sequence[str]) -> tuple[str, ...]:
             )
         seen.add(name)
     return tuple(names)
-
-
-def _line_at(content: bytes, position: int) -> int:
-    """Return the number of the line, from 1, that holds the byte at `position`."""
-    breaks = content.count(b"\n", 0, position) + content.count(b"\r", 0, position)
-    return breaks - content.count(b"\r\n", 0, position) + 1
 
 
 def _start(content: bytes) -> int:

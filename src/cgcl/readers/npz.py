@@ -16,12 +16,32 @@ from numpy.lib import format as npy
 
 from cgcl.errors import GraphFormatError
 from cgcl.graph.wording import shown
-from cgcl.readers.delimited import read_bytes
+from cgcl.readers.regular_file import read_bytes
 
-__all__ = ["MAX_BYTES", "MAX_MEMBERS", "arrays_sha256", "read_npz_arrays"]
+__all__ = ["MAX_BYTES", "MAX_MEMBERS", "arrays_sha256", "npz_array_names", "read_npz_arrays"]
 
 MAX_BYTES = 2_000_000_000
 MAX_MEMBERS = 10_000
+# Links and features shrink by a factor of ten or so; ones and zeros in the thousands by more, but
+# an archive with little else is a bomb.
+_MAX_RATIO = 200
+_HARMLESS_BYTES = 50_000_000
+
+
+def npz_array_names(path: Path) -> tuple[str, ...]:
+    """Return the names of the arrays in an .npz file without opening any of them.
+
+    Raises:
+        GraphFormatError: It is no such archive.
+    """
+    content = read_bytes(path)
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return tuple(
+                name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")
+            )
+    except Exception as error:  # damaged bytes reach zipfile in many ways
+        raise _damaged(path, error) from error
 
 
 def read_npz_arrays(
@@ -54,10 +74,14 @@ def read_npz_arrays(
     except GraphFormatError:
         raise
     except Exception as error:  # damaged bytes reach zipfile, zlib and numpy in many ways
-        raise GraphFormatError(
-            f"{path.name} is damaged or not an .npz archive: {shown(str(error), 120)}\n"
-            f"Fetch or save it again."
-        ) from error
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> GraphFormatError:
+    return GraphFormatError(
+        f"{path.name} is damaged or not an .npz archive: {shown(str(error), 120)}\n"
+        f"Fetch or save it again."
+    )
 
 
 def arrays_sha256(arrays: Mapping[str, np.ndarray]) -> str:
@@ -88,6 +112,12 @@ def _check_sizes(
         raise GraphFormatError(
             f"{file} unpacks to {total / 1e9:,.1f} GB, at most {max_bytes / 1e9:,.1f} GB is "
             f"accepted.\nSave only the arrays that are needed."
+        )
+    packed = sum(member.compress_size for member in members)
+    if total > max(_HARMLESS_BYTES, _MAX_RATIO * packed):
+        raise GraphFormatError(
+            f"{file} unpacks {packed:,} bytes to {total:,}, more than {_MAX_RATIO} times as many.\n"
+            f"That is how archives look that are made to fill a memory. It was not opened."
         )
 
 

@@ -1,99 +1,228 @@
-"""One door for every graph: a data set's name or a file of links."""
+"""One door for every graph: a data set's name, a file of links, or an object."""
 
 from __future__ import annotations
 
 import difflib
+import os
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
+
+from torch import Tensor
 
 from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.graph.graph import Graph
 from cgcl.graph.wording import shown
+from cgcl.readers.columnar import read_parquet
 from cgcl.readers.datasets import DATASETS, load_dataset
+from cgcl.readers.direction import drop_direction
+from cgcl.readers.edge_list import EDGE_LIST_SUFFIXES
+from cgcl.readers.edge_table import EdgeTable
 from cgcl.readers.features import read_features
+from cgcl.readers.joined import joined
+from cgcl.readers.npz_graph import read_npz_graph
+from cgcl.readers.objects import read_object
+from cgcl.readers.sides import find_sides
 from cgcl.readers.table import read_edge_table
+from cgcl.readers.xml_graph import read_xml_graph
 
-__all__ = ["TABLE_SUFFIXES", "read"]
+__all__ = ["GRAPH_SUFFIXES", "TABLE_SUFFIXES", "read", "read_links"]
 
-TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".edges")
+TABLE_SUFFIXES = (".csv", ".tsv", ".tab", *EDGE_LIST_SUFFIXES)
+"""Files of text."""
+GRAPH_SUFFIXES = (*TABLE_SUFFIXES, ".parquet", ".pq", ".graphml", ".gexf", ".npz")
+"""All files of links."""
 _MAX_TITLE_LENGTH = 60  # four bytes a character still fit into a folder name
 
 
 def read(
-    graph: str | Path,
+    graph: Any,  # noqa: ANN401 (objects of packages that need not be there)
     *,
-    features: str | Path | None = None,
-    source: str = "source",
-    target: str = "target",
+    features: Any = None,  # noqa: ANN401 (what read_features takes)
+    source: str | None = None,
+    target: str | None = None,
     separator: str | None = None,
-    header: bool = True,
+    header: bool | None = None,
+    time: str | None = None,
+    directed: Literal["drop", "error"] = "drop",
+    bipartite: Literal["auto", "yes", "no"] = "auto",
+    one_hot: Sequence[str] = (),
+    words: str | None = None,
+    feature_separator: str | None = None,
+    row_names: str | Path | Sequence[str] | None = None,
+    also: Sequence[str | Path] = (),
     data_root: str | Path | None = None,
     download: bool = True,
 ) -> Graph:
-    """Return a graph from a file of links, or one of the paper's data sets by its name.
-
-    Node names are kept exactly as written: "007" and "NA" are names like any other. Nodes are in
-    the order of their names, so the order of rows, columns and ends never matters.
+    """Return a graph from a file, an object, or a data set; `notes` say what became of its parts.
 
     Args:
-        graph: A CSV or TSV file, or cora, citeseer, pubmed, photo or computers. A `Path` is always
-            a file; for a file called cora write "./cora".
-        features: A CSV or TSV file with a row per node, linked or not: its name, then numbers.
-        source: The column with the one end of each link.
-        target: The column with the other end.
-        separator: The character between columns, in both files; None means a tab for .tsv and .tab
-            files and a comma for all others.
-        header: Whether both files begin with column names; without, the first two columns count.
+        graph: A file (see `GRAPH_SUFFIXES`), an object (see `read_object`), or cora, citeseer,
+            pubmed, photo or computers. A `Path` is a file; for a file called cora: "./cora".
+        features: A file with a row per node, linked or not; see `read_features`.
+        source: The column with the one end of each link; "source" if not given.
+        target: The column with the other end; "target" if not given.
+        separator: The character between columns of text; see `read_edge_table`.
+        header: Whether text files begin with column names; see `read_edge_table`.
+        time: Column or link attribute with times: numbers, or ISO dates.
+        directed: "error" refuses links with a direction instead of dropping it with a note.
+        bipartite: "auto" finds out (see `find_sides`), "yes" demands it, "no" rules it out.
+        one_hot: Feature columns that hold categories.
+        words: The feature column that holds words with blanks between them.
+        feature_separator: As `separator`; None means the same for files of the same suffix.
+        row_names: A text file with the node of each row, for features without names.
+        also: Files with further links of the graph, such as those held out for a test.
         data_root: The folder with the data sets; see `load_dataset`.
         download: Whether a missing data set may be fetched.
 
     Raises:
-        GraphFormatError: There is no such file or data set, or the file cannot be read as a graph.
-        FeatureError: The features are not finite numbers or do not match the nodes.
-        ConfigError: The options contradict each other.
-        ResourceError: A data set is missing and cannot be fetched.
+        CGCLError: A file, an option or the data is not right; the subclass says which.
 
     Example:
-        >>> graph = read("cora")
-        >>> graph.names[:2]
+        >>> read("cora").names[:2]
         ('1000012', '100197')
     """
-    if isinstance(graph, str) and graph.lower() in DATASETS:
-        if features is not None:
-            raise ConfigError(
-                f"The data set {graph.lower()} has its own features.\n"
-                f"Leave out --features, or give a file of links instead of the data set's name."
-            )
+    about = {"one_hot": one_hot, "words": words, "row_names": row_names}
+    _refuse_features(graph, features, any(about.values()) or feature_separator is not None)
+    if _is_data_set(graph):
         return load_dataset(graph, data_root, download=download)
+    columns = {"source": source, "target": target, "separator": separator, "header": header}
+    table = read_links(graph, **columns, time=time)
+    if also:
+        table = joined(table, [read_links(file, **columns) for file in also])
+    about["separator"] = feature_separator or _shared(separator, graph, features)
+    labels = ()
+    if features is not None:
+        table, labels = _with_features(table, features, header is not False, about)
+    return _assembled(_title(graph), table, labels, directed, bipartite)
+
+
+def read_links(
+    graph: Any,  # noqa: ANN401
+    *,
+    source: str | None = None,
+    target: str | None = None,
+    separator: str | None = None,
+    header: bool | None = None,
+    time: str | None = None,
+) -> EdgeTable:
+    """Return the links of a file or an object as they are written; see `read` for the arguments.
+
+    Raises:
+        GraphFormatError: There is no such file, or it cannot be read as links.
+        ConfigError: The options contradict each other.
+        ResourceError: Memory does not suffice.
+    """
+    if not isinstance(graph, (str, os.PathLike)):
+        return read_object(graph, source=source, target=target, time=time)
     path = Path(graph)
-    _check_readable(graph, path)
-    table = read_edge_table(path, source=source, target=target, separator=separator, header=header)
-    title = _safe_title(path.stem)
-    if features is None:
-        return Graph.from_pairs(title, table.names, table.pairs, notes=table.notes)
-    _check_suffix(Path(features))
-    nodes = read_features(Path(features), table.names, separator=separator, header=header)
-    number = {name: node for node, name in enumerate(nodes.names)}
-    moved = table.pairs.new_tensor([number[name] for name in table.names])
-    return Graph.from_pairs(
-        title, nodes.names, moved[table.pairs], nodes.x, (*table.notes, *nodes.notes)
+    _check_readable(str(graph), path)
+    suffix = path.suffix.lower()
+    if suffix in (".parquet", ".pq"):
+        return read_parquet(path, source=source, target=target, time=time)
+    if suffix in (".graphml", ".gexf", ".npz"):
+        if source not in (None, "source") or target not in (None, "target"):
+            raise ConfigError(
+                f"{path.name} has no columns.\nLeave out --source and --target for this file."
+            )
+        if suffix == ".npz":
+            return read_npz_graph(path, time=time)
+        return read_xml_graph(path, time=time)
+    return read_edge_table(
+        path, source=source, target=target, separator=separator, header=header, time=time
     )
 
 
-def _check_readable(graph: str | Path, path: Path) -> None:
-    typed = shown(str(graph), 200)
+def _is_data_set(graph: object) -> bool:
+    return isinstance(graph, str) and graph.lower() in DATASETS
+
+
+def _refuse_features(graph: object, features: object, has_options: bool) -> None:
+    if features is None and has_options:
+        raise ConfigError("Options about features need features.\nName their file: --features FILE")
+    if features is not None and _is_data_set(graph):
+        raise ConfigError(
+            f"The data set {str(graph).lower()} has its own features.\n"
+            f"Leave out --features, or give a file of links instead of the data set's name."
+        )
+
+
+def _shared(separator: str | None, graph: object, features: object) -> str | None:
+    """Return the links' separator if the features are in a file of the same kind."""
+    suffixes = {
+        Path(file).suffix.lower() if isinstance(file, (str, os.PathLike)) else None
+        for file in (graph, features)
+    }
+    return separator if len(suffixes) == 1 else None
+
+
+def _with_features(
+    table: EdgeTable,
+    features: Any,  # noqa: ANN401
+    header: bool,
+    about: dict[str, Any],
+) -> tuple[EdgeTable, tuple[str, ...]]:
+    """Return the links among the nodes of the features, which may be more, and their names."""
+    if table.x is not None:
+        raise ConfigError("The graph has its own features.\nLeave out --features.")
+    nodes = read_features(features, table.names, header=header, **about)
+    pairs, sides, unknown = table.pairs, table.sides, ()
+    if nodes.names != table.names:
+        number = {name: node for node, name in enumerate(nodes.names)}
+        moved: Tensor = pairs.new_tensor([number[name] for name in table.names])
+        pairs = moved[pairs]
+        if sides is not None:
+            sides = sides.new_zeros(len(nodes.names)).index_copy_(0, moved, sides)
+            count = len(nodes.names) - len(table.names)
+            plural = "" if count == 1 else "s"
+            unknown = (f"{count:,} node{plural} without links counted with 'side 0'.",)
+    notes = (*table.notes, *nodes.notes, *unknown)
+    joined = replace(table, names=nodes.names, pairs=pairs, sides=sides, x=nodes.x, notes=notes)
+    return joined, tuple(nodes.feature_names)
+
+
+def _assembled(
+    title: str,
+    table: EdgeTable,
+    feature_names: tuple[str, ...],
+    directed: Literal["drop", "error"],
+    bipartite: Literal["auto", "yes", "no"],
+) -> Graph:
+    sides, about_sides = find_sides(table, bipartite)
+    table, about_direction = drop_direction(table, directed)
+    return Graph.from_pairs(
+        title,
+        table.names,
+        table.pairs,
+        table.x,
+        (*table.notes, *about_direction, *about_sides),
+        sides=sides,
+        times=table.times,
+        feature_names=feature_names,
+    )
+
+
+def _check_readable(typed: str, path: Path) -> None:
     accepted = (
-        f"Give a CSV or TSV file of links ({' '.join(TABLE_SUFFIXES)}),\n"
+        f"Give a file of links ({' '.join(GRAPH_SUFFIXES)}),\n"
         f"or one of the data sets: {', '.join(DATASETS)}."
     )
     if not _exists(path):
-        near = difflib.get_close_matches(str(graph).lower(), DATASETS, n=1)
+        near = difflib.get_close_matches(typed.lower(), DATASETS, n=1)
         if near:
             raise GraphFormatError(
-                f"'{typed}' is neither a file nor a data set. Did you mean '{near[0]}'?\n{accepted}"
+                f"'{shown(typed, 200)}' is neither a file nor a data set. "
+                f"Did you mean '{near[0]}'?\n{accepted}"
             )
-        raise GraphFormatError(f"No such file: '{typed}'.\n{accepted}")
-    _check_suffix(path)
+        raise GraphFormatError(f"No such file: '{shown(typed, 200)}'.\n{accepted}")
+    suffix = path.suffix.lower()
+    if suffix and suffix not in GRAPH_SUFFIXES and not path.is_dir():
+        raise GraphFormatError(
+            f"{path.name}: files of the kind '{shown(suffix)}' are not read.\n"
+            f"Save it as one of {' '.join(GRAPH_SUFFIXES)}."
+        )
 
 
 def _exists(path: Path) -> bool:
@@ -103,14 +232,11 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _check_suffix(path: Path) -> None:
-    suffix = path.suffix.lower()
-    if suffix and suffix not in TABLE_SUFFIXES and not path.is_dir():
-        raise GraphFormatError(
-            f"{path.name}: files of the kind '{shown(suffix)}' are not read.\n"
-            f"Save it as CSV or TSV (one of {' '.join(TABLE_SUFFIXES)}): "
-            f"a header line, then a row per link or node."
-        )
+def _title(graph: object) -> str:
+    if isinstance(graph, (str, os.PathLike)):
+        return _safe_title(Path(graph).stem)
+    name = getattr(graph, "name", None)  # a networkx graph may have one
+    return _safe_title(name) if isinstance(name, str) else "graph"
 
 
 def _safe_title(stem: str) -> str:

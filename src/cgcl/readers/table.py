@@ -1,68 +1,73 @@
-"""Links from a table: two columns of node names."""
+"""Links from a table of text: two columns of node names."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.graph.wording import listed, shown
 from cgcl.readers.delimited import DelimitedFile
+from cgcl.readers.edge_list import EDGE_LIST_SUFFIXES, open_edge_list
+from cgcl.readers.edge_table import EdgeTable, ignored_note
+from cgcl.readers.node_names import MAX_NAME_LENGTH, encode_names
+from cgcl.readers.times import read_times
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+__all__ = ["MAX_NAME_LENGTH", "EdgeTable", "check_name", "missing_column_error", "read_edge_table"]
 
-__all__ = ["MAX_NAME_LENGTH", "EdgeTable", "check_name", "read_edge_table"]
-
-MAX_NAME_LENGTH = 1000
 _SEPARATORS = {";": "';'", "\t": "'\\t'", "|": "'|'", ",": "','", " ": "' '"}
-
-
-@dataclass(frozen=True)
-class EdgeTable:
-    """The links of a file, as written: not yet merged, loops not yet dropped."""
-
-    names: tuple[str, ...]
-    """The nodes that occur, sorted by code points, so that row order never matters."""
-    pairs: Tensor
-    """Node numbers of every row: int64 [2, rows]."""
-    notes: tuple[str, ...]
-    """What was ignored, a sentence each."""
 
 
 def read_edge_table(
     path: Path,
     *,
-    source: str = "source",
-    target: str = "target",
+    source: str | None = None,
+    target: str | None = None,
     separator: str | None = None,
-    header: bool = True,
+    header: bool | None = None,
+    time: str | None = None,
     usage: str = "cgcl train {file}",
 ) -> EdgeTable:
-    """Read the links of a CSV or TSV file. Names stay the strings they are.
+    """Read the links of a CSV or TSV file or an edge list. Names stay the strings they are.
 
     Args:
         path: The file.
-        source: Column with the one end of each link.
-        target: Column with the other end.
-        separator: The character between columns; None chooses by the file's suffix.
+        source: Column with the one end of each link; "source" if not given.
+        target: Column with the other end; "target" if not given.
+        separator: The character between columns; None means a tab for .tsv and .tab files, what the
+            first line tells for .txt, .edges and .edgelist files, and a comma for all others.
         header: Whether the first line names the columns; without, the first two columns count.
+            None means yes, but for edge lists only if the first line holds both column names.
+        time: Column with the time of each link; a number from 1 if there is no header.
         usage: The command that a message should show as a remedy.
 
     Raises:
         GraphFormatError: The file is not a table of links; the message says where and why.
         ConfigError: The separator or the column names make no sense.
     """
-    file = DelimitedFile.open(path, separator=separator, header=header)
-    ends = _find_columns(file, source, target, usage)
-    names, pairs = _number_nodes(file, ends)
-    return EdgeTable(tuple(names), torch.from_numpy(pairs), _ignored_note(file, ends))
+    ends = ("source" if source is None else source, "target" if target is None else target)
+    is_named = source is not None or target is not None
+    notes: tuple[str, ...] = ()
+    if path.suffix.lower() in EDGE_LIST_SUFFIXES:
+        by_name = True if is_named and header is None and ends != ("source", "target") else header
+        file, notes = open_edge_list(path, separator=separator, header=by_name, ends=ends)
+    else:
+        file = DelimitedFile.open(path, separator=separator, header=header is not False)
+    columns = _find_columns(file, *ends, usage)
+    when = None if time is None else _time_column(file, time, columns)
+    names, pairs, times = _read_cells(file, columns, when)
+    others = [column for column in range(file.num_columns) if column not in (*columns, when)]
+    labels = [file.column_label(column) for column in others]
+    return EdgeTable(
+        names,
+        torch.from_numpy(pairs),
+        (*notes, *ignored_note("Column", labels)),
+        times=None if times is None else torch.from_numpy(times),
+        ends=ends if file.header is not None else ("column 1", "column 2"),
+    )
 
 
 def check_name(file: DelimitedFile, length: int, row_index: int, column: int) -> None:
@@ -94,6 +99,30 @@ def check_name(file: DelimitedFile, length: int, row_index: int, column: int) ->
     )
 
 
+def missing_column_error(
+    file: str, found: tuple[str, ...], wanted: str, asked: tuple[str, str], remedy: str
+) -> GraphFormatError:
+    """Return the error about a column that is not there, with the names to use instead.
+
+    Args:
+        file: What messages call the table.
+        found: The columns it has.
+        wanted: The column it lacks.
+        asked: The names of the two columns that were asked for.
+        remedy: The beginning of what to do, up to the two options.
+    """
+    free = [name for name in found if name not in asked]
+    ends = [end if end in found else free.pop(0) if free else found[0] for end in asked]
+    options = " ".join(
+        f"{flag} {shown(shlex.quote(name))}"
+        for flag, name in zip(("--source", "--target"), ends, strict=True)
+    )
+    return GraphFormatError(
+        f"{file} has no column '{shown(wanted)}'. "
+        f"Columns found: {listed(found, 10, quoted=False)}.\n{remedy} {options}"
+    )
+
+
 def _find_columns(file: DelimitedFile, source: str, target: str, usage: str) -> tuple[int, int]:
     if file.header is None:
         if file.num_columns < 2:
@@ -106,31 +135,37 @@ def _find_columns(file: DelimitedFile, source: str, target: str, usage: str) -> 
         )
     for wanted in (source, target):
         if wanted not in file.header:
-            raise _missing_column_error(file, file.header, wanted, (source, target), usage)
+            if len(file.header) == 1:
+                raise _one_column_error(file)
+            remedy = f"Name them: {usage.format(file=shlex.quote(file.file))}"
+            error = missing_column_error(file.file, file.header, wanted, (source, target), remedy)
+            raise GraphFormatError(f"{error}\nIf the file has no header line, add --no-header.")
     return file.header.index(source), file.header.index(target)
 
 
-def _missing_column_error(
-    file: DelimitedFile,
-    header: tuple[str, ...],
-    wanted: str,
-    asked: tuple[str, str],
-    usage: str,
-) -> GraphFormatError:
-    if len(header) == 1:
-        return _one_column_error(file)
-    free = [name for name in header if name not in asked]
-    ends = [end if end in header else free.pop(0) if free else header[0] for end in asked]
-    options = " ".join(
-        f"{flag} {shown(shlex.quote(name))}"
-        for flag, name in zip(("--source", "--target"), ends, strict=True)
-    )
-    return GraphFormatError(
-        f"{file.file} has no column '{shown(wanted)}'. "
-        f"Columns found: {listed(header, 10, quoted=False)}.\n"
-        f"Name them: {usage.format(file=shlex.quote(file.file))} {options}\n"
-        f"If the file has no header line, add --no-header."
-    )
+def _time_column(file: DelimitedFile, time: str, ends: tuple[int, int]) -> int:
+    """Return the number of the column with times."""
+    if file.header is not None and time in file.header:
+        column = file.header.index(time)
+    elif file.header is None and time.isascii() and time.isdigit():
+        column = int(time[:9]) - 1
+    else:
+        column = -1
+    if column in ends:
+        raise ConfigError(
+            f"The time column '{shown(time)}' holds node names.\nName another one with --time."
+        )
+    if not 0 <= column < file.num_columns:
+        found = (
+            f"Columns found: {listed(file.header, 10, quoted=False)}."
+            if file.header is not None
+            else f"It has no header line; columns are numbered 1 to {file.num_columns:,}."
+        )
+        raise GraphFormatError(
+            f"{file.file} has no column '{shown(time)}' for the times. {found}\n"
+            f"Name the column with --time."
+        )
+    return column
 
 
 def _one_column_error(file: DelimitedFile) -> GraphFormatError:
@@ -148,25 +183,30 @@ def _one_column_error(file: DelimitedFile) -> GraphFormatError:
     )
 
 
-def _number_nodes(file: DelimitedFile, ends: tuple[int, int]) -> tuple[list[str], np.ndarray]:
-    """Return the sorted names and, for every row, the numbers of its two nodes, int64 [2, rows]."""
+def _read_cells(
+    file: DelimitedFile, ends: tuple[int, int], when: int | None
+) -> tuple[tuple[str, ...], np.ndarray, np.ndarray | None]:
+    """Return the sorted names, the two nodes of every row, int64 [2, rows], and its time."""
     import pyarrow as pa
-    from pyarrow import compute
 
-    table = file.read_columns({end: pa.string() for end in ends})
+    wanted = ends if when is None else (*ends, when)
+    table = file.read_columns({column: pa.string() for column in wanted})
     if table is None:
         raise GraphFormatError(f"{file.file} cannot be read as a table of names.")
-    chunks = [chunk for end in ends for chunk in table.column(str(end)).chunks]
     # One hash table for both columns is several times faster than merging one per block.
-    column: pa.DictionaryArray = pa.chunked_array(chunks, pa.string()).dictionary_encode()
-    column = column.combine_chunks()
-    codes = column.indices.to_numpy()
-    lengths = compute.call_function("utf8_length", [column.dictionary]).to_numpy()
-    _check_names(file, ends, codes, lengths)
-    order = compute.call_function("array_sort_indices", [column.dictionary]).to_numpy()
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return column.dictionary.take(pa.array(order)).to_pylist(), rank[codes].reshape(2, -1)
+    encoded = encode_names([chunk for end in ends for chunk in table.column(str(end)).chunks])
+    _check_names(file, ends, encoded.codes, encoded.lengths())
+    names, places = encoded.ranked()
+    if when is None:
+        return names, places.reshape(2, -1), None
+
+    def place(row: int) -> str:
+        found = file.row_of_values(row)
+        return f"{file.file}, line {found.line}" if found else file.file
+
+    label = file.header[when] if file.header is not None else str(when + 1)
+    times = read_times(table.column(str(when)), label, place)
+    return names, places.reshape(2, -1), times
 
 
 def _check_names(
@@ -179,13 +219,3 @@ def _check_names(
     row = int(both.any(axis=0).argmax())
     end = int(both[:, row].argmax())
     check_name(file, int(lengths[codes.reshape(2, -1)[end, row]]), row, ends[end])
-
-
-def _ignored_note(file: DelimitedFile, ends: tuple[int, int]) -> tuple[str, ...]:
-    others = [column for column in range(file.num_columns) if column not in ends]
-    if not others:
-        return ()
-    labels = [file.column_label(column) for column in others[:5]]
-    more = f" and {len(others) - 5:,} more" if len(others) > 5 else ""
-    word = "Column" if len(others) == 1 else "Columns"
-    return (f"{word} {', '.join(labels)}{more} ignored: only the two ends of each link are used.",)

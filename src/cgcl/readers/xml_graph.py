@@ -1,0 +1,165 @@
+"""GraphML and GEXF files: checked here, parsed by networkx."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Hashable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cgcl.errors import CGCLError, GraphFormatError
+from cgcl.graph.wording import shown
+from cgcl.readers.edge_table import EdgeTable
+from cgcl.readers.networkx_graph import edges_from_networkx
+from cgcl.readers.node_names import MAX_NAME_LENGTH
+from cgcl.readers.regular_file import read_bytes
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+__all__ = ["MAX_BYTES", "read_xml_graph"]
+
+MAX_BYTES = 200_000_000
+# Deeper than any graph; networkx follows nested nodes by recursion.
+_MAX_DEPTH = 100
+_MADE_UP = re.compile(r"n\d+")
+
+
+def read_xml_graph(path: Path, *, time: str | None = None, max_bytes: int = MAX_BYTES) -> EdgeTable:
+    """Read the links of a GraphML or GEXF file, by its suffix.
+
+    Nodes are called after their ids. In GEXF they are called after their labels if every node has
+    one and all are different, as the ids that Gephi writes are often mere numbers. In GraphML the
+    attribute "name" or "label" counts in the same way, but only if all ids look made up by a
+    program (n0, n1, ...). A note says so.
+
+    Args:
+        path: The file.
+        time: Link attribute with the time of each link.
+        max_bytes: Largest file that is accepted.
+
+    Raises:
+        GraphFormatError: It is not such a file, too large, or has a document type declaration.
+    """
+    is_gexf = path.suffix.lower() == ".gexf"
+    content = read_bytes(path)
+    if len(content) > max_bytes:
+        raise GraphFormatError(
+            f"{path.name} has {len(content) / 1e6:,.0f} MB, at most {max_bytes / 1e6:,.0f} MB of "
+            f"XML is read.\nSave the links as CSV or Parquet instead."
+        )
+    _Checker(path.name).check(content)
+    graph = _parsed(path.name, content, is_gexf)
+    if not graph:
+        raise GraphFormatError(f"{path.name} has no nodes.\nExpected a graph with links.")
+    names, note = _labels(graph, is_gexf)
+    table = edges_from_networkx(graph, path.name, time=time, names=names)
+    return replace(table, notes=(*note, *table.notes))
+
+
+class _Checker:
+    """Reads the elements once, to refuse what networkx would misread or choke on."""
+
+    def __init__(self, file: str) -> None:
+        from xml.parsers import expat
+
+        self._file = file
+        self._graphs = self._depth = 0
+        self._error: type[Exception] = expat.ExpatError
+        self._parser = expat.ParserCreate(namespace_separator=" ")
+        self._parser.StartDoctypeDeclHandler = self._doctype
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+
+    def check(self, content: bytes) -> None:
+        """Raise GraphFormatError unless this is one flat graph with names everywhere."""
+        try:
+            self._parser.Parse(content, True)
+        except self._error as error:
+            line, column = self._parser.ErrorLineNumber, self._parser.ErrorColumnNumber + 1
+            raise GraphFormatError(
+                f"{self._file}, line {line}, column {column}: not well-formed XML "
+                f"({shown(str(error).partition(':')[0], 60)}).\n"
+                f"Save it again with the program that made it."
+            ) from error
+        except (ValueError, LookupError) as error:  # an encoding that nobody knows
+            raise GraphFormatError(
+                f"{self._file} cannot be read: {shown(str(error), 100)}\nSave it as UTF-8."
+            ) from error
+        if self._graphs != 1:
+            found = f"{self._graphs:,} <graph> elements" if self._graphs else "no <graph> element"
+            raise GraphFormatError(
+                f"{self._file} has {found}, expected one.\n"
+                f"Save one graph, without groups or graphs inside nodes."
+            )
+
+    def _doctype(self, *_: object) -> None:
+        raise GraphFormatError(
+            f"{self._file} has a document type declaration (<!DOCTYPE), line "
+            f"{self._parser.CurrentLineNumber}.\nIt is not opened: such declarations can fill the "
+            f"memory or read other files. Delete the declaration."
+        )
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise GraphFormatError(
+                f"{self._file}, line {self._parser.CurrentLineNumber}: elements inside elements, "
+                f"more than {_MAX_DEPTH} deep.\nThis is not a graph that a program saved."
+            )
+        element = name.rpartition(" ")[2]
+        self._graphs += element == "graph"
+        needed = {"node": ("id",), "edge": ("source", "target")}.get(element, ())
+        for attribute in needed:
+            if not attributes.get(attribute):
+                raise GraphFormatError(
+                    f"{self._file}, line {self._parser.CurrentLineNumber}: "
+                    f"<{element}> has no {attribute}.\n"
+                    f"Every node needs an id, every link a source and a target."
+                )
+
+    def _end(self, _: str) -> None:
+        self._depth -= 1
+
+
+def _parsed(file: str, content: bytes, is_gexf: bool) -> nx.Graph[Any]:
+    import networkx as nx
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about ports and untyped keys, which are not used
+            read = nx.read_gexf if is_gexf else nx.read_graphml
+            return read(io.BytesIO(content))
+    except CGCLError:
+        raise
+    except Exception as error:  # networkx meets odd content with many kinds of errors
+        kind = "GEXF" if is_gexf else "GraphML"
+        reason = shown(str(error) or type(error).__name__, 120)
+        raise GraphFormatError(
+            f"{file} is XML but cannot be read as {kind}: {reason}\n"
+            f"Save it again with the program that made it, or as CSV."
+        ) from error
+
+
+def _labels(
+    graph: nx.Graph[Any], is_gexf: bool
+) -> tuple[dict[Hashable, str] | None, tuple[str, ...]]:
+    """Return better names than the ids, if there are some, and a note about them."""
+    nodes: dict[Hashable, dict[str, Any]] = dict(graph.nodes(data=True))
+    if not is_gexf and not all(_MADE_UP.fullmatch(str(node)) for node in nodes):
+        return None, ()
+    for attribute in ("label",) if is_gexf else ("name", "label"):
+        labels = {node: data.get(attribute) for node, data in nodes.items()}
+        texts = {n: t for n, t in labels.items() if isinstance(t, str) and t}
+        if all(texts.get(node) == node for node in nodes) or not texts:
+            continue
+        is_usable = len(set(texts.values())) == len(nodes)
+        if is_usable and max(map(len, texts.values())) <= MAX_NAME_LENGTH:
+            return texts, (f"Nodes are called after their {attribute}s, not after their ids.",)
+        return None, (
+            f"Nodes are called after their ids: their {attribute}s are not all different.",
+        )
+    return None, ()

@@ -1,0 +1,241 @@
+import datetime
+import random
+import sys
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from cgcl.errors import CGCLError, ConfigError, GraphFormatError
+from cgcl.readers import read
+from cgcl.readers.columnar import edges_from_columns, read_parquet
+
+fuzzed = settings(
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+
+
+class Frame:
+    """A table of some other package, known only by the Arrow protocol."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def write(path, **columns):
+    parquet.write_table(pa.table(columns), path)
+    return path
+
+
+KINDS = {
+    "text": pa.array(["7", "8"]),
+    "large text": pa.array(["7", "8"], pa.large_string()),
+    "text view": pa.array(["7", "8"], pa.string_view()),
+    "dictionary": pa.array(["7", "8"]).dictionary_encode(),
+    "dictionary of numbers": pa.array([7, 8]).dictionary_encode(),
+    "small numbers": pa.array([7, 8], pa.int8()),
+    "unsigned numbers": pa.array([7, 8], pa.uint64()),
+    "whole doubles": pa.array([7.0, 8.0]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("other", ["text", "small numbers", "dictionary"])
+def test_every_kind_of_column_gives_the_same_names(tmp_path, kind, other):
+    table = pa.table({"source": KINDS[kind], "target": KINDS[other].take(pa.array([1, 1]))})
+    assert read(Frame(table)).names == ("7", "8")
+    assert read(table).edges.tolist() == [[0], [1]]
+    if kind != "text view":
+        parquet.write_table(table, tmp_path / "a.parquet")
+        assert read(tmp_path / "a.parquet").names == ("7", "8")
+
+
+def test_large_numbers_keep_every_digit(tmp_path):
+    path = write(tmp_path / "a.pq", source=[9007199254740993, 10**12], target=[-5, 2**62])
+    assert set(read(path).names) == {"9007199254740993", str(10**12), "-5", str(2**62)}
+
+
+BAD = {
+    "null": (
+        {"source": ["a", None], "target": ["b", "c"]},
+        "a.parquet, row 2: the node name in column 'source' is empty.\n"
+        "Fill in the name, or delete the row.",
+    ),
+    "null number": (
+        {"source": ["a"], "target": pa.array([None], pa.int64())},
+        "a.parquet, row 1: the node name in column 'target' is empty.\n"
+        "Fill in the name, or delete the row.",
+    ),
+    "nulls alone": (
+        {"source": pa.nulls(1), "target": ["b"]},
+        "a.parquet, row 1: the node name in column 'source' is empty.\n"
+        "Fill in the name, or delete the row.",
+    ),
+    "empty": (
+        {"source": ["a", "b"], "target": ["b", ""]},
+        "a.parquet, row 2: the node name in column 'target' is empty.\n"
+        "Fill in the name, or delete the row.",
+    ),
+    "long": (
+        {"source": ["a" * 1001], "target": ["b"]},
+        "a.parquet, row 1: a node name of 1,001 characters in column 'source'.\n"
+        "Names may have up to 1,000 characters.",
+    ),
+    "fraction": (
+        {"source": [1.5], "target": ["b"]},
+        "a.parquet: column 'source' holds values that are no node names: Float value 1.500000 was "
+        "truncated converting to int64\nExpected text (UTF-8) or whole numbers.",
+    ),
+    "not a number": (
+        {"source": [float("nan")], "target": ["b"]},
+        "a.parquet: column 'source' holds values that are no node names: Float value nan was "
+        "truncated converting to int64\nExpected text (UTF-8) or whole numbers.",
+    ),
+    "dates": (
+        {"source": [datetime.date(2024, 1, 1)], "target": ["b"]},
+        "a.parquet: column 'source' holds date32[day], expected text or whole numbers.\n"
+        "Turn it into text first.",
+    ),
+    "booleans": (
+        {"source": [True], "target": ["b"]},
+        "a.parquet: column 'source' holds bool, expected text or whole numbers.\n"
+        "Turn it into text first.",
+    ),
+    "lists": (
+        {"source": [["a"]], "target": ["b"]},
+        "a.parquet: column 'source' holds list<element: string>, expected text or whole numbers.\n"
+        "Turn it into text first.",
+    ),
+    "no rows": (
+        {"source": pa.array([], pa.string()), "target": pa.array([], pa.string())},
+        "a.parquet has no rows.\nExpected a row per link.",
+    ),
+    "missing columns": (
+        {"from": ["a"], "to": ["b"]},
+        "a.parquet has no column 'source'. Columns found: from, to.\n"
+        "Name them: --source from --target to",
+    ),
+    "one column": ({"a": ["b"]}, "a.parquet has no column 'source'. Columns found: a."),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_table_is_refused_with_place_and_remedy(tmp_path, case):
+    columns, message = BAD[case]
+    with pytest.raises(GraphFormatError) as caught:
+        read(write(tmp_path / "a.parquet", **columns))
+    assert str(caught.value) == message
+
+
+def test_bytes_that_are_not_utf8_are_refused(tmp_path):
+    broken = pa.array([b"\xff\xfe"]).view(pa.string())
+    path = write(tmp_path / "a.parquet", source=broken, target=["b"])
+    with pytest.raises(GraphFormatError, match=r"damaged|no node names"):
+        read(path)
+    with pytest.raises(GraphFormatError, match="cannot be read as a table"):
+        read(Frame(pa.table({"source": broken, "target": ["b"]})))
+
+
+def test_columns_are_chosen_and_the_others_ignored(tmp_path):
+    path = write(tmp_path / "a.parquet", weight=[1.5], to=["b"], fro=["a"], source=["x"])
+    graph = read(path, source="fro", target="to")
+    assert graph.names == ("a", "b")
+    assert graph.notes == (
+        "Columns 'weight', 'source' ignored: only the two ends of each link are used.",
+    )
+    with pytest.raises(ConfigError, match="must be different columns"):
+        read(path, source="to", target="to")
+
+
+def test_two_columns_of_one_name_are_refused():
+    table = pa.Table.from_arrays([pa.array(["a"])] * 3, names=["source", "target", "source"])
+    with pytest.raises(GraphFormatError, match="two columns called 'source'"):
+        edges_from_columns(table, "The Table")
+
+
+@pytest.mark.parametrize("when", [[2, 1], ["1970-01-01T00:00:02", "1970-01-01T00:00:01"]])
+def test_times_are_a_column_like_any_other(tmp_path, when):
+    path = write(tmp_path / "a.parquet", source=["b", "a"], target=["c", "b"], when=when)
+    assert read(path, time="when").times.tolist() == [1.0, 2.0]
+    with pytest.raises(GraphFormatError, match="has no column 'then'"):
+        read(path, time="then")
+
+
+def test_a_small_file_that_unpacks_to_much_is_refused_by_its_footer(tmp_path):
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000_000, pa.int32()), ["x" * 900])
+    path = write(tmp_path / "bomb.parquet", source=column, target=column)
+    assert path.stat().st_size < 400_000  # as text these would be 3.6 GB
+    assert read_parquet(path).names == ("x" * 900,)
+    with pytest.raises(GraphFormatError, match=r"unpacks to 2,000,000 rows and 0\.0 GB"):
+        read_parquet(path, max_bytes=40_000_000)
+
+
+def test_a_file_with_long_texts_is_refused_while_it_is_read(tmp_path):
+    texts = [f"{row:0900d}" for row in range(1000)]
+    path = write(tmp_path / "a.parquet", source=texts, target=texts)
+    assert len(read_parquet(path).names) == 1000
+    with pytest.raises(GraphFormatError, match="unpacks to 1,000 rows"):
+        read_parquet(path, max_bytes=100_000)  # 24 bytes a row would be fine
+
+
+def test_a_null_in_a_dictionary_matters_only_if_a_row_points_to_it():
+    values = pa.array(["a", None, "b", "a category without rows"])
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 2]), values)
+    assert read(pa.table({"source": column, "target": ["b", "c"]})).names == ("a", "b", "c")
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1]), values)
+    with pytest.raises(GraphFormatError, match=r"row 2: the node name in column 'source' is empty"):
+        read(pa.table({"source": column, "target": ["b", "c"]}))
+
+
+def test_mutated_files_give_a_graph_or_our_error(tmp_path):
+    path = write(tmp_path / "a.parquet", source=["a", "b", "é"] * 20, target=["b", "c", "d"] * 20)
+    whole, chance, refused = path.read_bytes(), random.Random(0), 0
+    for _ in range(500):
+        content = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            content[chance.randrange(len(content))] = chance.randrange(256)
+        cut = chance.randint(1, len(content)) if chance.random() < 0.2 else len(content)
+        path.write_bytes(content[:cut])
+        try:
+            read(path)
+        except CGCLError:
+            refused += 1
+    assert refused > 200
+
+
+@fuzzed
+@given(content=st.binary(max_size=100))
+def test_arbitrary_bytes_are_refused(tmp_path, content):
+    path = tmp_path / "a.pq"
+    path.write_bytes(content)
+    with pytest.raises(GraphFormatError):
+        read(path)
+
+
+@fuzzed
+@given(rows=st.lists(st.tuples(names, names), min_size=1, max_size=12))
+def test_names_out_are_names_in(tmp_path, rows):
+    source, target = zip(*rows, strict=True)
+    path = write(tmp_path / "a.parquet", source=list(source), target=list(target))
+    table = read_parquet(path)
+    assert table.names == tuple(sorted({*source, *target}))
+    pairs = [tuple(table.names[node] for node in pair) for pair in table.pairs.T.tolist()]
+    assert pairs == rows
+
+
+def test_a_table_that_breaks_when_it_is_read_is_our_error():
+    class Broken:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise RuntimeError("mixed types")
+
+    with pytest.raises(GraphFormatError, match="The Broken cannot be read as a table: mixed types"):
+        read(Broken())
+    assert "pandas" not in sys.modules

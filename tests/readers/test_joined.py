@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+import cgcl
+from cgcl.errors import ConfigError
+from cgcl.readers.edge_table import EdgeTable
+from cgcl.readers.joined import joined
+
+
+def links(graph) -> set[tuple[str, str]]:
+    return {(graph.names[a], graph.names[b]) for a, b in graph.edges.T.tolist()}
+
+
+def test_it_makes_no_difference_which_file_a_link_stands_in(tmp_path) -> None:
+    (tmp_path / "a.csv").write_text("source,target\nb,c\nd,b\n")
+    (tmp_path / "b.csv").write_text("source,target\na,d\nc,b\n")
+    (tmp_path / "all.csv").write_text("source,target\nb,c\nd,b\na,d\nc,b\n")
+    parts = cgcl.read(tmp_path / "a.csv", also=[tmp_path / "b.csv"], bipartite="no")
+    whole = cgcl.read(tmp_path / "all.csv", bipartite="no")
+    assert parts.names == whole.names
+    assert links(parts) == links(whole) == {("b", "c"), ("b", "d"), ("a", "d")}
+    assert parts.fingerprint == whole.fingerprint
+
+
+def test_features_of_the_first_stay_with_their_nodes() -> None:
+    x = torch.tensor([[1.0], [2.0]])
+    first = EdgeTable(("b", "a"), torch.tensor([[0], [1]]), x=x, sides=torch.tensor([True, False]))
+    both = joined(first, [EdgeTable(("a",), torch.zeros(2, 1, dtype=torch.int64))])
+    assert both.names == ("a", "b")
+    assert both.x.tolist() == [[2.0], [1.0]]
+    assert both.sides.tolist() == [False, True]
+    with pytest.raises(ConfigError, match="nodes that have none"):
+        joined(first, [EdgeTable(("c",), torch.zeros(2, 1, dtype=torch.int64))])

@@ -1,0 +1,192 @@
+import io
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cgcl.errors import CGCLError, ConfigError, GraphFormatError
+from cgcl.readers import load_dataset, read
+from cgcl.readers.npz_graph import read_npz_graph
+
+SHARED = Path(os.environ.get("CGCL_DATA") or Path(__file__).parents[3] / "shared" / "data")
+fuzzed = settings(
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+PATH_GRAPH = scipy.sparse.coo_array(([1, 1, 1, 1], ([0, 1, 1, 2], [1, 0, 2, 1])), (4, 4))
+
+
+def parts(matrix, prefix):
+    found = scipy.sparse.csr_array(matrix)
+    arrays = {"data": found.data, "indices": found.indices, "indptr": found.indptr}
+    return {f"{prefix}_{key}": value for key, value in {**arrays, "shape": found.shape}.items()}
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+def test_a_scipy_matrix_is_read_with_its_isolated_nodes(tmp_path, kind):
+    path = tmp_path / "a.npz"
+    scipy.sparse.save_npz(path, PATH_GRAPH.asformat(kind))
+    graph = read(path)
+    assert graph.names == ("0", "1", "2", "3")
+    assert graph.edges.tolist() == [[0, 1], [1, 2]]
+    assert graph.notes == ()  # both directions are how a matrix says it once
+
+
+def test_entries_that_are_zero_are_no_links_and_other_values_are_noted(tmp_path):
+    path = tmp_path / "a.npz"
+    matrix = scipy.sparse.coo_array(([2.5, 0.0, 1e-60], ([0, 1, 2], [1, 2, 3])), (4, 4))
+    scipy.sparse.save_npz(path, matrix)
+    graph = read(path)
+    assert graph.edges.tolist() == [[0, 2], [1, 3]]
+    assert graph.notes == ("The matrix's values ignored: only the two ends of each link are used.",)
+
+
+def test_the_layout_of_the_amazon_files_brings_features(tmp_path):
+    path = tmp_path / "a.npz"
+    x = np.array([[0, 2, 0, 0, 0, 0, 0, 0]] * 4)
+    np.savez(path, **parts(PATH_GRAPH, "adj"), **parts(x, "attr"), labels=np.arange(4))
+    graph = read(path)
+    assert graph.edges.tolist() == [[0, 1], [1, 2]]
+    assert graph.x.to_dense().tolist() == x.tolist()
+    np.savez(path, **parts(PATH_GRAPH, "adj"), **parts(x[:3], "attr"))
+    with pytest.raises(GraphFormatError, match="has 3 rows of features for 4 nodes"):
+        read(path)
+
+
+@pytest.mark.skipif(not (SHARED / "Photo" / "raw").is_dir(), reason="the raw files are not here")
+def test_an_amazon_file_gives_the_links_of_the_data_set():
+    path = SHARED / "Photo" / "raw" / "amazon_electronics_photo.npz"
+    assert read(path).edges.equal(load_dataset("photo", SHARED, download=False).edges)
+
+
+def test_an_edge_index_may_come_with_names_features_and_times(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(
+        path,
+        edge_index=np.array([[2, 0], [0, 1]]),
+        names=np.array(["c", "b", "a", "é"]),
+        x=np.eye(4),
+        when=np.array(["2024-01-02", "2024-01-01"], dtype="datetime64[s]"),
+    )
+    graph = read(path, time="when")
+    assert graph.names == ("c", "b", "a", "é")  # the order of the rows
+    assert graph.edges.tolist() == [[0, 0], [1, 2]]
+    assert graph.times.tolist() == [1704067200.0, 1704153600.0]
+    assert graph.x.to_dense().tolist() == np.eye(4).tolist()
+
+
+def test_without_a_number_of_nodes_only_those_with_links_count(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, edge_index=np.array([[10**12], [-7]]))
+    assert read(path).names == ("-7", "1000000000000")
+    np.savez(path, edge_index=np.array([[0], [1]]), num_nodes=np.array(4))
+    assert read(path).num_nodes == 4
+
+
+INDEX = {"edge_index": np.array([[0, 1], [1, 2]])}
+MATRIX = {"format": np.array("csr"), "shape": np.array([3, 3]), "data": np.ones(1)}
+BAD = {
+    "something else": ({"a": np.ones(2), "b": np.ones(2)}, "holds no graph. Arrays found: a, b."),
+    "half a matrix": ({"adj_data": np.ones(1)}, "holds no graph. Arrays found: adj_data."),
+    "pairs, not columns": ({"edge_index": np.ones((3, 2), int)}, "Turn it round: edge_index.T."),
+    "fractions": ({"edge_index": np.ones((2, 3))}, "holds float64, expected whole numbers"),
+    "too few names": ({**INDEX, "names": np.array(["a"])}, "must lie in 0..0, found 0..2"),
+    "names twice": ({**INDEX, "names": np.array(["a", "a", "b"])}, "two nodes are called 'a'"),
+    "an empty name": ({**INDEX, "names": np.array(["a", "", "b"])}, "a node has an empty name"),
+    "numbers for names": ({**INDEX, "names": np.arange(3)}, "Expected a text per node"),
+    "names in Latin-1": ({**INDEX, "names": np.array([b"\xe9", b"a", b"b"])}, "not UTF-8"),
+    "too few nodes": ({**INDEX, "num_nodes": np.array(2)}, "must lie in 0..1, found 0..2"),
+    "a negative node": (
+        {"edge_index": np.array([[0], [-1]]), "num_nodes": np.array(2)},
+        "must lie in 0..1, found -1..0",
+    ),
+    "too many nodes": ({**INDEX, "num_nodes": np.array(10**12)}, "claims 1,000,000,000,000 nodes"),
+    "x of another size": ({**INDEX, "num_nodes": np.array(3), "x": np.eye(2)}, "expected a row"),
+    "x of text": ({**INDEX, "x": np.array([["a"]])}, "does not describe a graph"),
+    "other formats": ({**MATRIX, "format": np.array("dia")}, "in the format 'dia'; csr, csc"),
+    "missing parts": (MATRIX, "has no array 'indices'"),
+    "not square": (
+        {**MATRIX, "shape": np.array([1, 3]), "indices": np.array([0]), "indptr": np.array([0, 1])},
+        "has the shape 1 x 3, but an adjacency matrix is square",
+    ),
+    "a broken matrix": (
+        {**MATRIX, "indices": np.array([7]), "indptr": np.array([0, 1, 1, 1])},
+        "do not describe a matrix of 3 rows",
+    ),
+    "no finite numbers": (
+        {
+            **MATRIX,
+            "data": np.array([np.nan]),
+            "indices": np.array([1]),
+            "indptr": np.array([0, 1, 1, 1]),
+        },
+        "holds values that are no finite numbers",
+    ),
+    "a pickle": ({"edge_index": np.array([{}], dtype=object)}, "holds Python objects (a pickle)"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_arrays_are_refused_with_what_is_expected(tmp_path, case):
+    arrays, message = BAD[case]
+    path = tmp_path / "a.npz"
+    np.savez(path, **arrays)
+    with pytest.raises(GraphFormatError) as caught:
+        read(path)
+    assert message in str(caught.value)
+    assert str(caught.value).count("\n") < 4
+
+
+def test_times_must_be_there_and_fit(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, **INDEX, t=np.ones(3))
+    with pytest.raises(GraphFormatError, match="has no array 'when' for the times"):
+        read(path, time="when")
+    with pytest.raises(GraphFormatError, match="expected a time for each of 2 links"):
+        read(path, time="t")
+    scipy.sparse.save_npz(path, PATH_GRAPH)
+    with pytest.raises(ConfigError, match="holds a matrix, which has no times"):
+        read(path, time="t")
+
+
+def test_mutated_archives_give_a_graph_or_our_error(tmp_path):
+    chance, path, refused = random.Random(0), tmp_path / "a.npz", 0
+    archives = []
+    for save in (np.savez, np.savez_compressed):
+        whole = io.BytesIO()
+        save(whole, **INDEX, names=np.array(["a", "b", "c"]), x=np.eye(3, dtype=np.float32))
+        archives.append(whole.getvalue())
+        whole = io.BytesIO()
+        save(whole, **parts(PATH_GRAPH, "adj"))
+        archives.append(whole.getvalue())
+    for _ in range(400):
+        content = bytearray(chance.choice(archives))
+        for _ in range(chance.randint(1, 4)):
+            content[chance.randrange(len(content))] = chance.randrange(256)
+        path.write_bytes(content)
+        try:
+            read(path)
+        except CGCLError:
+            refused += 1
+    assert refused > 100
+
+
+@fuzzed
+@given(names=st.lists(st.text(min_size=1, max_size=9), min_size=2, max_size=8, unique=True))
+def test_names_out_are_names_in_or_refused(tmp_path, names):
+    path = tmp_path / "a.npz"
+    np.savez(path, edge_index=np.array([[0], [1]]), names=np.array(names))
+    # NumPy drops NULs at the end, and text of NumPy may hold half characters.
+    kept = [name.rstrip("\0") for name in names]
+    is_fine = len(set(kept)) == len(kept) and all(kept)
+    if is_fine and not any("\ud800" <= c <= "\udfff" for name in names for c in name):
+        assert list(read_npz_graph(path).names) == kept
+    else:
+        with pytest.raises(GraphFormatError):
+            read_npz_graph(path)
