@@ -14,26 +14,35 @@ def graph(x: torch.Tensor | None) -> Graph:
     return Graph.from_pairs("g", "abc", PAIRS, x)
 
 
-def test_a_graph_without_features_gets_one_per_node() -> None:
-    prepared = prepare(graph(None))
+def test_a_graph_without_features_gets_some_from_the_links_to_learn_from() -> None:
+    prepared = prepare(graph(None), PAIRS[:, :1])
     assert features_of(prepared).is_sparse
-    assert torch.equal(features_of(prepared).to_dense(), torch.eye(3))
-    assert prepared.notes == ("No features given: every node has one of its own.",)
+    assert features_of(prepared).to_dense().tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+    assert prepared.feature_names == ("linked to a", "linked to b", "linked to c")
+    assert prepared.feature_scale is None
+    assert prepared.notes == (
+        "No features given: 3 structural features were made from the links to learn from: "
+        "who is linked to whom.",
+    )
     with pytest.raises(FeatureError, match="The graph 'g' has no features"):
         features_of(graph(None))
 
 
-def test_too_many_nodes_to_do_without_features_are_refused(monkeypatch) -> None:
-    monkeypatch.setattr("cgcl.graph.prepare._MAX_NODES", 2)
-    with pytest.raises(FeatureError, match=r"3 nodes are too many .*\(at most 2\)"):
-        prepare(graph(None))
+def test_many_nodes_get_a_bounded_number_of_features() -> None:
+    n = 100_000
+    names = tuple(map(str, range(n)))
+    links = torch.stack([torch.arange(n - 1), torch.arange(1, n)])
+    prepared = prepare(Graph("path", names, links), links)
+    assert features_of(prepared).shape == (n, 50_000)
+    assert features_of(prepared).values().numel() <= 2 * (n - 1)
+    assert len(prepared.feature_names) == 50_000
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_large_features_are_scaled_and_the_others_left_alone(is_sparse: bool) -> None:
     x = torch.tensor([[0.0, 1.0, -200.0], [30_000.0, 0.0, 50.0], [60_000.0, 9.5, 0.0]])
     given = x.to_sparse_coo().coalesce() if is_sparse else x
-    prepared = prepare(graph(given))
+    prepared = prepare(graph(given), PAIRS)
     found = features_of(prepared)
     assert found.is_sparse == is_sparse
     expected = [[0.0, 1.0, -1.0], [0.5, 0.0, 0.25], [1.0, 9.5, 0.0]]
@@ -41,7 +50,9 @@ def test_large_features_are_scaled_and_the_others_left_alone(is_sparse: bool) ->
     assert prepared.notes == (
         "2 features with values beyond 10 scaled: divided by the largest magnitude.",
     )
+    assert prepared.feature_scale is not None
+    torch.testing.assert_close(prepared.feature_scale, torch.tensor([1 / 60_000, 1, 1 / 200]))
 
 
 def test_ordinary_features_are_not_touched(cora: Graph) -> None:
-    assert prepare(cora) is cora
+    assert prepare(cora, cora.edges) is cora

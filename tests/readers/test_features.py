@@ -28,7 +28,8 @@ BAD_FEATURES = {
     "text": (
         "node,age,job\nAnna,1,baker\nBob,2,smith\nEve,3,4\n",
         "nodes.csv: feature 'job' of node 'Anna' is 'baker', not a number (and 1 more node).\n"
-        "Every feature must be a finite number: replace the value, or delete the column.",
+        "If the column holds categories, add --one-hot job; if it holds words with blanks between\n"
+        "them, add --words job. Otherwise delete the column.",
     ),
     "NaN": (
         "node,age\nAnna,1\nBob,NaN\nEve,3\n",
@@ -94,6 +95,7 @@ def test_features_follow_the_order_of_the_nodes(friends):
     assert graph.x.tolist() == [[1, 2.5], [3, -4], [5, 6]]
     assert graph.x.dtype == torch.float32
     assert graph.notes == ()
+    assert graph.feature_names == ("a", "b")
 
 
 def test_a_node_known_only_from_its_features_is_kept_without_links(friends):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cgcl.errors import GraphFormatError
 
-__all__ = ["SPARSE_UP_TO", "compact", "from_compressed_rows"]
+__all__ = ["SPARSE_UP_TO", "compact", "from_compressed_rows", "same_for_every_node"]
 
 SPARSE_UP_TO = 0.25
 """Features are kept sparse when at most this share of their entries is not zero."""
@@ -42,6 +42,30 @@ def compact(x: Tensor) -> Tensor:
     if nonzeros <= SPARSE_UP_TO * x.shape[0] * x.shape[1]:
         return x if x.is_sparse else x.to_sparse_coo()
     return x.to_dense() if x.is_sparse else x
+
+
+def same_for_every_node(x: Tensor) -> tuple[list[int], list[int]]:
+    """Return which features are zero for every node, and which have one other value for all.
+
+    Args:
+        x: Features, dense or coalesced sparse COO without stored zeros, float32 [n, d], n > 0.
+
+    Example:
+        >>> same_for_every_node(torch.tensor([[0.0, 2.0, 1.0], [0.0, 2.0, 3.0]]))
+        ([0], [1])
+    """
+    if x.is_sparse:
+        column, values = x.indices()[1], x.values()
+        counts = torch.bincount(column, minlength=x.shape[1])
+        start = torch.zeros(x.shape[1])
+        low = start.scatter_reduce(0, column, values, "amin", include_self=False)
+        high = start.scatter_reduce(0, column, values, "amax", include_self=False)
+        zero = counts == 0
+        constant = (counts == x.shape[0]) & (low == high)
+    else:
+        zero = (x == 0).all(dim=0)
+        constant = (x == x[0]).all(dim=0) & ~zero
+    return zero.nonzero().flatten().tolist(), constant.nonzero().flatten().tolist()
 
 
 def from_compressed_rows(

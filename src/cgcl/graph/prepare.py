@@ -1,4 +1,4 @@
-"""Features that a network can learn from, made without looking at any link."""
+"""Features that a network can learn from, made without looking at any link that is held back."""
 
 from __future__ import annotations
 
@@ -7,29 +7,32 @@ from torch import Tensor
 
 from cgcl.errors import FeatureError
 from cgcl.graph.graph import Graph
+from cgcl.graph.structure import with_structural_features
 
 __all__ = ["features_of", "prepare"]
 
-# The first layer then has one row per node: 200,000 rows of 128 numbers are 100 MB.
-_MAX_NODES = 200_000
 # Words, shares and standardised numbers stay below this; incomes and years do not, and drown
 # every other feature.
 _LARGE = 10.0
 
 
-def prepare(graph: Graph) -> Graph:
+def prepare(graph: Graph, train: Tensor) -> Graph:
     """Return the graph with features fit for training, and notes of what was done to them.
 
-    - Without features every node gets one of its own, which tells it from all others.
-    - Features with large values are divided by their largest magnitude.
+    - Without features, structural ones are made from the links to learn from: which nodes each
+      node is linked to. A node that joins later has none of its own until
+      `structure.rows_of_new_nodes` makes them from its links; zeros work, too.
+    - Features with large values are divided by their largest magnitude; `feature_scale` keeps by
+      what, for nodes that join later.
 
-    Both follow from the nodes alone, so they cannot leak a link.
+    Neither depends on a link that is held back to choose by or to test on.
 
-    Raises:
-        FeatureError: There are no features and too many nodes to give each one its own.
+    Args:
+        graph: The graph as it was read.
+        train: The links to learn from, each once, int64 [2, m].
     """
     if graph.x is None:
-        return _with_identity(graph)
+        return with_structural_features(graph, train)
     largest = _largest_magnitudes(graph.x)
     large = largest > _LARGE
     count = int(large.sum())
@@ -50,20 +53,6 @@ def features_of(graph: Graph) -> Tensor:
     if graph.x is None:
         raise FeatureError(f"The graph '{graph.title}' has no features.")
     return graph.x
-
-
-def _with_identity(graph: Graph) -> Graph:
-    if graph.num_nodes > _MAX_NODES:
-        raise FeatureError(
-            f"The graph '{graph.title}' has no features, and {graph.num_nodes:,} nodes are too "
-            f"many to give each one its own (at most {_MAX_NODES:,}).\n"
-            f"Give a table of node features: --features nodes.csv"
-        )
-    nodes = torch.arange(graph.num_nodes)
-    identity = _sparse(
-        torch.stack([nodes, nodes]), torch.ones(len(nodes)), (len(nodes), len(nodes))
-    )
-    return graph.with_features(identity, "No features given: every node has one of its own.")
 
 
 def _largest_magnitudes(x: Tensor) -> Tensor:

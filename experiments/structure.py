@@ -1,0 +1,337 @@
+"""Which features serve a graph best that brings none? Every candidate, graph and seed.
+
+    python experiments/structure.py --workers 2 --data-root data
+    python experiments/structure.py --summary
+
+Every candidate sees the training links of its split and nothing else. Results that are in
+experiments/results/structure.json are not computed again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from cgcl.graph import Graph
+from cgcl.graph.structure import neighbour_features
+from cgcl.seeds import stream
+
+RESULTS = Path(__file__).parent / "results" / "structure.json"
+SEEDS = (0, 1, 2)
+# The largest graph is measured on one split only.
+ONCE = ("pubmed",)
+GRAPHS = ("pubmed", "cora", "citeseer", "groups", "hubs", "small world")
+
+
+def degree(links: Tensor, n: int) -> Tensor:
+    """One of sixteen features per node: the magnitude of its degree in powers of two."""
+    bucket = (_degrees(links, n) + 1).log2().floor().long().clamp(max=15)
+    return torch.nn.functional.one_hot(bucket, 16).float()
+
+
+def counts(links: Tensor, n: int) -> Tensor:
+    """Degree, PageRank, core number and clustering, standardised, and a one."""
+    import networkx as nx
+
+    graph = nx.Graph()
+    graph.add_nodes_from(range(n))
+    graph.add_edges_from(links.T.tolist())
+    columns = [
+        _degrees(links, n).log1p(),
+        _column(nx.pagerank(graph)).log(),
+        _column(nx.core_number(graph)).log1p(),
+        _column(cast("dict[int, float]", nx.clustering(graph))),
+    ]
+    x = torch.stack(columns, dim=1)
+    x = (x - x.mean(0)) / x.std(0).clamp(min=1e-9)
+    return torch.cat([x.clamp(-9, 9), torch.ones(n, 1)], dim=1).float()
+
+
+def spectral(links: Tensor, n: int, width: int, *, normalised: bool = True) -> Tensor:
+    """Leading eigenvectors of the adjacency matrix by subspace iteration, signs fixed.
+
+    Degrees are raised by their mean before they divide, or small components would take every
+    eigenvector (each has an eigenvalue of 1).
+    """
+    matrix = _adjacency(links, n, normalised)
+    basis = torch.randn(n, min(width + 8, n), dtype=torch.float64, generator=stream(0, "spectral"))
+    for _ in range(12):
+        basis = torch.linalg.qr(torch.sparse.mm(matrix, basis)).Q
+    small = basis.T @ torch.sparse.mm(matrix, basis)
+    values, vectors = torch.linalg.eigh((small + small.T) / 2)
+    order = values.abs().argsort(descending=True)[:width]
+    x = basis @ vectors[:, order]
+    x = x * x.pow(3).sum(0).sign()
+    return (x / x.pow(2).mean(0).sqrt().clamp(min=1e-12)).clamp(-9, 9).float()
+
+
+def random(links: Tensor, n: int, width: int) -> Tensor:  # noqa: ARG001
+    """Fixed random numbers: the identity, squeezed."""
+    return torch.randn(n, width, generator=stream(0, "random"))
+
+
+def propagated(links: Tensor, n: int, width: int) -> Tensor:
+    """Random numbers, their mean over neighbours and over neighbours' neighbours, added up."""
+    matrix = _adjacency(links, n, normalised=True)
+    h = torch.randn(n, width, dtype=torch.float64, generator=stream(0, "random"))
+    total = torch.zeros_like(h)
+    for _ in range(3):
+        total += torch.nn.functional.normalize(h, dim=1) * width**0.5 / 3
+        h = torch.sparse.mm(matrix, h)
+    return total.clamp(-9, 9).float()
+
+
+def identity(links: Tensor, n: int) -> Tensor:  # noqa: ARG001
+    """One feature per node: itself."""
+    return _bag(torch.arange(n), torch.arange(n), (n, n))
+
+
+def neighbours_and_itself(links: Tensor, n: int) -> Tensor:
+    """One feature per node: who is linked to it, or is it."""
+    return _bag(*_ends(links, n, True), (n, n))
+
+
+def scaled_neighbours(links: Tensor, n: int) -> Tensor:
+    """Neighbours and itself, divided by the square root of their number."""
+    row, column = _ends(links, n, True)
+    x = _bag(row, column, (n, n))
+    scale = (_degrees(links, n) + 1).rsqrt().float()
+    values = x.values() * scale.index_select(0, x.indices()[0])
+    return torch.sparse_coo_tensor(x.indices(), values, (n, n), check_invariants=True).coalesce()
+
+
+def shared(links: Tensor, n: int, width: int) -> Tensor:
+    """Neighbours, but nodes share features at random."""
+    row, column = _ends(links, n, False)
+    bucket = torch.randperm(n, generator=stream(0, "shared")) % width
+    return _bag(row, bucket[column], (n, width))
+
+
+def landmarks(links: Tensor, n: int, width: int) -> Tensor:
+    """Neighbours, but only the nodes with most links are features."""
+    row, column = _ends(links, n, False)
+    rank = _ranks(links, n)
+    kept = rank[column] < width
+    return _bag(row[kept], rank[column[kept]], (n, width))
+
+
+def half_shared(links: Tensor, n: int, width: int) -> Tensor:
+    """Neighbours: half of the features for the nodes with most links, half for all others."""
+    row, column = _ends(links, n, False)
+    rank, half = _ranks(links, n), width // 2
+    place = torch.where(rank < half, rank, half + rank % (width - half))
+    return _bag(row, place[column], (n, width))
+
+
+def beside(*parts: Tensor) -> Tensor:
+    """Put features of two kinds side by side."""
+    if any(part.is_sparse for part in parts):
+        sparse = [part if part.is_sparse else part.to_sparse_coo() for part in parts]
+        return torch.cat(sparse, dim=1).coalesce()
+    return torch.cat(parts, dim=1)
+
+
+CANDIDATES: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "identity": identity,
+    "identity + degree": lambda e, n: beside(identity(e, n), degree(e, n)),
+    "identity + spectral 64": lambda e, n: beside(identity(e, n), spectral(e, n, 64)),
+    "degree": degree,
+    "counts": counts,
+    "spectral 64": lambda e, n: spectral(e, n, 64),
+    "spectral 256": lambda e, n: spectral(e, n, 256),
+    "spectral 64 + degree": lambda e, n: beside(spectral(e, n, 64), degree(e, n)),
+    "adjacency 64": lambda e, n: spectral(e, n, 64, normalised=False),
+    "random 512": lambda e, n: random(e, n, 512),
+    "propagated 512": lambda e, n: propagated(e, n, 512),
+    "neighbours": neighbour_features,
+    "neighbours, itself": neighbours_and_itself,
+    "neighbours, itself, scaled": scaled_neighbours,
+    "neighbours, itself + degree": lambda e, n: beside(neighbours_and_itself(e, n), degree(e, n)),
+    "neighbours, itself + spectral 64": lambda e, n: beside(
+        neighbours_and_itself(e, n), spectral(e, n, 64)
+    ),
+    "neighbours, 1024 shared": lambda e, n: shared(e, n, 1024),
+    "neighbours, 1024 landmarks": lambda e, n: landmarks(e, n, 1024),
+    "neighbours, 1024 half shared": lambda e, n: half_shared(e, n, 1024),
+    "neighbours, 256 shared": lambda e, n: shared(e, n, 256),
+    "neighbours, 256 landmarks": lambda e, n: landmarks(e, n, 256),
+    "neighbours, 256 half shared": lambda e, n: half_shared(e, n, 256),
+    "neighbours, 256 shared + spectral 64": lambda e, n: beside(
+        shared(e, n, 256), spectral(e, n, 64)
+    ),
+}
+
+
+def graph_of(name: str, data_root: str | None) -> Graph:
+    """Return a graph without features, from a data set or generated."""
+    import networkx as nx
+
+    from cgcl.readers.datasets import load_dataset
+
+    if name == "groups":
+        made = nx.planted_partition_graph(20, 50, 0.15, 0.002, seed=7)
+    elif name == "hubs":
+        made = nx.barabasi_albert_graph(2000, 4, seed=7)
+    elif name == "small world":
+        made = nx.watts_strogatz_graph(2000, 8, 0.1, seed=7)
+    else:
+        given = load_dataset(name, data_root, download=False)
+        return Graph(given.title, given.names, given.edges)
+    names = [f"{node:04d}" for node in made.nodes]
+    return Graph.from_pairs(name, names, torch.tensor(list(made.edges)).T)
+
+
+def measure(job: tuple[str, str, int, str | None, str]) -> dict[str, Any]:
+    """Train and test once with one kind of features."""
+    from cgcl.split import random_split
+    from cgcl.train.config import ModelConfig, TrainConfig
+    from cgcl.train.execution import versions
+    from cgcl.train.loop import train
+    from cgcl.train.trainer import Trainer
+
+    name, features, seed, data_root, device = job
+    torch.set_num_threads(1)
+    graph = graph_of(name, data_root)
+    config = TrainConfig(seed=seed)
+    split = random_split(graph, config.val, config.test, seed)
+    start = time.perf_counter()
+    x = CANDIDATES[features](split.train, graph.num_nodes)
+    made = time.perf_counter()
+    trainer = Trainer(x, split, ModelConfig(), config, torch.device(device))
+    stopped = train(trainer, config)
+    test = trainer.finish() or {}
+    return {
+        "graph": name,
+        "features": features,
+        "seed": seed,
+        "val": trainer.best_val,
+        "test": {metric: test[metric] for metric in ("auc", "ap")},
+        "best_epoch": trainer.best_epoch,
+        "stopped": stopped.reason if stopped else None,
+        "width": x.shape[1],
+        "making_seconds": round(made - start, 3),
+        "training_seconds": round(time.perf_counter() - made, 2),
+        "device": torch.cuda.get_device_name() if device != "cpu" else "cpu",
+        "fingerprint": graph.fingerprint,
+        "versions": {what: versions()[what] for what in ("cgcl", "python", "torch", "numpy")},
+    }
+
+
+def summary(results: list[dict[str, Any]]) -> str:
+    """Return a table: mean AUC in percent, validation and test, per graph and over all."""
+    graphs = [graph for graph in GRAPHS if any(line["graph"] == graph for line in results)]
+    head = f"| features | {' | '.join(graphs)} | mean validation | mean test | mean test AP |"
+    rows: list[tuple[float, str]] = []
+    for features in CANDIDATES:
+        cells: list[str] = []
+        means: list[tuple[float, float, float]] = []
+        for graph in graphs:
+            found = [r for r in results if (r["graph"], r["features"]) == (graph, features)]
+            if not found:
+                cells.append("")
+                continue
+            val, auc, ap = (
+                100 * statistics.fmean(r[part][metric] for r in found)
+                for part, metric in (("val", "auc"), ("test", "auc"), ("test", "ap"))
+            )
+            means.append((val, auc, ap))
+            cells.append(f"{val:.1f} / {auc:.1f}")
+        if means:
+            total = [statistics.fmean(column) for column in zip(*means, strict=True)]
+            cells += [f"{value:.2f}" for value in total]
+            rows.append((total[0], f"| {features} | {' | '.join(cells)} |"))
+    lines = [head, "|---" * (len(graphs) + 4) + "|"]
+    return "\n".join([*lines, *(row for _, row in sorted(rows, reverse=True))])
+
+
+def main() -> None:
+    """Run what is missing, or print what is there."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--data-root")
+    parser.add_argument("--graphs", nargs="+", default=list(GRAPHS), choices=GRAPHS)
+    parser.add_argument("--features", nargs="+", default=list(CANDIDATES), choices=CANDIDATES)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--summary", action="store_true")
+    chosen = parser.parse_args()
+    results = json.loads(chosen.out.read_text()) if chosen.out.exists() else []
+    if chosen.summary:
+        print(summary(results))
+        return
+    done = {_job(line) for line in results}
+    jobs = [
+        (graph, features, seed, chosen.data_root, chosen.device)
+        for seed in SEEDS
+        for graph in chosen.graphs
+        for features in chosen.features
+        if (graph, features, seed) not in done and not (graph in ONCE and seed)
+    ]
+    with multiprocessing.get_context("spawn").Pool(chosen.workers) as pool:
+        for number, result in enumerate(pool.imap_unordered(measure, jobs), start=1):
+            results.append(result)
+            results.sort(key=_job)
+            text = ",\n".join(map(json.dumps, results))
+            chosen.out.write_text(f"[\n{text}\n]\n")
+            print(
+                f"{number}/{len(jobs)} {result['graph']}, {result['features']}, seed "
+                f"{result['seed']}: validation AUC {result['val']['auc']:.4f}, "
+                f"test AUC {result['test']['auc']:.4f}",
+                flush=True,
+            )
+
+
+def _job(result: dict[str, Any]) -> tuple[str, str, int]:
+    return result["graph"], result["features"], result["seed"]
+
+
+def _degrees(links: Tensor, n: int) -> Tensor:
+    return torch.bincount(links.flatten(), minlength=n).double()
+
+
+def _ranks(links: Tensor, n: int) -> Tensor:
+    rank = torch.empty(n, dtype=torch.int64)
+    rank[_degrees(links, n).argsort(descending=True, stable=True)] = torch.arange(n)
+    return rank
+
+
+def _column(values: dict[int, float]) -> Tensor:
+    return torch.tensor([values[node] for node in sorted(values)], dtype=torch.float64)
+
+
+def _ends(links: Tensor, n: int, itself: bool) -> tuple[Tensor, Tensor]:
+    nodes = torch.arange(n if itself else 0)
+    return torch.cat([links[0], links[1], nodes]), torch.cat([links[1], links[0], nodes])
+
+
+def _bag(row: Tensor, column: Tensor, shape: tuple[int, int]) -> Tensor:
+    entries = torch.stack([row, column])
+    ones = torch.ones(entries.shape[1])
+    return torch.sparse_coo_tensor(entries, ones, shape, check_invariants=True).coalesce()
+
+
+def _adjacency(links: Tensor, n: int, normalised: bool) -> Tensor:
+    row, column = _ends(links, n, False)
+    degrees = _degrees(links, n)
+    scale = (degrees + degrees.mean()).rsqrt() if normalised else torch.ones_like(degrees)
+    weight = scale[row] * scale[column]
+    matrix = torch.sparse_coo_tensor(
+        torch.stack([row, column]), weight, (n, n), check_invariants=True
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls its compressed matrices unfinished
+        return matrix.coalesce().to_sparse_csr()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""What a graph is like: its size, its pieces, its hub, its sides, its features."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cgcl.graph.graph import Graph
+
+__all__ = ["FeatureSurvey", "Survey", "survey"]
+
+
+@dataclass(frozen=True)
+class FeatureSurvey:
+    """What the features of a graph are like."""
+
+    count: int
+    is_sparse: bool
+    nonzeros: int
+    constant: int
+    """Features that have the same value at every node, and so say nothing."""
+    nodes_without: int
+    """Nodes whose features are all zero."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a graph is like, in numbers."""
+
+    nodes: int
+    links: int
+    isolated: int
+    """Nodes without a link."""
+    components: int
+    """Pieces that no link joins, isolated nodes included."""
+    largest_component: int
+    """Nodes of the largest piece."""
+    density: float
+    """Links over pairs that could be links; across the sides if the graph has some."""
+    mean_degree: float
+    median_degree: float
+    max_degree: int
+    hub: str | None
+    """The node with the most links, the first by order if there are several; None without links."""
+    is_bipartite: bool
+    """Whether the graph was read as one of two sides."""
+    sides: tuple[int, int] | None
+    """How many nodes with links are on either side, if all links can be taken to go across; None
+    if they cannot."""
+    is_sides_unique: bool
+    """Whether the links allow only one such division, which is so in one piece."""
+    features: FeatureSurvey | None
+    has_times: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the survey as JSON can hold it."""
+        return asdict(self)
+
+
+def survey(graph: Graph) -> Survey:
+    """Return what a graph is like; takes seconds for a million nodes.
+
+    Example:
+        >>> star = Graph.from_pairs("star", "abcd", torch.tensor([[0, 0], [1, 2]]))
+        >>> found = survey(star)
+        >>> found.components, found.isolated, found.hub, found.sides
+        (2, 1, 'a', (1, 2))
+    """
+    nodes, links = graph.num_nodes, graph.num_edges
+    degree = torch.bincount(graph.edges.reshape(-1), minlength=nodes)
+    labels = _components(graph.edges.numpy(), nodes)
+    sizes = np.bincount(labels)
+    isolated = int((degree == 0).sum())
+    sides = _sides_as_read(graph, degree) if graph.sides is not None else _two_sides(graph, labels)
+    return Survey(
+        nodes=nodes,
+        links=links,
+        isolated=isolated,
+        components=len(sizes),
+        largest_component=int(sizes.max(initial=0)),
+        density=links / max(_possible_links(graph), 1),
+        mean_degree=2 * links / max(nodes, 1),
+        median_degree=float(np.median(degree.numpy())) if nodes else 0.0,
+        max_degree=int(degree.max()) if nodes else 0,
+        hub=graph.names[int(degree.argmax())] if links else None,
+        is_bipartite=graph.sides is not None,
+        sides=sides,
+        is_sides_unique=graph.sides is not None or len(sizes) - isolated == 1,
+        features=None if graph.x is None else _survey_features(graph.x, graph.num_nonzeros),
+        has_times=graph.times is not None,
+    )
+
+
+def _possible_links(graph: Graph) -> int:
+    if graph.sides is None:
+        return graph.num_nodes * (graph.num_nodes - 1) // 2
+    there = int(graph.sides.sum())
+    return there * (graph.num_nodes - there)
+
+
+def _components(edges: np.ndarray, num_nodes: int) -> np.ndarray:
+    """Return a number for each node that is the same within a connected piece, [n]."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    if num_nodes == 0:
+        return np.empty(0, dtype=np.int64)
+    # Narrow numbers halve the memory; scipy would copy wide ones down to them anyway.
+    low, high = edges.astype(np.int32) if num_nodes < 2**31 else edges
+    ones = np.ones(edges.shape[1], dtype=np.int8)
+    _, labels = connected_components(
+        coo_array((ones, (low, high)), shape=(num_nodes, num_nodes)), directed=False
+    )
+    return labels.astype(np.int64)
+
+
+def _two_sides(graph: Graph, labels: np.ndarray) -> tuple[int, int] | None:
+    """Return the sizes of two sides that all links go across, or None if there are no such sides.
+
+    In the graph with two copies of every node and each link drawn from copy to other copy, the
+    copies of a node are in different pieces exactly if the node lies on no ring of odd length.
+    """
+    nodes, edges = graph.num_nodes, graph.edges.numpy()
+    if edges.shape[1] == 0:
+        return None
+    low, high = edges
+    crossed = np.stack([np.concatenate([low, high]), np.concatenate([high, low]) + nodes])
+    double = _components(crossed, 2 * nodes)
+    if (double[:nodes] == double[nodes:]).any():
+        return None
+    # A node is on the side of the first node of its piece if their copies are in the same piece.
+    _, first = np.unique(labels, return_index=True)
+    here = double[:nodes] == double[first[labels]]
+    linked = np.zeros(nodes, dtype=bool)
+    linked[edges.reshape(-1)] = True
+    return int((here & linked).sum()), int((~here & linked).sum())
+
+
+def _sides_as_read(graph: Graph, degree: Tensor) -> tuple[int, int] | None:
+    if graph.sides is None:
+        return None
+    linked = graph.sides[degree > 0]
+    there = int(linked.sum())
+    return linked.numel() - there, there
+
+
+def _survey_features(x: Tensor, nonzeros: int) -> FeatureSurvey:
+    nodes, count = x.shape
+    if not x.is_sparse:
+        constant = int((x.amin(dim=0) == x.amax(dim=0)).sum()) if x.numel() else count
+        empty = int((x.count_nonzero(dim=1) == 0).sum())
+        return FeatureSurvey(count, False, nonzeros, constant, empty)
+    (rows, columns), values = x.indices(), x.values()
+    listed = torch.bincount(columns, minlength=count)
+    smallest = torch.full((count,), torch.inf).scatter_reduce(0, columns, values, "amin")
+    largest = torch.full((count,), -torch.inf).scatter_reduce(0, columns, values, "amax")
+    # A feature that is not listed everywhere is zero elsewhere.
+    smallest = torch.where(listed < nodes, smallest.clamp(max=0), smallest)
+    largest = torch.where(listed < nodes, largest.clamp(min=0), largest)
+    constant = int((smallest == largest).sum())
+    kept = torch.bincount(rows[values != 0], minlength=nodes)
+    return FeatureSurvey(count, True, nonzeros, constant, int((kept == 0).sum()))
