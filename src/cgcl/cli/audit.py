@@ -1,0 +1,123 @@
+"""`cgcl audit`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from cgcl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cgcl.split import Audit
+
+__all__ = ["audit"]
+
+
+def audit(
+    run: Path | None = None,
+    /,
+    *,
+    train: Path | None = None,
+    val: Path | None = None,
+    test: Path | None = None,
+    val_negatives: Path | None = None,
+    test_negatives: Path | None = None,
+    source: str = "source",
+    target: str = "target",
+    separator: str | None = None,
+    header: bool | None = None,
+    pairs: int = 5,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
+) -> int:
+    """Look for leaks in the split of a run, or in files of links that were split elsewhere.
+
+    Prints what is found, with the pairs. Ends with code 1 if there is a leak, and with 0 if not.
+
+    Args:
+        run: A run folder, or a folder written by LinkPredictor.save.
+        train: A file of the links to learn from.
+        val: A file of the links for validation.
+        test: A file of the links for the test.
+        val_negatives: A file of the unlinked pairs for validation.
+        test_negatives: A file of the unlinked pairs for the test.
+        source: The column with one end of each pair, in all files.
+        target: The column with the other end.
+        separator: What separates the columns.
+        header: Whether the first row holds column names; by default yes, in edge lists (.txt,
+            .edges) only if it does.
+        pairs: How many pairs to show for each finding; --json has them all.
+        as_json: Print the findings as JSON instead of text.
+    """
+    files = {
+        "train": train,
+        "val": val,
+        "test": test,
+        "val_negatives": val_negatives,
+        "test_negatives": test_negatives,
+    }
+    given = {part: path for part, path in files.items() if path is not None}
+    if (run is None) == (not given):
+        raise ConfigError(
+            "Give either a run folder or files of links, such as:\n"
+            "  cgcl audit runs/cora-1\n  cgcl audit --train train.csv --test test.csv"
+        )
+    if pairs < 0:
+        raise ConfigError(f"pairs is {pairs}; it must be at least 0.")
+    if run is not None:
+        found = _audit_run(run)
+    else:
+        found = _audit_files(given, source, target, separator, header)
+    text = json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else None
+    print(found.text(pairs) if text is None else text)  # noqa: T201
+    return 0 if found.is_clean else 1
+
+
+def _audit_run(run: Path) -> Audit:
+    from cgcl.errors import RunFolderError
+    from cgcl.graph.stored import read_stored_graph
+    from cgcl.split import audit_split
+    from cgcl.split.stored import read_split
+    from cgcl.train.run_folder import GRAPH, SPLIT
+
+    if not (run / SPLIT).is_file():
+        raise RunFolderError(
+            f"There is no split in {run}: it is no run folder.\n"
+            f"Make one with cgcl train, or give files: cgcl audit --train F --test F"
+        )
+    return audit_split(read_split(run / SPLIT), read_stored_graph(run / GRAPH))
+
+
+def _audit_files(
+    files: Mapping[str, Path], source: str, target: str, separator: str | None, header: bool | None
+) -> Audit:
+    from cgcl.readers.table import read_edge_table
+    from cgcl.split import audit_split
+
+    if "train" not in files or len(files) == 1:
+        raise ConfigError(
+            "An audit of files compares the links to learn from with others.\n"
+            "Give at least: cgcl audit --train train.csv --test test.csv"
+        )
+    tables = {
+        part: read_edge_table(
+            path,
+            source=source,
+            target=target,
+            separator=separator,
+            header=header,
+            usage=f"cgcl audit --{part.replace('_', '-')} {{file}}",
+        )
+        for part, path in files.items()
+    }
+    names = sorted({name for table in tables.values() for name in table.names})
+    number = {name: node for node, name in enumerate(names)}
+    parts = {
+        part: table.pairs.new_tensor([number[name] for name in table.names])[table.pairs]
+        for part, table in tables.items()
+    }
+    return audit_split(parts, names)

@@ -1,0 +1,278 @@
+"""What training will cost in memory and time, told before it begins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+
+from cgcl.errors import ResourceError
+from cgcl.graph import Graph
+from cgcl.graph.feature_matrix import SPARSE_UP_TO
+from cgcl.graph.prepare import features_of
+from cgcl.memory import free_memory, in_words
+from cgcl.seeds import stream
+from cgcl.split import random_split
+from cgcl.train.calibrating import MAX_OPERATIONS, MAX_SCORED, MIN_SCORED
+from cgcl.train.config import ModelConfig, Resources, TrainConfig
+from cgcl.train.execution import computing_with
+from cgcl.train.model_file import count_weights
+from cgcl.train.scoring import block_size
+from cgcl.train.trainer import Trainer
+
+__all__ = ["Estimate", "estimate", "estimate_graph", "measure_speed", "require_memory"]
+
+_FLOAT = 4
+_SPARSE_ENTRY = 2 * 8 + _FLOAT  # two indices and a value
+# Python, torch, pyarrow and the other libraries, before any graph is read.
+_PROGRAM_BYTES = 430_000_000
+# How many copies of each thing are alive at the worst moment of a step.
+_SPARSE_COPIES = 3  # as read, as trained on, the entries that dropout left
+_DENSE_COPIES = 4  # the features, the coins, their product, the same rescaled
+_WEIGHT_COPIES = 11  # weights, gradients, two moments, the best ones; a checkpoint; temporaries
+_NODE_COPIES = 4  # X W, its propagation, with the bias, after the ELU
+# Both ends, their product, the coins, what is left, half of it in the hidden layer, gradients; of
+# an inner product only the ends are as wide.
+_PAIR_COPIES = {"hadamard": 5.5, "inner": 3.0}
+# Scoring after training works block by block, without gradients.
+_SCORED_COPIES = {"hadamard": 4.0, "inner": 3.0}
+_LINK_BYTES = 160  # links, views, messages and counter-examples, as pairs of 8 bytes
+_SAFE_SHARE = 0.8
+
+# Pairs to score in a turn of the views, linked or not, per training link; and turns per epoch.
+_VIEWS = {"disjoint": (1.0, 2), "shared": (1.5, 2), "directed": (2.0, 2), "one": (1.0, 1)}
+
+# How long the machine's speed is measured, at most.
+_TIMED_EPOCHS = 10
+_TIMED_S = 1.0
+
+# Seconds per unit of work on one thread of a server, fitted to 22 runs on four data sets with
+# widths of 32 to 512; benchmarks/estimate.py compares, `measure_speed` asks another machine.
+_TURN_S = 3.6e-3
+_COIN_S = 1.3e-8  # for each feature that dropout decides on
+_ENTRY_S = 2.5e-9  # for each feature that is left, times the width
+_PAIR_S = 2.2e-8  # for each pair, times the width
+_FLOP_S = 4.5e-11  # for each multiplication of a dense product, forward and backward
+# Scoring a pair takes no coins and no way back.
+_SCORED_PAIR = 0.37
+_SCORED_FLOP = 1 / 3
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What training will cost, within a factor of about 1.5 for memory and 2 for time."""
+
+    memory_bytes: int
+    """Memory of the whole process at its peak."""
+    seconds: float
+    """Time to train all epochs and to calibrate the result."""
+    epoch_seconds: float
+    """Time of one epoch."""
+    hidden: int
+    parts: Mapping[str, int]
+    """The memory by what takes it: program, features, weights, nodes, pairs, links."""
+    narrower: Mapping[int, int]
+    """The memory at half the width, a quarter, and so on."""
+
+    @property
+    def training_bytes(self) -> int:
+        """Memory that training takes on top of the program itself."""
+        return self.memory_bytes - self.parts["program"]
+
+    def fits_into(self, free: int) -> bool:
+        """Whether a fifth of the free bytes would stay free."""
+        return self.training_bytes <= _SAFE_SHARE * free
+
+
+def estimate(
+    num_nodes: int,
+    num_links: int,
+    num_features: int,
+    nonzeros: int,
+    model_config: ModelConfig,
+    train_config: TrainConfig,
+    *,
+    is_sparse: bool | None = None,
+    speed: float = 1.0,
+) -> Estimate:
+    """Return what training will cost, by a formula; nothing is read or computed.
+
+    Args:
+        num_nodes: Number of nodes, n.
+        num_links: Number of links, each counted once, before any are held out.
+        num_features: Number of features per node, d.
+        nonzeros: Number of feature entries that are not zero.
+        model_config: The network.
+        train_config: The training.
+        is_sparse: Whether features are kept sparse; None to do as the readers do.
+        speed: How fast the machine is, see `measure_speed`.
+    """
+    if is_sparse is None:
+        is_sparse = nonzeros <= SPARSE_UP_TO * num_nodes * num_features
+    job = _Job(
+        num_nodes,
+        (1 - train_config.val - train_config.test) * num_links,
+        num_features,
+        nonzeros if is_sparse else num_nodes * num_features,
+        is_sparse,
+        model_config,
+        train_config,
+    )
+    parts = job.memory()
+    width = model_config.hidden // 2
+    narrower: dict[int, int] = {}
+    while width >= 8:
+        smaller = replace(job, model=replace(model_config, hidden=width))
+        narrower[width] = sum(smaller.memory().values())
+        width //= 2
+    epoch = job.epoch_seconds() / speed
+    return Estimate(
+        memory_bytes=sum(parts.values()),
+        seconds=train_config.epochs * epoch + job.calibration_seconds() / speed,
+        epoch_seconds=epoch,
+        hidden=model_config.hidden,
+        parts=parts,
+        narrower=narrower,
+    )
+
+
+def estimate_graph(
+    graph: Graph, model_config: ModelConfig, train_config: TrainConfig, *, speed: float = 1.0
+) -> Estimate:
+    """Return what training on a graph will cost; it must have features already (`prepare`)."""
+    return estimate(
+        graph.num_nodes,
+        graph.num_edges,
+        graph.num_features,
+        graph.num_nonzeros,
+        model_config,
+        train_config,
+        is_sparse=graph.x is not None and graph.x.is_sparse,
+        speed=speed,
+    )
+
+
+def require_memory(estimate: Estimate, free: int | None = None) -> None:
+    """Refuse to begin what would not fit into memory.
+
+    Args:
+        estimate: What training will cost.
+        free: Free bytes; what the system says if None.
+
+    Raises:
+        ResourceError: Training needs more than 80 % of what is free.
+    """
+    free = free_memory() if free is None else free
+    if estimate.fits_into(free):
+        return
+    room, program = _SAFE_SHARE * free, estimate.parts["program"]
+    fitting = [width for width, size in estimate.narrower.items() if size - program <= room]
+    remedy = (
+        f"Try --hidden {fitting[0]}, which needs about "
+        f"{in_words(estimate.narrower[fitting[0]] - program)}."
+        if fitting
+        else "A smaller --hidden is not enough: use fewer links or features, or a machine with "
+        "more memory."
+    )
+    raise ResourceError(
+        f"Training needs about {in_words(estimate.training_bytes)} of memory at --hidden "
+        f"{estimate.hidden}; {in_words(free)} are free, and a fifth of them must stay so.\n{remedy}"
+    )
+
+
+def measure_speed(resources: Resources) -> float:
+    """Return how fast this machine trains, compared with the one of the formula.
+
+    A small random graph is trained for a few epochs, which takes a fraction of a second, and less
+    than two on a busy machine.
+
+    Args:
+        resources: How many threads to use.
+    """
+    num_nodes, num_links = 1000, 4000
+    names = [str(node) for node in range(num_nodes)]
+    pairs = torch.randint(num_nodes, (2, num_links), generator=stream(0, "speed"))
+    graph = Graph.from_pairs("speed", names, pairs, torch.eye(num_nodes).to_sparse_coo())
+    model, config = ModelConfig(), TrainConfig(epochs=_TIMED_EPOCHS + 2, evaluate_every=100)
+    with computing_with(resources):
+        split = random_split(graph, config.val, config.test)
+        trainer = Trainer(features_of(graph), split, model, config, torch.device("cpu"))
+        trainer.run_epoch()  # the first one also warms up
+        start, seconds = time.perf_counter(), 0.0
+        while trainer.epoch <= _TIMED_EPOCHS and seconds < _TIMED_S:
+            trainer.run_epoch()
+            seconds = time.perf_counter() - start
+    return estimate_graph(graph, model, config).epoch_seconds * (trainer.epoch - 1) / seconds
+
+
+@dataclass(frozen=True)
+class _Job:
+    """The sizes that decide what training costs."""
+
+    num_nodes: int
+    num_links: float
+    num_features: int
+    num_entries: int
+    """Stored features: those that are not zero if they are sparse, all otherwise."""
+    is_sparse: bool
+    model: ModelConfig
+    config: TrainConfig
+
+    @property
+    def num_pairs(self) -> float:
+        """Pairs to score in a turn, linked or not."""
+        return _VIEWS[self.config.views][0] * self.num_links
+
+    @property
+    def possible_pairs(self) -> int:
+        """All pairs of nodes."""
+        return self.num_nodes * (self.num_nodes - 1) // 2
+
+    def memory(self) -> dict[str, int]:
+        """Return the bytes that each thing takes at the worst moment."""
+        hidden, product = self.model.hidden, self.model.product
+        entry = _SPARSE_ENTRY * _SPARSE_COPIES if self.is_sparse else _FLOAT * _DENSE_COPIES
+        trained = _PAIR_COPIES[product] * self.num_pairs
+        scored = _SCORED_COPIES[product] * min(block_size(hidden), self.possible_pairs)
+        return {
+            "program": _PROGRAM_BYTES,
+            "features": entry * self.num_entries,
+            "weights": _FLOAT * _WEIGHT_COPIES * count_weights(self.num_features, self.model),
+            "nodes": _FLOAT * _NODE_COPIES * self.num_nodes * hidden,
+            "pairs": int(_FLOAT * max(trained, scored) * hidden),
+            "links": int(_LINK_BYTES * self.num_pairs),
+        }
+
+    def epoch_seconds(self) -> float:
+        """Return the time of an epoch on the machine of the constants."""
+        hidden = self.model.hidden
+        kept = (1 - self.model.input_dropout) * self.num_entries
+        flops = self.num_pairs * hidden * self._decoder_width
+        if not self.is_sparse:
+            kept, flops = 0.0, flops + 2 * self.num_entries * hidden
+        turn = (
+            _TURN_S
+            + _COIN_S * self.num_entries
+            + _ENTRY_S * kept * hidden
+            + _PAIR_S * self.num_pairs * hidden
+            + _FLOP_S * flops
+        )
+        # A look at the validation links costs about as much as half a turn.
+        return turn * (_VIEWS[self.config.views][1] + 0.5 / self.config.evaluate_every)
+
+    def calibration_seconds(self) -> float:
+        """Return the time to score unlinked pairs when all epochs are done."""
+        if self.config.val == 0:
+            return 0.0
+        hidden = self.model.hidden
+        operations = hidden * self._decoder_width
+        asked = max(MIN_SCORED, min(MAX_SCORED, MAX_OPERATIONS // operations))
+        scored = min(asked, self.possible_pairs)
+        return scored * (_SCORED_PAIR * _PAIR_S * hidden + _SCORED_FLOP * _FLOP_S * operations)
+
+    @property
+    def _decoder_width(self) -> int:
+        """Numbers of a pair that the decoder's first layer sees."""
+        return 1 if self.model.product == "inner" else self.model.hidden

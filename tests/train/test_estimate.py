@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from cgcl.errors import ResourceError
+from cgcl.graph import Graph
+from cgcl.memory import free_memory
+from cgcl.train.config import ModelConfig, Resources, TrainConfig
+from cgcl.train.estimate import estimate, estimate_graph, measure_speed, require_memory
+
+# Nodes, links, features, nonzeros.
+CORA = (2708, 5278, 1433, 49216)
+MODEL, TRAIN = ModelConfig(), TrainConfig()
+
+
+def test_memory_by_hand() -> None:
+    train = TrainConfig(val=0.1, test=0.2, views="directed")
+    found = estimate(100, 10_000, 40, 50, ModelConfig(hidden=16), train)
+    weights = 40 * 16 + 16 + (16 * 8 + 8) + (8 + 1)
+    assert found.parts == {
+        "program": 430_000_000,
+        "features": 3 * 20 * 50,
+        "weights": 11 * 4 * weights,
+        "nodes": 4 * 4 * 100 * 16,
+        "pairs": int(5.5 * 4 * 14_000 * 16),
+        "links": 160 * 14_000,
+    }
+    assert found.memory_bytes == sum(found.parts.values())
+    assert found.training_bytes == found.memory_bytes - 430_000_000
+
+
+def test_scoring_afterwards_may_take_more_than_training() -> None:
+    small, large = (
+        estimate(nodes, 1000, 40, 50, ModelConfig(hidden=16), TRAIN) for nodes in (100, 10_000)
+    )
+    assert small.parts["pairs"] == 4 * 4 * (100 * 99 // 2) * 16
+    assert large.parts["pairs"] == 4 * 4 * 2**19  # blocks of 2^19 entries
+
+
+def test_features_are_dense_when_most_entries_are_not_zero() -> None:
+    dense = estimate(100, 1000, 40, 1001, MODEL, TRAIN)
+    assert dense.parts["features"] == 4 * 4 * 100 * 40
+    assert estimate(100, 1000, 40, 1000, MODEL, TRAIN).parts["features"] == 3 * 20 * 1000
+    forced = estimate(100, 1000, 40, 1001, MODEL, TRAIN, is_sparse=True)
+    assert forced.parts["features"] == 3 * 20 * 1001
+    assert dense.seconds > forced.seconds
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        lambda: estimate(*CORA, replace(MODEL, hidden=256), TRAIN),
+        lambda: estimate(*CORA, MODEL, replace(TRAIN, views="directed")),
+        lambda: estimate(*CORA, MODEL, replace(TRAIN, views="shared")),
+        lambda: estimate(*CORA, MODEL, replace(TRAIN, test=0.0)),
+        lambda: estimate(2708, 9000, 1433, 49216, MODEL, TRAIN),
+        lambda: estimate(2708, 5278, 1433, 99216, MODEL, TRAIN),
+    ],
+)
+def test_more_of_anything_takes_more_memory_and_more_time(more) -> None:
+    less, found = estimate(*CORA, MODEL, TRAIN), more()
+    assert found.memory_bytes > less.memory_bytes
+    assert found.seconds > less.seconds
+
+
+def test_time_follows_epochs_turns_looks_and_the_machine() -> None:
+    usual = estimate(*CORA, MODEL, TRAIN)
+    assert estimate(*CORA, MODEL, TRAIN, speed=4.0).seconds == pytest.approx(usual.seconds / 4)
+    longer = estimate(*CORA, MODEL, replace(TRAIN, epochs=400))
+    assert longer.seconds == pytest.approx(usual.seconds + 200 * usual.epoch_seconds)
+    assert longer.memory_bytes == usual.memory_bytes
+    one = estimate(*CORA, MODEL, replace(TRAIN, views="one"))
+    assert one.epoch_seconds == pytest.approx(usual.epoch_seconds * (1 + 0.05) / (2 + 0.05))
+    looking = estimate(*CORA, MODEL, replace(TRAIN, evaluate_every=1))
+    assert looking.epoch_seconds == pytest.approx(usual.epoch_seconds * 2.5 / 2.05)
+    inner = estimate(*CORA, replace(MODEL, product="inner"), TRAIN)
+    assert inner.epoch_seconds < usual.epoch_seconds
+    assert inner.seconds < usual.seconds
+    assert inner.memory_bytes < usual.memory_bytes
+
+
+def test_the_calibration_takes_its_time_unless_there_is_none() -> None:
+    def calibration(nodes: int, hidden: int, val: float = 0.05) -> float:
+        model, train = ModelConfig(hidden=hidden), replace(TRAIN, val=val)
+        found = estimate(nodes, 5278, 100, 1000, model, train)
+        return found.seconds - train.epochs * found.epoch_seconds
+
+    assert calibration(2708, 128, val=0.0) == pytest.approx(0, abs=1e-9)
+    # All 2708 * 2707 / 2 pairs, then 2^24 of more, fewer if each takes longer.
+    assert calibration(2708, 128) == pytest.approx(3665278 * (0.37 * 2.2e-8 + 1.5e-11 * 128) * 128)
+    assert calibration(10_000, 128) == pytest.approx(2**24 * (0.37 * 2.2e-8 + 1.5e-11 * 128) * 128)
+    assert calibration(10_000, 512) == pytest.approx(2**20 * (0.37 * 2.2e-8 + 1.5e-11 * 512) * 512)
+    assert calibration(10_000, 8192) == pytest.approx(
+        10**5 * (0.37 * 2.2e-8 + 1.5e-11 * 8192) * 8192
+    )
+
+
+def test_a_graph_is_estimated_as_it_is_stored(cora: Graph) -> None:
+    assert estimate_graph(cora, MODEL, TRAIN) == estimate(*CORA, MODEL, TRAIN)
+    dense = Graph.from_pairs("g", cora.names, cora.edges, cora.x.to_dense())
+    assert estimate_graph(dense, MODEL, TRAIN).parts["features"] == 4 * 4 * 2708 * 1433
+
+
+def test_estimates_agree_with_the_measurements_on_record(project: Path) -> None:
+    """The record is written by benchmarks/estimate.py; the formula must still fit it."""
+    sizes = {
+        "cora": CORA,
+        "citeseer": (3327, 4552, 3703, 105165),
+        "pubmed": (19717, 44324, 500, 988031),
+        "photo": (7650, 119081, 745, 1979909),
+    }
+    record = json.loads((project / "benchmarks" / "estimate.json").read_text())
+    assert len(record["cases"]) >= 6
+    for case in record["cases"]:
+        model = ModelConfig(hidden=case["hidden"])
+        train = TrainConfig(views=case["views"], epochs=case["epochs"])
+        found = estimate(*sizes[case["dataset"]], model, train)
+        ratio = found.memory_bytes / case["measured"]["peak_bytes"]
+        assert 1 / 1.5 < ratio < 1.5, case
+
+
+def test_too_little_memory_is_refused_with_a_width_that_fits() -> None:
+    big = estimate(100_000, 10_000_000, 500, 1_000_000, ModelConfig(hidden=512), TRAIN)
+    with pytest.raises(ResourceError) as error:
+        require_memory(big, free=int(40e9))
+    assert str(error.value) == (
+        "Training needs about 98.0 GB of memory at --hidden 512; 40.0 GB are free, and a fifth of "
+        "them must stay so.\nTry --hidden 128, which needs about 25.6 GB."
+    )
+    smaller = estimate(100_000, 10_000_000, 500, 1_000_000, ModelConfig(hidden=128), TRAIN)
+    assert big.narrower[128] == smaller.memory_bytes
+    with pytest.raises(ResourceError, match="Try --hidden 128,"):
+        require_memory(big, free=int(smaller.training_bytes / 0.8) + 1)
+    with pytest.raises(ResourceError, match="Try --hidden 64,"):
+        require_memory(big, free=int(smaller.training_bytes / 0.8) - 1)
+    require_memory(smaller, free=int(40e9))
+    require_memory(big, free=int(big.training_bytes / 0.8) + 1)
+    with pytest.raises(ResourceError):
+        require_memory(big, free=int(big.training_bytes / 0.8) - 1)
+
+
+def test_when_no_width_fits_another_way_out_is_named() -> None:
+    big = estimate(100_000, 10_000_000, 500, 1_000_000, MODEL, TRAIN)
+    assert set(big.narrower) == {64, 32, 16, 8}
+    with pytest.raises(ResourceError, match="use fewer links or features, or a machine with more"):
+        require_memory(big, free=10**8)
+
+
+def test_a_small_graph_fits_into_any_machine() -> None:
+    require_memory(estimate(34, 78, 34, 34, MODEL, TRAIN))
+
+
+def test_the_speed_of_the_machine_is_a_positive_number_and_leaves_no_trace() -> None:
+    threads, state = torch.get_num_threads(), torch.get_rng_state()
+    assert measure_speed(Resources(threads=1)) > 0
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def write(folder: Path, **files: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text + "\n")
+
+
+@pytest.mark.parametrize("place", ["group", "."])
+def test_the_limit_of_a_container_counts(tmp_path: Path, place: str) -> None:
+    own = tmp_path / "own"
+    own.write_text("0::/group\n")
+    stat = "anon 5\ninactive_file 300"
+    write(tmp_path / "v2" / place, memory__max="5000", memory__current="4100", memory__stat=stat)
+    assert free_memory(tmp_path / "v2", own) == 1200
+    own.write_text("5:cpu,memory:/group\n1:name=systemd:/x\n0::/\n")
+    write(
+        tmp_path / "v1" / "memory" / place,
+        memory__limit_in_bytes="5000",
+        memory__usage_in_bytes="4900",
+        memory__stat="inactive_file 77\ntotal_inactive_file 50",
+    )
+    assert free_memory(tmp_path / "v1", own) == 150
+
+
+def test_without_a_limit_the_machine_counts(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    machine = free_memory(tmp_path, own)  # there is no such file
+    assert machine > 10**7
+    own.write_text("0::/\n")
+    write(tmp_path, memory__max="max", memory__current="4100")
+    assert free_memory(tmp_path, own) > machine / 2
+    write(tmp_path, memory__max="4000", memory__current="4100")
+    assert free_memory(tmp_path, own) == 0
