@@ -1,0 +1,17 @@
+"""Probabilities that mean something."""
+
+from cgcl.calibrate.calibration import Calibration
+from cgcl.calibrate.choose import METHODS, fit_calibration
+from cgcl.calibrate.curve import Curve, Line, Steps
+from cgcl.calibrate.sample import Sample, probability_of
+
+__all__ = [
+    "METHODS",
+    "Calibration",
+    "Curve",
+    "Line",
+    "Sample",
+    "Steps",
+    "fit_calibration",
+    "probability_of",
+]

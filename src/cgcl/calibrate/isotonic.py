@@ -1,0 +1,82 @@
+"""Isotonic regression of the log-likelihood ratio."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cgcl.calibrate.curve import Steps
+from cgcl.calibrate.sample import Floats, Sample
+
+__all__ = ["MAX_KNOTS", "fit_isotonic"]
+
+Places = npt.NDArray[np.int64]
+
+MAX_KNOTS = 200
+# Half a pair of the other kind at each end: no finite sample shows that links never lie low, or
+# that other pairs never lie high.
+_PSEUDO_PAIRS = 0.5
+
+
+def fit_isotonic(sample: Sample) -> Steps:
+    """Return the log-likelihood ratio that fits best among all non-decreasing ones.
+
+    Adjacent violators are pooled. Scaling all links, or all others, by a factor changes none of
+    the pools, so the fit holds at every base rate. Each pool gives one knot.
+
+    Args:
+        sample: The pairs to fit on; at least one link and one other.
+    """
+    from sklearn.isotonic import isotonic_regression
+
+    ends = np.concatenate([sample.links, sample.others])
+    highest = sample.others.argmax()
+    logits = np.concatenate([ends, [ends.min(), ends.max()]])
+    links = np.zeros(logits.size)
+    links[: sample.links.size] = 1
+    links[-2] = _PSEUDO_PAIRS
+    others = np.zeros(logits.size)
+    others[sample.links.size : -2] = sample.weights
+    others[-1] = _PSEUDO_PAIRS * sample.weights[highest]
+
+    values, place = np.unique(logits, return_inverse=True)  # ties share one ratio
+    link_mass, other_mass = _sums(place, links / links.sum()), _sums(place, others / others.sum())
+    mass = link_mass + other_mass
+    share: Any = link_mass / mass  # Any: scikit-learn's type stubs refuse numpy arrays
+    weight: Any = mass
+    level = np.asarray(isotonic_regression(share, sample_weight=weight))
+    pool = np.concatenate([[0], np.cumsum(np.diff(level) > 0)])
+    pool = _at_most(MAX_KNOTS, pool, link_mass)
+    ratios = np.log(_sums(pool, link_mass)) - np.log(_sums(pool, other_mass))
+    return Steps(
+        tuple(_centres(values, pool, other_mass).tolist()),
+        # Pools are in order already; rounding may say otherwise in the last place.
+        tuple(np.maximum.accumulate(ratios).tolist()),
+    )
+
+
+def _at_most(count: int, pool: Places, links: Floats) -> Places:
+    """Join neighbouring pools, about equally many links in each, until there are few enough."""
+    if pool[-1] < count:
+        return pool
+    before = np.cumsum(_sums(pool, links))  # up to 1
+    joined = np.minimum((before * count).astype(np.int64), count - 1)
+    return np.unique(joined, return_inverse=True)[1][pool]
+
+
+def _centres(values: Floats, pool: Places, others: Floats) -> Floats:
+    """Return the mean logit of the unlinked pairs of each pool.
+
+    Nearly all pairs are unlinked, so this is where the pool lies, and straight lines between
+    these points keep the number of links that the pools promise.
+    """
+    mean = _sums(pool, others * values) / _sums(pool, others)
+    first = np.concatenate([[0], np.flatnonzero(np.diff(pool)) + 1])
+    last = np.concatenate([first[1:] - 1, [pool.size - 1]])
+    return np.clip(mean, values[first], values[last])
+
+
+def _sums(place: Places, values: Floats) -> Floats:
+    return np.asarray(np.bincount(place, values), dtype=np.float64)

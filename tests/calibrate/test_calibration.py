@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cgcl.calibrate import Calibration, Line, Sample, Steps, fit_calibration
+from cgcl.errors import ConfigError, ModelFileError
+
+COUNTS = {"links": 2, "non_links": 3, "unknown_pairs": 100}
+LOGITS = st.floats(-50, 50)
+PRIORS = st.floats(1e-9, 1 - 1e-9)
+
+
+def calibration(curve: Line | Steps, prior: float = 0.5) -> Calibration:
+    method = "platt" if isinstance(curve, Line) else "isotonic"
+    return Calibration(method, curve, prior, {}, COUNTS)
+
+
+@st.composite
+def curves(draw: st.DrawFn) -> Line | Steps:
+    if draw(st.booleans()):
+        return Line(draw(st.floats(0, 5)), draw(LOGITS))
+    logits = sorted(draw(st.lists(LOGITS, min_size=1, max_size=8, unique=True)))
+    size = len(logits)
+    ratios = sorted(draw(st.lists(LOGITS, min_size=size, max_size=size)))
+    return Steps(tuple(logits), tuple(ratios))
+
+
+def test_probability_by_hand() -> None:
+    # g(2) = 0.5 * 2 + 1 = 2; at base rate 1/5 the log odds are 2 - log 4.
+    found = calibration(Line(0.5, 1.0), prior=0.2)
+    assert found.log_odds([2.0])[0] == pytest.approx(2 - math.log(4))
+    assert found.probability([2.0])[0] == pytest.approx(1 / (1 + 4 * math.exp(-2)))
+    assert found.probability([2.0], prior=0.5)[0] == pytest.approx(1 / (1 + math.exp(-2)))
+
+
+def test_knots_are_joined_by_lines_and_constant_beyond() -> None:
+    found = calibration(Steps((0.0, 2.0, 3.0), (-1.0, 1.0, 5.0)))
+    assert found.log_odds([-9.0, 0.0, 0.5, 2.0, 2.5, 3.0, 9.0]).tolist() == pytest.approx(
+        [-1, -1, -0.5, 1, 3, 5, 5]
+    )
+    assert calibration(Steps((1.0,), (2.0,))).log_odds([-5.0, 5.0]).tolist() == [2, 2]
+
+
+def test_a_tensor_gives_float64_of_its_shape() -> None:
+    found = calibration(Line(1.0)).probability(torch.zeros(2, 3))
+    assert found.dtype == np.float64
+    assert found.tolist() == [[0.5] * 3] * 2
+
+
+@given(curves(), PRIORS, st.lists(LOGITS, min_size=2, max_size=20))
+def test_probability_never_falls_as_the_logit_rises(
+    curve: Line | Steps, prior: float, logits: list[float]
+) -> None:
+    found = calibration(curve).probability(sorted(logits), prior)
+    assert (found > 0).all()
+    assert (found <= 1).all()
+    # numpy's exp may err in the last place.
+    assert (np.diff(found) >= -1e-15).all()
+    assert (np.diff(calibration(curve).log_odds(sorted(logits), prior)) >= 0).all()
+
+
+@given(curves(), LOGITS, PRIORS, PRIORS)
+def test_a_higher_base_rate_never_lowers_a_probability(
+    curve: Line | Steps, logit: float, one: float, other: float
+) -> None:
+    low, high = sorted([one, other])
+    found = calibration(curve)
+    assert found.probability([logit], low)[0] <= found.probability([logit], high)[0] + 1e-15
+
+
+@given(curves(), PRIORS, st.floats(0, 1))
+def test_the_logit_for_a_probability_is_the_smallest_that_reaches_it(
+    curve: Line | Steps, prior: float, probability: float
+) -> None:
+    found = calibration(curve, prior)
+    logit = found.logit_for(probability)
+    if logit == math.inf:
+        assert found.probability([1e9])[0] < probability
+        return
+    assert found.probability([max(logit, -1e9)])[0] >= probability
+    if logit > -math.inf:
+        assert found.probability([math.nextafter(logit, -math.inf)])[0] < probability
+
+
+def test_the_logit_for_a_probability_by_hand() -> None:
+    found = calibration(Line(2.0, -1.0), prior=0.5)
+    assert found.logit_for(0.5) == pytest.approx(0.5)
+    # 0.1 at a base rate of 0.1 means a ratio of one, too.
+    assert found.logit_for(0.1, prior=0.1) == pytest.approx(0.5)
+    flat = calibration(Line(0.0), prior=0.25)
+    assert flat.logit_for(0.2) == -math.inf
+    assert flat.logit_for(0.3) == math.inf
+    assert found.probability([found.logit_for(0.0)])[0] >= 0
+
+
+@pytest.mark.parametrize("prior", [0, 1, -0.1, 1.5, math.nan, math.inf, True])
+def test_a_base_rate_outside_its_range_is_refused(prior: float) -> None:
+    found = calibration(Line(1.0))
+    for ask in (found.log_odds, found.probability):
+        with pytest.raises(ConfigError, match="base rate"):
+            ask([0.0], prior)
+    with pytest.raises(ConfigError, match="base rate"):
+        found.logit_for(0.5, prior)
+    with pytest.raises(ConfigError, match="base rate"):
+        fit_calibration(Sample(np.ones(2), np.zeros(2), np.ones(2)), prior, 0)
+
+
+@pytest.mark.parametrize("probability", [-0.1, 1.1, math.nan])
+def test_a_probability_to_reach_outside_its_range_is_refused(probability: float) -> None:
+    with pytest.raises(ConfigError, match="between 0 and 1"):
+        calibration(Line(1.0)).logit_for(probability)
+
+
+SHIFT = {
+    "expected": 5.5,
+    "observed": 5,
+    "ratio": 1.1,
+    "top": {"pairs": 1000, "expected": 0.5, "observed": 0, "ratio": None},
+    "warning": None,
+}
+
+
+@settings(max_examples=30)
+@given(curves(), PRIORS, st.sampled_from([None, SHIFT]))
+def test_a_calibration_survives_json(
+    curve: Line | Steps, prior: float, shift: dict[str, Any] | None
+) -> None:
+    method = "platt" if isinstance(curve, Line) else "isotonic"
+    losses = {method: {"even_odds": 0.2, "base_rate": 0.001, "unexplained": 0.5}}
+    found = Calibration(method, curve, prior, losses, COUNTS, shift, ("A note.",))
+    text = json.dumps(found.to_json(), allow_nan=False)
+    assert Calibration.from_json(json.loads(text)) == found
+
+
+STEPS = Calibration(
+    "isotonic", Steps((0.0, 1.0), (-1.0, 2.0)), 0.01, {"platt": {"a": 1.0}}, COUNTS, SHIFT
+).to_json()
+LINE = Calibration("platt", Line(1.0, 2.0), 0.01, {}, COUNTS).to_json()
+NUMBERS = [math.nan, math.inf, -math.inf, "1", None, True, [], 10**400]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        None,
+        [],
+        "isotonic",
+        {},
+        {1: 2},
+        *({k: v for k, v in STEPS.items() if k != name} for name in STEPS),
+        {**STEPS, "more": 1},
+        {**STEPS, "method": "magic"},
+        {**STEPS, "method": ["isotonic"]},
+        {**STEPS, "method": "platt"},
+        {**LINE, "method": "isotonic"},
+        *({**STEPS, "prior": value} for value in [*NUMBERS, 0, 1, -1, 2.0]),
+        *({**LINE, "curve": {"slope": value, "offset": 0.0}} for value in [*NUMBERS, -0.1]),
+        *({**LINE, "curve": {"slope": 1.0, "offset": value}} for value in NUMBERS),
+        {**LINE, "curve": {"slope": 1.0}},
+        {**STEPS, "curve": {"logits": [0.0, 1.0], "log_ratios": [1.0, 0.0]}},
+        {**STEPS, "curve": {"logits": [1.0, 0.0], "log_ratios": [0.0, 1.0]}},
+        {**STEPS, "curve": {"logits": [0.0, 0.0], "log_ratios": [0.0, 1.0]}},
+        {**STEPS, "curve": {"logits": [0.0, 1.0], "log_ratios": [0.0]}},
+        {**STEPS, "curve": {"logits": [], "log_ratios": []}},
+        {**STEPS, "curve": {"logits": {"0": 1.0}, "log_ratios": [0.0]}},
+        *({**STEPS, "curve": {"logits": [value], "log_ratios": [0.0]}} for value in NUMBERS),
+        *({**STEPS, "curve": {"logits": [0.0], "log_ratios": [value]}} for value in NUMBERS),
+        {**STEPS, "counts": {"links": 1}},
+        {**STEPS, "counts": {**COUNTS, "links": -1}},
+        {**STEPS, "counts": {**COUNTS, "links": 1.5}},
+        {**STEPS, "counts": {**COUNTS, "links": True}},
+        {**STEPS, "losses": None},
+        {**STEPS, "losses": {"platt": 1.0}},
+        {**STEPS, "losses": {"platt": {"a": math.nan}}},
+        {**STEPS, "notes": "a note"},
+        {**STEPS, "notes": [1]},
+        {**STEPS, "shift": {}},
+        {**STEPS, "shift": {**SHIFT, "expected": math.nan}},
+        {**STEPS, "shift": {**SHIFT, "observed": None}},
+        {**STEPS, "shift": {**SHIFT, "ratio": "1"}},
+        {**STEPS, "shift": {**SHIFT, "warning": 3}},
+        {**STEPS, "shift": {**SHIFT, "top": None}},
+        {**STEPS, "shift": {**SHIFT, "top": {**SHIFT["top"], "pairs": "many"}}},
+    ],
+)
+def test_nonsense_is_no_calibration(found: Any) -> None:
+    with pytest.raises(ModelFileError, match="calibration is damaged"):
+        Calibration.from_json(found)

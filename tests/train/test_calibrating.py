@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from cgcl.calibrate import Calibration, Line, Sample
+from cgcl.errors import TrainingError
+from cgcl.graph import Graph
+from cgcl.model import CGCL, symmetric
+from cgcl.seeds import stream
+from cgcl.split import Split, random_split
+from cgcl.train import calibrating
+from cgcl.train.calibrating import _measure_shift, calibrate_model, validation_sample
+from cgcl.train.config import ModelConfig
+from cgcl.train.scoring import decode_pairs, embed
+from cgcl.train.trainer import build_model
+
+NODES = 40
+
+
+@pytest.fixture
+def x() -> torch.Tensor:
+    return torch.randn(NODES, 5, generator=stream(0, "features"))
+
+
+@pytest.fixture
+def model() -> CGCL:
+    return build_model(5, ModelConfig(hidden=8), seed=0)
+
+
+def make_split(*, sides: bool = False, seed: int = 0) -> Split:
+    random = stream(seed, "links")
+    pairs = torch.combinations(torch.arange(NODES), 2)
+    if sides:
+        pairs = pairs[(pairs[:, 0] < 15) & (pairs[:, 1] >= 15)]
+    chosen = pairs[torch.randperm(len(pairs), generator=random)[:200]]
+    graph = Graph.from_pairs(
+        "test",
+        [f"n{i:02}" for i in range(NODES)],
+        chosen.T.contiguous(),
+        sides=torch.arange(NODES) >= 15 if sides else None,
+    )
+    return random_split(graph, 0.2, 0.1, seed)
+
+
+def codes(pairs: torch.Tensor) -> set[int]:
+    return set((pairs[0] * NODES + pairs[1]).tolist())
+
+
+def known(split: Split) -> set[int]:
+    return codes(torch.cat([split.train, split.val, split.test], dim=1))
+
+
+@pytest.mark.parametrize("sides", [False, True])
+def test_a_small_graph_gives_every_unlinked_pair_once(
+    model: CGCL, x: torch.Tensor, sides: bool
+) -> None:
+    split = make_split(sides=sides)
+    found = validation_sample(model, x, split, seed=0)
+    assert found is not None
+    sample, others = found
+    possible = 15 * 25 if sides else NODES * (NODES - 1) // 2
+    assert others.pairs.shape[1] == len(codes(others.pairs)) == possible - 200
+    assert not codes(others.pairs) & known(split)
+    assert (others.pairs[0] < others.pairs[1]).all()
+    if sides:
+        assert ((others.pairs[0] < 15) & (others.pairs[1] >= 15)).all()
+    assert sample.weights.tolist() == [1.0] * (possible - 200)
+
+
+@pytest.mark.parametrize("sides", [False, True])
+def test_a_large_graph_is_sampled_and_the_sample_stands_for_all(
+    model: CGCL, x: torch.Tensor, sides: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrating, "MIN_SCORED", 50)
+    monkeypatch.setattr(calibrating, "MAX_SCORED", 100)
+    monkeypatch.setattr(calibrating, "_KEPT", 10)
+    split = make_split(sides=sides)
+    found = validation_sample(model, x, split, seed=0)
+    assert found is not None
+    _, others = found
+    possible = 15 * 25 if sides else NODES * (NODES - 1) // 2
+    assert 10 < others.pairs.shape[1] < 40
+    assert not codes(others.pairs) & known(split)
+    if sides:
+        assert ((others.pairs[0] < 15) & (others.pairs[1] >= 15)).all()
+    assert float(others.weights.sum()) == pytest.approx(possible - 200)
+
+
+def test_only_training_links_are_encoded(model: CGCL, x: torch.Tensor) -> None:
+    split = make_split()
+    found = validation_sample(model, x, split, seed=0)
+    assert found is not None
+    z = embed(model, x, symmetric(split.train))
+    assert found[0].links.tolist() == decode_pairs(model, z, split.val).double().tolist()
+    assert found[1].logits.tolist() == decode_pairs(model, z, found[1].pairs).tolist()
+
+
+@pytest.mark.parametrize("sides", [False, True])
+def test_the_base_rate_is_hidden_links_over_unknown_pairs(
+    model: CGCL, x: torch.Tensor, sides: bool
+) -> None:
+    found = calibrate_model(model, x, make_split(sides=sides), seed=0)
+    assert found is not None
+    # 200 links: 20 to test, 40 to choose by, 140 to learn from.
+    possible = 15 * 25 if sides else NODES * (NODES - 1) // 2
+    assert found.prior == pytest.approx(60 / (possible - 140))
+    assert found.counts["links"] == 40
+    assert found.counts["unknown_pairs"] == possible - 160
+
+
+def test_the_shift_is_measured_with_the_test_links_encoded_too(
+    model: CGCL, x: torch.Tensor
+) -> None:
+    split = make_split()
+    found = calibrate_model(model, x, split, seed=0)
+    assert found is not None
+    assert found.shift is not None
+    z = embed(model, x, symmetric(torch.cat([split.train, split.test], dim=1)))
+    sample = validation_sample(model, x, split, seed=0)
+    assert sample is not None
+    logits = decode_pairs(model, z, torch.cat([split.val, sample[1].pairs], dim=1))
+    expected = found.probability(logits, 40 / (40 + 580)).sum()
+    assert found.shift["expected"] == pytest.approx(expected)
+    assert found.shift["observed"] == 40
+    assert found.shift["ratio"] == pytest.approx(expected / 40)
+
+
+def test_without_validation_links_there_is_nothing_to_calibrate_on(
+    model: CGCL, x: torch.Tensor
+) -> None:
+    split = make_split()
+    assert calibrate_model(model, x, replace(split, val=split.val[:, :0]), seed=0) is None
+
+
+def test_where_every_pair_is_linked_there_is_nothing_to_calibrate_on(model: CGCL) -> None:
+    pairs = torch.combinations(torch.arange(5), 2).T.contiguous()
+    none = pairs[:, :0]
+    split = Split(5, pairs[:, :6], pairs[:, 6:8], pairs[:, 8:], none, none)
+    assert calibrate_model(model, torch.ones(5, 5), split, seed=0) is None
+
+
+def test_without_test_links_the_shift_is_not_checked(model: CGCL, x: torch.Tensor) -> None:
+    split = make_split()
+    found = calibrate_model(model, x, replace(split, test=split.test[:, :0]), seed=0)
+    assert found is not None
+    assert found.shift is None
+    assert found.prior == pytest.approx(40 / (NODES * (NODES - 1) / 2 - 140))
+
+
+def test_a_calibration_of_a_model_follows_from_its_seed_and_survives_json(
+    model: CGCL, x: torch.Tensor
+) -> None:
+    split = make_split()
+    found = calibrate_model(model, x, split, seed=1)
+    assert found == calibrate_model(model, x, split, seed=1)
+    assert found is not None
+    assert Calibration.from_json(found.to_json()) == found
+
+
+def test_scores_that_are_not_finite_are_not_calibrated(model: CGCL, x: torch.Tensor) -> None:
+    with torch.no_grad():
+        model.decode.layer_2.bias.fill_(math.nan)
+    with pytest.raises(TrainingError, match="not finite"):
+        calibrate_model(model, x, make_split(), seed=0)
+
+
+def test_a_shift_is_reported_in_words_only_when_chance_does_not_explain_it() -> None:
+    # 100 links and 900 other pairs, all with the same score: 100 links are expected of 1,000.
+    calibration = Calibration("temperature", Line(1.0), 0.1, {}, {})
+    torch_free = Sample(*(part.double().numpy() for part in same_scores(100, 900)))
+    fine = _measure_shift(calibration, torch_free)
+    assert fine["expected"] == pytest.approx(100)
+    assert fine["warning"] is None
+    # A higher score for all of them promises more: odds of 1/9 become e^2/9.
+    raised = Sample(torch_free.links + 2, torch_free.others + 2, torch_free.weights)
+    found = _measure_shift(calibration, raised)
+    assert found["expected"] == pytest.approx(1000 * math.exp(2) / (9 + math.exp(2)))
+    assert "promise 450.9" in found["warning"]
+    # Two promised and one found is no news.
+    few = Sample(raised.links[:1], raised.others[:20], raised.weights[:20])
+    assert _measure_shift(calibration, few)["warning"] is None
+
+
+def test_the_top_of_the_list_is_counted_by_weight() -> None:
+    calibration = Calibration("temperature", Line(1.0), 0.1, {}, {})
+    # Best first: 3 links, then pairs that stand for 400 each; two of those fit into 1,000.
+    links = torch.tensor([9.0, 9.0, 9.0, -9.0])
+    others = torch.tensor([5.0, 4.0, 3.0, 2.0])
+    weights = torch.full((4,), 400.0)
+    sample = Sample(*(part.double().numpy() for part in (links, others, weights)))
+    found = _measure_shift(calibration, sample)
+    prior = 4 / 1604
+    expected = 3 * calibration.probability([9.0], prior)[0]
+    expected += 400 * calibration.probability([5.0, 4.0], prior).sum()
+    assert found["top"]["observed"] == 3
+    assert found["top"]["expected"] == pytest.approx(expected)
+
+
+def same_scores(links: int, others: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return torch.zeros(links), torch.zeros(others), torch.ones(others)
