@@ -1,0 +1,198 @@
+"""The pairs that may answer a query, walked through in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from cgcl.errors import GraphContentError
+from cgcl.graph import Graph
+from cgcl.search.query import Query
+
+__all__ = ["PairSpace", "Tile"]
+
+Tile = tuple[slice, slice]
+"""A rectangle of the space: places in `rows`, places in `columns`."""
+
+
+class PairSpace:
+    """Every pair (first end in `rows`, second end in `columns`) that a query allows, once.
+
+    Where a pair could be reported either way round, the smaller node number comes first. With
+    sides and neither sources nor targets, the first end is on the side that is False.
+    """
+
+    def __init__(self, graph: Graph, query: Query) -> None:
+        """Work out the two sets of ends and the pairs between them that are barred.
+
+        Args:
+            graph: Gives the links that are known, and the sides.
+            query: Gives sources, targets and excluded pairs.
+
+        Raises:
+            GraphContentError: A node number is not in the graph.
+        """
+        self.num_nodes = graph.num_nodes
+        self._sides = graph.sides
+        rows = _chosen(query.sources, self.num_nodes)
+        columns = _chosen(query.targets, self.num_nodes)
+        if graph.sides is not None:
+            if query.sources is None and query.targets is None:
+                rows = rows[~graph.sides]
+            rows, columns = _across(rows, columns, graph.sides), _across(columns, rows, graph.sides)
+        links = [graph.edges]
+        if query.excluded is not None:
+            _require_known(query.excluded, self.num_nodes)
+            links.append(query.excluded)
+        self._take(rows, columns, links)
+
+    def _take(self, rows: Tensor, columns: Tensor, links: list[Tensor]) -> None:
+        self.rows, self.columns, self._links = rows, columns, links
+        self.is_square = torch.equal(rows, columns)
+        row_place = _places(rows, self.num_nodes)
+        column_place = row_place if self.is_square else _places(columns, self.num_nodes)
+        self._is_row, self._is_column = row_place >= 0, column_place >= 0
+        width = max(columns.numel(), 1)
+        codes = [_codes(rows, rows, row_place, column_place, width)]  # no node with itself
+        for one, other in links:
+            codes.append(_codes(one, other, row_place, column_place, width))
+            codes.append(_codes(other, one, row_place, column_place, width))
+        self._width = width
+        self._barred = torch.unique(torch.cat(codes))  # sorted by row, then column
+        ends = torch.arange(rows.numel() + 1) * width
+        self._barred_start = torch.searchsorted(self._barred, ends)
+
+    def flipped(self) -> PairSpace:
+        """Return the same pairs with the two ends exchanged."""
+        space = PairSpace.__new__(PairSpace)
+        space.num_nodes, space._sides = self.num_nodes, self._sides
+        space._take(self.columns, self.rows, self._links)
+        return space
+
+    @cached_property
+    def size(self) -> int:
+        """How many pairs there are."""
+        both = self._is_row & self._is_column
+        if self._sides is None:
+            shared = int(both.sum())
+            pairs = self.rows.numel() * self.columns.numel() - shared * (shared + 1) // 2
+        else:
+            away, home = self._sides, ~self._sides
+            pairs = sum(
+                int((self._is_row & here).sum()) * int((self._is_column & there).sum())
+                for here, there in ((home, away), (away, home))
+            ) - int((both & home).sum()) * int((both & away).sum())
+        one = self.rows[self._barred // self._width]
+        other = self.columns[self._barred % self._width]
+        counted = (one != other) & ~self._is_repeat(one, other)
+        if self._sides is not None:
+            counted &= self._sides[one] != self._sides[other]
+        return pairs - int(counted.sum())
+
+    def tiles(self, max_cells: int) -> Iterator[Tile]:
+        """Cut the space into rectangles of at most `max_cells` pairs, in the order of rows."""
+        width, low = self.columns.numel(), 0
+        while low < self.rows.numel() and width:
+            # In a square every pair left of the diagonal is the repeat of one on its right.
+            start = low if self.is_square else 0
+            high = min(low + max(1, max_cells // (width - start)), self.rows.numel())
+            while start < width:
+                stop = min(start + max_cells, width) if high - low == 1 else width
+                yield slice(low, high), slice(start, stop)
+                start = stop
+            low = high
+
+    def allowed(self, tile: Tile, *, once: bool = True) -> Tensor:
+        """Say which pairs of a rectangle are allowed, bool [rows, columns].
+
+        Args:
+            tile: The rectangle.
+            once: Whether a pair that lies in the space both ways round is allowed only once.
+        """
+        rows, columns = self.rows[tile[0]], self.columns[tile[1]]
+        mask = torch.ones(rows.numel(), columns.numel(), dtype=torch.bool)
+        if self._sides is not None:
+            mask &= self._sides[rows][:, None] != self._sides[columns][None, :]
+        if once:
+            mask &= ~self._is_repeat(rows[:, None], columns[None, :])
+        first, last = self._barred_start[tile[0].start], self._barred_start[tile[0].stop]
+        barred = self._barred[first:last]
+        row = barred // self._width - tile[0].start
+        column = barred % self._width - tile[1].start
+        inside = (column >= 0) & (column < columns.numel())
+        mask[row[inside], column[inside]] = False
+        return mask
+
+    def pairs(self, tile: Tile, mask: Tensor) -> Tensor:
+        """Return the pairs of a rectangle where `mask` is set, int64 [2, p]."""
+        row, column = mask.nonzero().unbind(1)
+        return torch.stack([self.rows[row + tile[0].start], self.columns[column + tile[1].start]])
+
+    def blocks(self, max_pairs: int) -> Iterator[Tensor]:
+        """Yield all pairs in the order of first end, second end, at most `max_pairs` at once."""
+        for tile in self.tiles(max_pairs):
+            yield self.pairs(tile, self.allowed(tile))
+
+    def keep(self, pairs: Tensor) -> Tensor:
+        """Return those of `pairs` that belong to the space as they stand, int64 [2, any]."""
+        one, other = pairs
+        kept = self._is_row[one] & self._is_column[other] & ~self._is_repeat(one, other)
+        if self._sides is not None:
+            kept &= self._sides[one] != self._sides[other]
+        pairs = pairs[:, kept]
+        asked = torch.searchsorted(self.rows, pairs[0]) * self._width
+        asked += torch.searchsorted(self.columns, pairs[1])
+        return pairs[:, ~_is_in(asked, self._barred)]
+
+    def _is_repeat(self, one: Tensor, other: Tensor) -> Tensor:
+        """Say which pairs are in the space the other way round too, and come first there."""
+        return (one > other) & self._is_column[one] & self._is_row[other]
+
+
+def _chosen(nodes: Tensor | None, num_nodes: int) -> Tensor:
+    """Return the nodes asked for, sorted, each once; all of them if nobody asked."""
+    if nodes is None:
+        return torch.arange(num_nodes)
+    _require_known(nodes, num_nodes)
+    return torch.unique(nodes)
+
+
+def _require_known(nodes: Tensor, num_nodes: int) -> None:
+    if nodes.numel() and (int(nodes.min()) < 0 or int(nodes.max()) >= num_nodes):
+        raise GraphContentError(
+            f"Node numbers must lie in 0..{num_nodes - 1}, found "
+            f"{int(nodes.min())}..{int(nodes.max())}."
+        )
+
+
+def _across(nodes: Tensor, others: Tensor, sides: Tensor) -> Tensor:
+    """Return the nodes that have somebody to meet on the other side."""
+    there = sides[others]
+    return nodes[torch.where(sides[nodes], bool((~there).any()), bool(there.any()))]
+
+
+def _places(nodes: Tensor, num_nodes: int) -> Tensor:
+    """Return where each node stands in `nodes`, -1 for those that do not, int64 [n]."""
+    places = torch.full((num_nodes,), -1)
+    places[nodes] = torch.arange(nodes.numel())
+    return places
+
+
+def _codes(
+    one: Tensor, other: Tensor, row_place: Tensor, column_place: Tensor, width: int
+) -> Tensor:
+    """Return row * width + column of the pairs that lie in the space."""
+    row = row_place[one]
+    near = row >= 0  # first, because a query about one node meets few of a million links
+    row, column = row[near], column_place[other[near]]
+    return (row * width + column)[column >= 0]
+
+
+def _is_in(codes: Tensor, ordered: Tensor) -> Tensor:
+    if ordered.numel() == 0:
+        return torch.zeros_like(codes, dtype=torch.bool)
+    place = torch.searchsorted(ordered, codes).clamp(max=ordered.numel() - 1)
+    return ordered[place] == codes

@@ -1,0 +1,302 @@
+"""The search for the best pairs, against brute force."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from cgcl.errors import ConfigError, GraphContentError, ModelFileError, ResourceError
+from cgcl.graph import Graph
+from cgcl.search.query import Query
+from cgcl.search.search import Search, find
+
+
+@dataclass
+class TableScorer:
+    """Looks logits up in a symmetric table; counts what it is asked."""
+
+    table: Tensor
+    linear: tuple[Tensor, Tensor] | None = None
+    cost_per_pair: float = 1.0
+    asked: int = 0
+
+    @property
+    def num_nodes(self) -> int:
+        return self.table.shape[0]
+
+    def logits(self, pairs: Tensor) -> Tensor:
+        self.asked += pairs.shape[1]
+        return self.table[pairs[0], pairs[1]]
+
+    def factors(self) -> tuple[Tensor, Tensor] | None:
+        return self.linear
+
+
+@dataclass
+class Case:
+    graph: Graph
+    query: Query
+    scorer: TableScorer
+
+    def brute_force(self) -> list[tuple[float, str, str]]:
+        """All answers, by the words of the definition."""
+        graph, query, n = self.graph, self.query, self.graph.num_nodes
+        never = {frozenset(pair) for pair in graph.edges.T.tolist()}
+        if query.excluded is not None:
+            never |= {frozenset(pair) for pair in query.excluded.T.tolist()}
+        sources = range(n) if query.sources is None else set(query.sources.tolist())
+        targets = range(n) if query.targets is None else set(query.targets.tolist())
+        sides = None if graph.sides is None else graph.sides.tolist()
+        seen, found = set(), []
+        for a, b in product(range(n), range(n)):  # smaller numbers come first
+            if a == b or frozenset((a, b)) in never or a not in sources or b not in targets:
+                continue
+            if sides is not None and sides[a] == sides[b]:
+                continue
+            anywhere = query.sources is None and query.targets is None
+            if sides is not None and anywhere and sides[a]:
+                continue
+            if frozenset((a, b)) in seen:
+                continue
+            logit = float(self.scorer.table[a, b])
+            seen.add(frozenset((a, b)))
+            if query.min_logit is None or logit >= query.min_logit:
+                found.append((-logit, graph.names[a], graph.names[b]))
+        found.sort()
+        return [(-low, a, b) for low, a, b in found][: query.count]
+
+    def answers(self, pairs: Tensor, logits: Tensor) -> list[tuple[float, str, str]]:
+        names = self.graph.names
+        return [
+            (logit, names[a], names[b])
+            for logit, (a, b) in zip(logits.tolist(), pairs.T.tolist(), strict=True)
+        ]
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, bipartite: bool | None = None, low: int = 0) -> Case:
+    n = draw(st.integers(low, 9))
+    nodes = st.integers(0, max(n - 1, 0))
+    some = st.lists(nodes, max_size=12 if n else 0)
+    pairs = st.lists(st.tuples(nodes, nodes), max_size=12 if n else 0)
+    two_sides = draw(st.booleans()) if bipartite is None else bipartite
+    sides = None
+    links = torch.tensor(draw(pairs), dtype=torch.int64).reshape(-1, 2).T
+    if two_sides:
+        sides = torch.tensor(draw(st.lists(st.booleans(), min_size=n, max_size=n)), dtype=bool)
+        links = links[:, sides[links[0]] != sides[links[1]]]
+    names = draw(st.permutations([f"n{number}" for number in range(n)]))
+    # Few different values: ties everywhere.
+    values = draw(st.lists(st.integers(-2, 2), min_size=n * n, max_size=n * n))
+    table = torch.tensor(values, dtype=torch.float32).reshape(n, n)
+    table = table.triu() + table.triu(1).T
+
+    def maybe(strategy: st.SearchStrategy[list[int]]) -> Tensor | None:
+        drawn = draw(st.none() | strategy)
+        return None if drawn is None else torch.tensor(drawn, dtype=torch.int64)
+
+    excluded = maybe(pairs)
+    query = Query(
+        count=draw(st.none() | st.integers(1, 50)),
+        sources=maybe(some),
+        targets=maybe(some),
+        excluded=None if excluded is None else excluded.reshape(-1, 2).T,
+        min_logit=draw(st.none() | st.sampled_from([-1.0, 0.5, 2.0])),
+    )
+    graph = Graph.from_pairs("toy", names, links, sides=sides)
+    return Case(graph, query, TableScorer(table, (table, torch.eye(n))))
+
+
+@given(cases())
+@settings(max_examples=150)
+def test_exact_search_equals_brute_force(case: Case) -> None:
+    found = find(case.scorer, case.graph, case.query, "exact")
+    assert case.answers(found.pairs, found.logits) == case.brute_force()
+    assert found.pairs_scored == case.scorer.asked == found.pairs_possible
+
+
+@given(cases(), st.integers(1, 30), st.integers(0, 5))
+def test_the_size_of_blocks_never_matters(case: Case, block: int, waiting: int) -> None:
+    whole = find(case.scorer, case.graph, case.query, "exact")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cgcl.search.search._BLOCK", block)
+        patch.setattr("cgcl.search.best._WAITING", waiting)
+        pieces = find(case.scorer, case.graph, case.query, "exact")
+    assert torch.equal(whole.pairs, pieces.pairs)
+    assert torch.equal(whole.logits, pieces.logits)
+    assert whole.pairs_scored == pieces.pairs_scored
+
+
+@given(cases(), st.integers(1, 20), st.sampled_from(["exact", "linear"]))
+def test_the_stream_holds_the_same_pairs_in_order_of_first_end(case: Case, block: int, way) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cgcl.search.search._BLOCK", block)
+        patch.setattr("cgcl.search.candidates._CELLS", block)
+        blocks = list(Search(case.scorer, case.graph, case.query, way, per_node=99).blocks())
+    everything = Query(**{**vars(case.query), "count": None})
+    whole = find(case.scorer, case.graph, everything, "exact")
+    if not blocks:
+        assert whole.logits.numel() == 0
+        return
+    pairs = torch.cat([some for some, _ in blocks], dim=1)
+    logits = torch.cat([some for _, some in blocks])
+    answers = case.answers(pairs, logits)
+    assert len(answers) == len(set(answers))
+    assert set(answers) == set(case.answers(whole.pairs, whole.logits))
+    assert pairs.T.tolist() == sorted(pairs.T.tolist())
+    for some, _ in blocks:
+        assert 0 < some.shape[1] <= max(block, 1) if way == "exact" else some.shape[1] > 0
+
+
+@given(cases(), st.integers(9, 20), st.integers(1, 30))
+def test_lists_that_hold_everybody_find_what_exact_search_finds(
+    case: Case, per_node: int, cells: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cgcl.search.candidates._CELLS", cells)
+        found = find(case.scorer, case.graph, case.query, "linear", per_node=per_node)
+    assert case.answers(found.pairs, found.logits) == case.brute_force()
+    assert found.recall in (None, 1.0)
+
+
+@given(cases(bipartite=False), st.integers(1, 12))
+def test_two_hop_search_equals_brute_force(case: Case, steps: int) -> None:
+    friends = {node: set[int]() for node in range(case.graph.num_nodes)}
+    for a, b in case.graph.edges.T.tolist():
+        friends[a].add(b)
+        friends[b].add(a)
+    node_of = case.graph.node_of
+    everything = Query(**{**vars(case.query), "count": None})
+    expected = [
+        answer
+        for answer in Case(case.graph, everything, case.scorer).brute_force()
+        if friends[node_of[answer[1]]] & friends[node_of[answer[2]]]
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cgcl.search.two_hop._STEPS_AT_ONCE", steps)
+        found = find(case.scorer, case.graph, case.query, "two-hop")
+    assert case.answers(found.pairs, found.logits) == expected[: case.query.count]
+    assert found.hubs_left_out == 0
+
+
+def line(n: int = 6, **more) -> Graph:
+    pairs = torch.stack([torch.arange(n - 1), torch.arange(1, n)])
+    return Graph.from_pairs("line", [f"n{i}" for i in range(n)], pairs, **more)
+
+
+def test_equal_logits_come_in_the_order_of_names_not_of_numbers() -> None:
+    names = ["d", "b", "a", "c"]
+    graph = Graph.from_pairs("toy", names, torch.tensor([[0], [1]]))
+    found = find(TableScorer(torch.zeros(4, 4)), graph, Query(count=3))
+    pairs = [(names[a], names[b]) for a, b in found.pairs.T.tolist()]
+    assert pairs == [("a", "c"), ("b", "a"), ("b", "c")]
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("way", ["exact", "two-hop", "linear"])
+def test_scores_that_are_not_finite_are_not_passed_over(bad: float, way) -> None:
+    table = torch.ones(6, 6)
+    table[0, 2] = table[2, 0] = bad
+    scorer = TableScorer(table, (torch.ones(6, 1), torch.ones(6, 1)))
+    with pytest.raises(ModelFileError, match="not finite numbers"):
+        find(scorer, line(), Query(count=1, min_logit=0.0), way)
+    blind = TableScorer(torch.ones(6, 6), (torch.full((6, 1), bad), torch.ones(6, 1)))
+    if way == "linear":
+        with pytest.raises(ModelFileError, match="not finite numbers"):
+            find(blind, line(), Query(count=1), way)
+
+
+def test_the_search_says_what_it_did() -> None:
+    found = find(TableScorer(torch.zeros(6, 6)), line(), Query(count=2))
+    assert found.sentence == "Exact: all 10 unlinked pairs were scored."
+    assert (found.way, found.recall, found.nodes_sampled) == ("exact", None, 0)
+    one = find(TableScorer(torch.zeros(3, 3)), line(3), Query())
+    assert one.sentence == "Exact: the only unlinked pair was scored."
+    walked = find(TableScorer(torch.zeros(6, 6)), line(), Query(count=2), "two-hop")
+    # Of the 4, 3, 3, 3, 3, 4 partners of the six nodes 1, 1, 2, 2, 1, 1 are two steps away; all
+    # logits are equal, so any of them would do.
+    assert walked.recall == pytest.approx((1 / 4 + 1 / 3 + 2 / 3 + 2 / 3 + 1 / 3 + 1 / 4) / 6)
+    assert walked.sentence == (
+        "Candidates two steps apart, rescored exactly: 4 of 10 pairs; "
+        "on 6 sampled nodes they held 41.6 % of the exact best 100."
+    )
+
+
+def test_the_way_follows_from_the_work(monkeypatch) -> None:
+    table = torch.zeros(6, 6)
+    linear = (torch.ones(6, 1), torch.ones(6, 1))
+    monkeypatch.setattr("cgcl.search.way._CHEAP", 10 * 7.0)
+    cheap, dear = TableScorer(table, linear, 7.0), TableScorer(table, linear, 7.1)
+    assert find(cheap, line(), Query()).way == "exact"
+    assert find(dear, line(), Query()).way == "linear"
+    assert find(TableScorer(table, None, 7.1), line(), Query()).way == "exact"
+    assert find(dear, line(), Query(sources=torch.tensor([3]))).way == "exact"
+
+
+def test_what_takes_hours_is_refused_with_an_estimate_and_ways_out(monkeypatch) -> None:
+    table = torch.zeros(60, 60)
+    scorer = TableScorer(table, (torch.ones(60, 1), torch.ones(60, 1)), 1e6)
+    monkeypatch.setattr("cgcl.search.way._NEVER_REFUSED", 1000 * 1e6)
+    monkeypatch.setattr("cgcl.search.way._seconds_per_operation", lambda _: 10 / 1e6)
+    with pytest.raises(ResourceError) as refused:
+        find(scorer, line(60), Query(), "exact")
+    assert str(refused.value) == (
+        "Scoring all pairs of 60 nodes means 1,711 pairs, about 5 hours.\n"
+        "Ask for less: --node NAME, --sources FILE or --pairs FILE."
+    )
+    monkeypatch.setattr("cgcl.search.way.SAMPLED_NODES", 1)
+    with pytest.raises(ResourceError, match=r"or --candidates two-hop \(about 30 minutes\)\.$"):
+        find(scorer, line(60), Query(), "exact")
+    monkeypatch.setattr("cgcl.search.way._CHEAP", 0.0)
+    with pytest.raises(ResourceError, match=r"hours; candidates \(linear\) would take about"):
+        find(scorer, line(60), Query())
+    few = Query(sources=torch.arange(40), targets=torch.arange(20, 60))
+    with pytest.raises(ResourceError, match="Scoring 40 nodes with 40 means"):
+        find(scorer, line(60), few, "exact")
+    without = TableScorer(table, None, 1e6)
+    monkeypatch.setattr("cgcl.search.way._MAX_SECONDS", 17_000.0)
+    with pytest.raises(ResourceError, match=r"--pairs FILE, --candidates linear \(about 4 hours\)"):
+        find(scorer, line(60), Query(), "exact", per_node=20)
+    with pytest.raises(ResourceError, match=r"--pairs FILE or --candidates two-hop"):
+        find(without, line(60), Query(), "exact", per_node=20)
+
+
+def test_a_fast_machine_is_not_refused(monkeypatch) -> None:
+    scorer = TableScorer(torch.zeros(6, 6), None, 1e6)
+    monkeypatch.setattr("cgcl.search.way._NEVER_REFUSED", 0.0)
+    assert find(scorer, line(), Query(), "exact").pairs_scored == 10
+
+
+def test_ways_that_do_not_fit_are_refused() -> None:
+    scorer = TableScorer(torch.zeros(6, 6))
+    with pytest.raises(ConfigError, match="no linear form"):
+        find(scorer, line(), Query(), "linear")
+    with pytest.raises(ConfigError, match="There is no way 'best' to search"):
+        find(scorer, line(), Query(), "best")
+    sides = torch.tensor([False, True] * 3)
+    with pytest.raises(ConfigError, match="share a neighbour are on the same side"):
+        find(scorer, line(sides=sides), Query(), "two-hop")
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "text"),
+    [
+        ({"count": 0}, ConfigError, "ask for at least 1"),
+        ({"min_logit": float("nan")}, ConfigError, "not a number"),
+        ({"sources": torch.tensor([1.0])}, GraphContentError, "Sources must be an int64"),
+        ({"targets": torch.tensor([[1]])}, GraphContentError, "Targets must be an int64"),
+        ({"excluded": torch.tensor([1])}, GraphContentError, "Excluded pairs must be an int64"),
+        ({"sources": torch.tensor([6])}, GraphContentError, r"must lie in 0\.\.5, found 6\.\.6"),
+        ({"targets": torch.tensor([-1])}, GraphContentError, r"found -1\.\.-1"),
+        ({"excluded": torch.tensor([[0], [6]])}, GraphContentError, r"found 0\.\.6"),
+    ],
+)
+def test_a_query_that_makes_no_sense_is_refused(ask, error, text) -> None:
+    with pytest.raises(error, match=text):
+        find(TableScorer(torch.zeros(6, 6)), line(), Query(**ask))
