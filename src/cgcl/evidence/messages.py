@@ -1,0 +1,252 @@
+"""Which known links a score rests on: the score again without each of them in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from cgcl.evidence.sorted_lists import Numbers, SortedLists, blocks_of, neighbour_lists
+from cgcl.graph import Graph
+from cgcl.graph.prepare import features_of
+from cgcl.model import CGCL
+from cgcl.train.scoring import decode_pairs, evaluating
+
+__all__ = ["MOST_TRIED", "Reason", "Removals", "RestsOn", "rests_on", "without_each_link"]
+
+MOST_TRIED = 1_000
+"""How many links of one end are tried; of a hub those whose messages weigh most."""
+
+# Links tried at once: six arrays of this many rows and d_v columns, 50 MB at 128.
+_BUDGET = 2**14
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A known link that a score rests on."""
+
+    end: str
+    """The end of the pair that the link belongs to."""
+    neighbour: str
+    """The link's other end."""
+    drop: float
+    """How far the logit falls without the link."""
+    score_without: float
+    """The score without the link, between 0 and 1."""
+
+
+@dataclass(frozen=True)
+class RestsOn:
+    """What the score of one pair rests on."""
+
+    score: float
+    """The score with all known links, between 0 and 1."""
+    reasons: tuple[Reason, ...]
+    """The links whose removal lowers the score, the greatest fall first."""
+    tried: int
+    """How many links were removed in turn."""
+    links: int
+    """How many links the two ends have; more than `tried` if one is a hub."""
+
+
+@dataclass(frozen=True, eq=False)
+class Removals:
+    """The logits of some pairs, and again without each link of their ends."""
+
+    pairs: slice
+    """Which of the pairs asked for these are."""
+    logits: npt.NDArray[np.float32]
+    """With all known links, [p]."""
+    pair: Numbers
+    """For each removal the pair, from 0 in this block, [r]."""
+    end: Numbers
+    """The node whose link was removed, [r]."""
+    neighbour: Numbers
+    """The node that the link joined it to, [r]."""
+    logits_without: npt.NDArray[np.float32]
+    """The pair's logit without the link, [r]."""
+
+
+def rests_on(
+    model: CGCL,
+    graph: Graph,
+    pairs: Tensor,
+    count: int = 3,
+    *,
+    neighbours: SortedLists | None = None,
+) -> list[RestsOn]:
+    """Return for each pair the known links that its score rests on most.
+
+    Args:
+        model: The trained network; its device computes.
+        graph: All known links, and the features as the network saw them.
+        pairs: Node numbers, int64 [2, p].
+        count: How many links to name for a pair.
+        neighbours: The lists of `neighbour_lists(graph)`, if the caller has them already.
+    """
+    lists = neighbour_lists(graph) if neighbours is None else neighbours
+    answers: list[RestsOn] = []
+    for block in without_each_link(model, graph, pairs, neighbours=lists):
+        drops = block.logits[block.pair] - block.logits_without
+        # By pair, then the greatest fall, then the order of nodes.
+        order = np.lexsort((block.neighbour, block.end, -drops, block.pair))
+        starts = np.searchsorted(block.pair[order], np.arange(len(block.logits) + 1))
+        scores = _to_scores(block.logits)
+        without = _to_scores(block.logits_without)
+        for number, (one, other) in enumerate(pairs[:, block.pairs].T.tolist()):
+            mine = order[starts[number] : starts[number + 1]]
+            best = [place for place in mine[:count].tolist() if drops[place] > 0]
+            reasons = tuple(
+                Reason(
+                    graph.names[block.end[place]],
+                    graph.names[block.neighbour[place]],
+                    float(drops[place]),
+                    float(without[place]),
+                )
+                for place in best
+            )
+            links = _num_links(lists, one, other)
+            answers.append(RestsOn(float(scores[number]), reasons, len(mine), links))
+    return answers
+
+
+def without_each_link(
+    model: CGCL,
+    graph: Graph,
+    pairs: Tensor,
+    *,
+    most: int = MOST_TRIED,
+    neighbours: SortedLists | None = None,
+) -> Iterator[Removals]:
+    r"""Yield, block by block, the logits of pairs without each link of their ends in turn.
+
+    These are the logits that encoding the graph again without the link would give. One layer
+    means that only the pair's own two rows matter, and with $s_u = \tilde d_u^{-1/2}$ and
+    $m_u = \sum_{v \in N(u)} s_v h_v$ a row of Eq. 5 is
+
+    $z_u = \mathrm{ELU}(s_u (m_u + s_u h_u) + b)$, $h = X W^{(1)}$.
+
+    Without the link (a, k) of the pair (a, o), $m_a$ lacks $s_k h_k$ and $s_a$ grows to
+    $s'_a$, and so does $s_k$. If a is a neighbour of o, then $m_o$ holds $s'_a h_a$; if k is,
+    $s'_k h_k$; and if k is o, it loses what a has lost.
+
+    Args:
+        model: The trained network; its device computes.
+        graph: All known links, and the features as the network saw them.
+        pairs: Node numbers, int64 [2, p].
+        most: How many links of one end to remove in turn.
+        neighbours: The lists of `neighbour_lists(graph)`, if the caller has them already.
+    """
+    lists = neighbour_lists(graph) if neighbours is None else neighbours
+    ends = pairs.numpy()
+    rows = _Rows(model, graph, lists)
+    for block in blocks_of(np.minimum(lists.sizes[ends], most).sum(axis=0) + 1, _BUDGET):
+        yield rows.removals(block, ends[:, block], most)
+
+
+class _Rows:
+    """The encoder's rows, one at a time, with and without a link."""
+
+    def __init__(self, model: CGCL, graph: Graph, lists: SortedLists) -> None:
+        weight = model.encode.weight
+        x = features_of(graph).to(weight.device)
+        with evaluating(model):
+            self._h = torch.sparse.mm(x, weight) if x.is_sparse else x @ weight  # [n, d_v]
+        self._model = model
+        self._lists = lists
+        degrees = torch.from_numpy(lists.sizes).to(weight.device)
+        self._scale = (degrees + 1).to(weight.dtype).rsqrt()  # s, [n]
+        # Nobody without a link loses one: the 1 is never used.
+        self._grown = degrees.clamp(min=1).to(weight.dtype).rsqrt()  # s', [n]
+
+    def removals(self, block: slice, ends: Numbers, most: int) -> Removals:
+        """Return the logits of the pairs `ends`, [2, p], with and without each link."""
+        pair, end, neighbour = _links_to_try(self._lists, ends, most)
+        first, second = ends[:, pair]
+        other = np.where(end == first, second, first)
+        with evaluating(self._model):
+            nodes, places = np.unique(ends, return_inverse=True)
+            m = self._messages(nodes)
+            z = self._activated(m, self._h[self._on(nodes)], self._scale[self._on(nodes)])
+            logits = decode_pairs(self._model, z, torch.from_numpy(places.reshape(ends.shape)))
+            at_end, at_other = np.searchsorted(nodes, end), np.searchsorted(nodes, other)
+            changed = self._without(
+                m[self._on(at_end)], m[self._on(at_other)], end, other, neighbour
+            )
+            number = torch.arange(len(pair))
+            without = decode_pairs(self._model, changed, torch.stack([number, number + len(pair)]))
+        return Removals(block, logits.numpy(), pair, end, neighbour, without.numpy())
+
+    def _without(
+        self, m_end: Tensor, m_other: Tensor, end: Numbers, other: Numbers, neighbour: Numbers
+    ) -> Tensor:
+        """Return z of all ends, then of all others, without the link to `neighbour`, [2r, d_v]."""
+        a, o, k = self._on(end), self._on(other), self._on(neighbour)
+        is_own = self._on(neighbour == other)
+        gained_a = self._on(self._lists.contains(other, end)) * (self._grown[a] - self._scale[a])
+        gained_k = self._on(self._lists.contains(other, neighbour)) * (
+            self._grown[k] - self._scale[k]
+        )
+        # Where k is o there is no gained_k: nobody is a neighbour of itself.
+        change_a = torch.where(is_own, -self._scale[a], gained_a)
+        h_a, h_k = self._h[a], self._h[k]
+        z_end = self._activated(m_end - self._scale[k, None] * h_k, h_a, self._grown[a])
+        m_other = m_other + change_a[:, None] * h_a + gained_k[:, None] * h_k
+        scale = torch.where(is_own, self._grown[o], self._scale[o])
+        z_other = self._activated(m_other, self._h[o], scale)
+        # A node paired with itself changes as one.
+        z_other = torch.where(self._on(end == other)[:, None], z_end, z_other)
+        return torch.cat([z_end, z_other])
+
+    def _messages(self, nodes: Numbers) -> Tensor:
+        """Return m of `nodes`, [len(nodes), d_v]: what arrives from their neighbours."""
+        which, sources = self._lists.take(nodes)
+        m = self._h.new_zeros(len(nodes), self._h.shape[1])
+        for start in range(0, len(which), _BUDGET):
+            part = slice(start, start + _BUDGET)
+            source = self._on(sources[part])
+            m.index_add_(0, self._on(which[part]), self._scale[source, None] * self._h[source])
+        return m
+
+    def _activated(self, m: Tensor, h: Tensor, scale: Tensor) -> Tensor:
+        return functional.elu(scale[:, None] * (m + scale[:, None] * h) + self._model.encode.bias)
+
+    def _on(self, array: npt.NDArray[np.generic]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self._h.device)
+
+
+def _links_to_try(lists: SortedLists, ends: Numbers, most: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Return pair, end and neighbour of each link to remove, the pair's own link once."""
+    parts: list[tuple[Numbers, Numbers, Numbers]] = []
+    for side in (0, 1):
+        pair, neighbour = lists.take(ends[side])
+        end = ends[side][pair]
+        if (lists.sizes[ends[side]] > most).any():
+            # A message's weight falls with its sender's links: the fewest first.
+            order = np.lexsort((neighbour, lists.sizes[neighbour], pair))
+            pair, end, neighbour = pair[order], end[order], neighbour[order]
+            rank = np.arange(len(pair)) - np.searchsorted(pair, pair)
+            kept = rank < most
+            pair, end, neighbour = pair[kept], end[kept], neighbour[kept]
+        if side == 1:
+            is_repeated = (neighbour == ends[0][pair]) | (end == ends[0][pair])
+            pair, end, neighbour = pair[~is_repeated], end[~is_repeated], neighbour[~is_repeated]
+        parts.append((pair, end, neighbour))
+    pairs, nodes, partners = zip(*parts, strict=True)
+    return np.concatenate(pairs), np.concatenate(nodes), np.concatenate(partners)
+
+
+def _num_links(lists: SortedLists, one: int, other: int) -> int:
+    if one == other:
+        return int(lists.sizes[one])
+    is_linked = bool(lists.contains(np.array([one]), np.array([other]))[0])
+    return int(lists.sizes[one] + lists.sizes[other]) - is_linked
+
+
+def _to_scores(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    return torch.from_numpy(logits).sigmoid().numpy()

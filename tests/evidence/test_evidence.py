@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cgcl.evidence.evidence import evidence_of
+from cgcl.evidence.explain import explained
+from cgcl.evidence.messages import Reason, RestsOn
+from cgcl.evidence.sorted_lists import blocks_of, neighbour_lists
+from cgcl.graph import Graph
+from cgcl.graph.structure import with_structural_features
+from cgcl.evidence import evidence as module
+
+
+def graph_of(
+    num_nodes: int, links: list[tuple[int, int]], x: torch.Tensor | None = None, **more
+) -> Graph:
+    pairs = torch.tensor(links, dtype=torch.int64).reshape(-1, 2).T
+    return Graph.from_pairs("toy", [f"n{i}" for i in range(num_nodes)], pairs, x, **more)
+
+
+def pairs_of(*pairs: tuple[int, int]) -> torch.Tensor:
+    return torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).T
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    num_nodes = draw(st.integers(2, 14))
+    node = st.integers(0, num_nodes - 1)
+    links = draw(st.lists(st.tuples(node, node), max_size=24))
+    bits = draw(st.lists(st.booleans(), min_size=5 * num_nodes, max_size=5 * num_nodes))
+    x = torch.tensor(bits, dtype=torch.float32).reshape(num_nodes, 5)
+    return graph_of(num_nodes, links, x.to_sparse_coo().coalesce())
+
+
+def all_pairs(num_nodes: int) -> torch.Tensor:
+    return torch.triu_indices(num_nodes, num_nodes, 1)
+
+
+@given(graphs())
+@settings(max_examples=60, deadline=None)
+def test_everything_equals_what_networkx_says(graph: Graph) -> None:
+    pairs = all_pairs(graph.num_nodes)
+    found = evidence_of(graph, pairs, names=100)
+    theirs = nx.Graph(graph.edges.T.tolist())
+    theirs.add_nodes_from(range(graph.num_nodes))
+    has = graph.x.to_dense() != 0
+    for number, (one, other) in enumerate(pairs.T.tolist()):
+        shared = set(theirs[one]) & set(theirs[other])
+        assert found.shared_neighbours[number] == len(shared)
+        assert set(found.neighbours[number]) == {graph.names[node] for node in shared}
+        assert found.linked[number] == theirs.has_edge(one, other)
+        both = (has[one] & has[other]).nonzero().flatten().tolist()
+        assert found.common_features[number] == len(both)
+        assert set(found.features[number]) == {f"feature {k}" for k in both}
+        without = theirs.copy()
+        if theirs.has_edge(one, other):
+            without.remove_edge(one, other)
+        connected = nx.has_path(without, one, other)
+        distance = nx.shortest_path_length(without, one, other) if connected else None
+        assert found.distance[number] == distance
+
+
+@given(graphs())
+@settings(max_examples=30, deadline=None)
+def test_the_order_of_a_pair_and_the_size_of_blocks_do_not_matter(graph: Graph) -> None:
+    pairs = all_pairs(graph.num_nodes)
+    whole = evidence_of(graph, pairs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_BUDGET", 1)
+        turned = evidence_of(graph, pairs.flip(0))
+    assert turned.columns() == whole.columns()
+    assert turned.neighbours == whole.neighbours
+    assert turned.features == whole.features
+
+
+def test_the_most_telling_come_first_and_only_so_many_are_named() -> None:
+    # 0 and 1 share 2, 3 and 4; 2 has four links, 3 two and 4 three.
+    links = [(0, 2), (1, 2), (2, 5), (2, 6), (0, 3), (1, 3), (0, 4), (1, 4), (4, 5)]
+    x = torch.tensor([[1, 1, 1], [1, 1, 1], [1, 0, 1], [1, 0, 0], *[[0, 0, 0]] * 3])
+    sparse = x.float().to_sparse_coo().coalesce()
+    graph = graph_of(7, links, sparse, feature_names=["chess", "go", "tea"])
+    found = evidence_of(graph, pairs_of((0, 1)), names=2)
+    assert found.columns() == {
+        "shared_neighbours": [3],
+        "common_features": [3],
+        "distance": [2],
+    }
+    assert found.neighbours == (("n3", "n4"),)
+    assert found.features == (("go", "tea"),)
+    assert len(found) == 1
+
+
+def test_dense_measurements_are_not_features_in_common_but_marks_are() -> None:
+    #  height, mark, negative mark, constant, three values, never set
+    x = torch.tensor(
+        [
+            [0.3, 1.0, -2.0, 1.0, 2.0, 0.0],
+            [0.9, 1.0, -2.0, 1.0, 1.0, 0.0],
+            [0.2, 0.0, 0.0, 1.0, 0.0, 0.0],
+        ]
+    )
+    found = evidence_of(graph_of(3, [(0, 2)], x), pairs_of((0, 1), (0, 2)))
+    assert found.columns()["common_features"] == [2, 0]
+    assert found.features == (("feature 1", "feature 2"), ())
+    measured = evidence_of(graph_of(3, [(0, 2)], x[:, :1]), pairs_of((0, 1)))
+    assert measured.common_features is None
+    assert "common_features" not in measured.columns()
+    assert measured.features == ((),)
+
+
+def test_features_made_by_the_package_and_no_features_say_nothing() -> None:
+    bare = graph_of(3, [(0, 1)])
+    for graph in (bare, with_structural_features(bare, bare.edges)):
+        found = evidence_of(graph, pairs_of((0, 1)))
+        assert found.common_features is None
+        assert found.columns() == {"shared_neighbours": [0], "distance": [None]}
+
+
+def test_an_entry_that_is_listed_but_zero_is_no_feature() -> None:
+    entries = torch.tensor([[0, 1, 1], [0, 0, 1]])
+    x = torch.sparse_coo_tensor(
+        entries, torch.tensor([1.0, 0.0, 1.0]), (2, 2), is_coalesced=True, check_invariants=True
+    )
+    found = evidence_of(graph_of(2, [], x), pairs_of((0, 1)))
+    assert found.common_features.tolist() == [0]
+
+
+def test_a_node_and_itself_no_pairs_and_no_nodes_are_answered_too() -> None:
+    graph = graph_of(2, [(0, 1)])
+    assert evidence_of(graph, pairs_of((0, 0))).distance == (0,)
+    empty = evidence_of(graph, pairs_of())
+    assert len(empty) == 0
+    assert empty.columns() == {"shared_neighbours": [], "distance": []}
+    assert len(evidence_of(graph_of(0, []), pairs_of())) == 0
+
+
+def test_a_long_way_round_is_found() -> None:
+    ring = graph_of(51, [(i, (i + 1) % 51) for i in range(51)])
+    found = evidence_of(ring, pairs_of((0, 1), (0, 25), (3, 40)))
+    assert found.distance == (50, 25, 14)
+
+
+@given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 20))
+def test_blocks_cover_everything_once_within_the_budget(costs: list[int], budget: int) -> None:
+    blocks = list(blocks_of(np.array(costs, dtype=np.int64), budget))
+    assert [place for block in blocks for place in range(block.start, block.stop)] == list(
+        range(len(costs))
+    )
+    for block in blocks:
+        assert sum(costs[block]) <= budget or block.stop - block.start == 1
+
+
+def test_the_lists_can_be_handed_over() -> None:
+    graph = graph_of(3, [(0, 1), (1, 2)])
+    # Lists of another graph are believed: nothing is counted again.
+    other = neighbour_lists(graph_of(3, []))
+    assert evidence_of(graph, pairs_of((0, 2)), neighbours=other).distance == (None,)
+
+
+def toy_evidence(**more):
+    links = [(0, 2), (1, 2), (0, 3), (1, 3), (0, 4), (1, 4), (5, 6), (6, 7), (5, 8)]
+    x = torch.zeros(10, 4)
+    x[:2, :2] = 1
+    names = ["Anna", "Eve", "Bob", "Carl", "Dora", "Ida", "Jan", "a\tb", "x" * 100, "Zoe"]
+    graph = Graph.from_pairs(
+        "toy",
+        names,
+        pairs_of(*links),
+        x.to_sparse_coo().coalesce(),
+        feature_names=["chess", "go", "tea", "coffee"],
+    )
+    pairs = pairs_of((0, 1), (0, 5), (5, 6), (7, 8), (0, 2))
+    return names, evidence_of(graph, pairs, **more)
+
+
+def test_evidence_makes_a_sentence() -> None:
+    _, found = toy_evidence()
+    rests = RestsOn(0.97, (Reason("Anna", "Bob", 3.0, 0.61),), 6, 6)
+    assert explained(("Anna", "Eve"), found, 0, rests) == (
+        "Anna and Eve share 3 neighbours (Bob, Carl, Dora) and 2 features (chess, go); "
+        "distance 2. The score rests most on Anna-Bob (0.97 -> 0.61 without it)."
+    )
+    assert explained(("Anna", "Ida"), found, 1) == (
+        "Anna and Ida share no neighbour and no feature; no path joins them."
+    )
+    assert explained(("Ida", "Jan"), found, 2) == (
+        "Ida and Jan share no neighbour and no feature; no path joins them but their own link."
+    )
+    assert explained(("a\tb", "x" * 100), found, 3) == (
+        f"a\\tb and {'x' * 39}… share no neighbour and no feature; distance 3."
+    )
+    assert explained(("Anna", "Bob"), found, 4).endswith("; distance 3 without their own link.")
+
+
+def test_a_sentence_says_how_much_it_leaves_out() -> None:
+    _, found = toy_evidence(names=2)
+    assert "3 neighbours (Bob, Carl and 1 more) and 2 features" in explained(
+        ("Anna", "Eve"), found, 0
+    )
+    _, found = toy_evidence(names=0)
+    assert "share 3 neighbours and 2 features;" in explained(("Anna", "Eve"), found, 0)
+
+
+@pytest.mark.parametrize(
+    ("rests", "ending"),
+    [
+        (
+            RestsOn(0.97, (Reason("A", "B", 2.0, 0.61), Reason("A", "C", 1.0, 0.9)), 9, 9),
+            "rests most on A-B (0.97 -> 0.61 without it) and A-C (0.97 -> 0.90).",
+        ),
+        (
+            RestsOn(0.99996, (Reason("A", "B", 2.0, 0.9991),), 1000, 5321),
+            "on A-B (1.000 -> 0.999 without it). Of their 5,321 links 1,000 were tried.",
+        ),
+        (
+            RestsOn(1.0, (Reason("A", "B", 0.01, 1.0),), 1, 1),
+            "on A-B (logit down by 0.01 without it).",
+        ),
+        (RestsOn(0.2, (), 4, 4), "distance 2. The score rests on no single link."),
+        (
+            RestsOn(0.2, (), 0, 0),
+            "Neither has a known link, so the score rests on their features alone.",
+        ),
+    ],
+)
+def test_a_sentence_says_what_the_score_rests_on(rests: RestsOn, ending: str) -> None:
+    _, found = toy_evidence()
+    assert explained(("Anna", "Eve"), found, 0, rests).endswith(ending)
