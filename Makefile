@@ -23,7 +23,7 @@ slow: $(VENV)/.ready-test   ## run the tests that take minutes
 lint: $(VENV)/.ready-lint   ## style, format, spelling and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/codespell src tests docs scripts experiments README.md CHANGELOG.md
+	$(BIN)/codespell src tests docs scripts experiments examples benchmarks README.md CHANGELOG.md
 	$(BIN)/lint-imports
 
 types: $(VENV)/.ready-lint  ## static types

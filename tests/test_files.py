@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cgcl.errors import ResourceError
-from cgcl.files import make_folder, remove_leftovers, write_atomically
+from cgcl.files import make_folder, remove_leftovers, write_atomically, writing_atomically
 
 
 def test_bytes_reach_the_disk_before_the_name_and_the_name_before_return(
@@ -55,3 +56,16 @@ def test_leftovers_are_cleared_away(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").touch()
     remove_leftovers(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_a_file_written_in_parts_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"old")
+    with contextlib.suppress(KeyboardInterrupt), writing_atomically(tmp_path / "f") as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+    assert (tmp_path / "f").read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [tmp_path / "f"]
+    with writing_atomically(tmp_path / "f") as file:
+        file.write(b"new ")
+        file.write(b"content")
+    assert (tmp_path / "f").read_bytes() == b"new content"

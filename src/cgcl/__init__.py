@@ -13,27 +13,42 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cgcl.graph import Graph
     from cgcl.model import CGCL, consistency_loss, draw_views
-    from cgcl.predict import LinkPredictor, Links
+    from cgcl.predict import BaselinePredictor, LinkPredictor, Links
     from cgcl.readers import read
-    from cgcl.split import Split, UnlinkedPairs, random_split
+    from cgcl.split import (
+        Split,
+        UnlinkedPairs,
+        audit_split,
+        given_split,
+        random_split,
+        time_split,
+    )
 
 __all__ = [
     "CGCL",
+    "BaselinePredictor",
     "Graph",
     "LinkPredictor",
     "Links",
     "Split",
     "UnlinkedPairs",
     "__version__",
+    "audit_split",
     "consistency_loss",
     "draw_views",
+    "given_split",
     "load",
     "random_split",
     "read",
+    "time_split",
 ]
 
 # Imported on first use: `import cgcl` and `cgcl --help` must not wait for torch.
 _HOME = {
+    "BaselinePredictor": "cgcl.predict",
+    "audit_split": "cgcl.split",
+    "given_split": "cgcl.split",
+    "time_split": "cgcl.split",
     "CGCL": "cgcl.model",
     "Graph": "cgcl.graph",
     "LinkPredictor": "cgcl.predict",

@@ -5,11 +5,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from cgcl.errors import ResourceError
 
-__all__ = ["TEMPORARY_SUFFIX", "make_folder", "remove_leftovers", "write_atomically"]
+__all__ = [
+    "TEMPORARY_SUFFIX",
+    "make_folder",
+    "remove_leftovers",
+    "write_atomically",
+    "writing_atomically",
+]
 
 TEMPORARY_SUFFIX = ".tmp"
 
@@ -17,7 +25,23 @@ TEMPORARY_SUFFIX = ".tmp"
 def write_atomically(path: Path, content: bytes) -> None:
     """Write `content` to `path` so that a crash leaves the old file or the new one, never a mix.
 
+    Raises:
+        ResourceError: The disk is full or the folder cannot be written; the old file is intact.
+    """
+    with writing_atomically(path, len(content)) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def writing_atomically(path: Path, size: int | None = None) -> Iterator[BinaryIO]:
+    """Open a file to write that takes the name `path` only when all of it is on the disk.
+
     The bytes go to a temporary file in the same folder, reach the disk, and then take the name.
+    If the caller fails, the old file stays and the new one is gone.
+
+    Args:
+        path: The file to write or to replace.
+        size: How many bytes are coming, if that is known.
 
     Raises:
         ResourceError: The disk is full or the folder cannot be written; the old file is intact.
@@ -25,15 +49,17 @@ def write_atomically(path: Path, content: bytes) -> None:
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
         with temporary.open("wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
         _sync_folder(path.parent)
-    except OSError as error:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise _write_error(path, len(content), error) from error
+        if isinstance(error, OSError):
+            raise _write_error(path, size, error) from error
+        raise
 
 
 def make_folder(path: Path) -> None:
@@ -65,10 +91,11 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _write_error(path: Path, size: int, error: OSError) -> ResourceError:
+def _write_error(path: Path, size: int | None, error: OSError) -> ResourceError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        needed = "more" if size is None else _in_words(size)
         return ResourceError(
-            f"No space left in {path.parent}: {path.name} needs {_in_words(size)}.\n"
+            f"No space left in {path.parent}: {path.name} needs {needed}.\n"
             f"The file that was there before is intact. Free some space and try again."
         )
     return ResourceError(

@@ -33,7 +33,7 @@ def test_train_tells_the_story_on_stderr_and_the_answer_on_stdout(cli, friends: 
     assert lines[-1] == "  Next        cgcl predict elsewhere/friends-1 --top 20"
     names = sorted(path.name for path in Path("elsewhere/friends-1").iterdir())
     assert names == [
-        "checkpoint.safetensors", "graph.safetensors", "lock", "metrics.jsonl",
+        "checkpoint.safetensors", "comparison.json", "graph.safetensors", "lock", "metrics.jsonl",
         "model.safetensors", "report.html", "run.json", "split.safetensors",
     ]  # fmt: skip
 
@@ -71,7 +71,9 @@ def test_predict_suggests_new_links_and_keeps_every_name(cli, run_folder, friend
     known = {frozenset(pair) for pair in links(friends.read_text())}
     result = cli("predict", run_folder, "--top", "1000", "--format", "csv")
     suggested = links(result.out)
-    assert result.err == ""
+    assert result.err.startswith("  Found       Exact: all 20 unlinked pairs were scored.\n")
+    quiet = cli("predict", run_folder, "--top", "1000", "--format", "csv", "--quiet")
+    assert (quiet.out, quiet.err) == (result.out, "")
     assert len(suggested) == 45 - 25
     assert not {frozenset(pair) for pair in suggested} & known
     everyone = {"Anna", "Bob", "NA", "007", "1e3", "é", "a b", "<b>", "[red]", "10"}
@@ -105,7 +107,8 @@ def test_predict_scores_the_pairs_of_a_file_in_its_order(cli, run_folder: Path) 
 
 def test_predict_prints_a_table_where_names_are_names(cli, run_folder: Path) -> None:
     result = cli("predict", run_folder, "--top", "50")
-    assert result.out.splitlines()[0].split() == ["source", "target", "score"]
+    head = "source target probability score shared neighbours common features distance"
+    assert " ".join(result.out.splitlines()[0].split()) == head
     assert "[red]" in result.out
     assert len(result.out.splitlines()) == 21
 

@@ -80,7 +80,7 @@ def test_the_version_is_the_packages(cli) -> None:
         (["train", "--time-limit", "soon"], "write a number with s, m or h, such as 5m"),
         (["train", "--config", "none.toml"], "There is no settings file none.toml"),
         (["predict"], "requires an argument"),
-        (["predict", "r", "--pairs", "p.csv", "--top", "3"], "--top and --node do not go with it"),
+        (["predict", "r", "--pairs", "p.csv", "--top", "3"], "so --top cannot go with it"),
     ],
 )
 def test_a_mistake_says_what_was_meant_and_exits_with_2(cli, arguments, text: str) -> None:

@@ -27,7 +27,7 @@ from cgcl.cli.main import main
 
 TRAIN = [
     "train", "toy.csv", "--epochs", "12", "--evaluate-every", "3", "--hidden", "8", "--threads",
-    "1", "--checkpoint-every", "0", "--quiet",
+    "1", "--checkpoint-every", "0", "--quiet", "--no-compare",
 ]  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def trial(folder: Path, kind: str, number: int) -> dict[str, Any]:
     while code == -signal.SIGKILL:
         kills += 1
         started = Path("runs/toy-1/run.json").exists()
-        again = ["train", "--resume", "runs/toy-1", "--quiet"] if started else TRAIN
+        again = ["train", "--resume", "runs/toy-1", "--quiet", "--no-compare"] if started else TRAIN
         # Killed before there was a run: there is nothing to resume, so train anew.
         code = attempt(again, number if kills < 3 else 0, kind)
     runs = sorted(Path("runs").iterdir())

@@ -120,7 +120,7 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_survives(start, cgcl, tmp_p
     """A limit on file sizes stands in for a full disk: the checkpoint outgrows it."""
     code = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000));"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000));"
         "from cgcl.cli.main import main; main(sys.argv[1:])"
     )
     done = subprocess.run(

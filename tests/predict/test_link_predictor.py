@@ -174,7 +174,7 @@ def test_equal_scores_are_in_the_order_of_names(graph: Graph) -> None:
 
 def test_small_blocks_change_nothing(fitted: LinkPredictor, monkeypatch) -> None:
     whole = fitted.top(30)
-    monkeypatch.setattr("cgcl.predict.top.BLOCK_PAIRS", 50)
+    monkeypatch.setattr("cgcl.search.search._BLOCK", 50)
     monkeypatch.setattr("cgcl.train.scoring.BLOCK_PAIRS", 7)
     pieces = fitted.top(30)
     assert pieces.sources == whole.sources
@@ -185,10 +185,10 @@ def test_small_blocks_change_nothing(fitted: LinkPredictor, monkeypatch) -> None
 def test_a_graph_too_large_to_score_all_pairs_of_is_refused_with_a_way_out(
     fitted: LinkPredictor, monkeypatch
 ) -> None:
-    monkeypatch.setattr("cgcl.predict.top._ALWAYS_AFFORDABLE", 0)
-    monkeypatch.setattr("cgcl.predict.top._MAX_HOURS", 0.0)
+    monkeypatch.setattr("cgcl.search.way._NEVER_REFUSED", 0)
+    monkeypatch.setattr("cgcl.search.way._MAX_SECONDS", 0.0)
     with pytest.raises(
-        cgcl.errors.ResourceError, match="Ask for less: --node NAME or --pairs FILE"
+        cgcl.errors.ResourceError, match="Ask for less: --node NAME, --sources FILE or --pairs FILE"
     ):
         fitted.top(5)
 
@@ -255,7 +255,7 @@ def test_saving_over_another_model_never_mixes_the_two(graph: Graph, tmp_path, m
     def crash(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cgcl.predict.link_predictor.write_model", crash)
+    monkeypatch.setattr("cgcl.predict.saved.write_model", crash)
     with pytest.raises(KeyboardInterrupt):
         LinkPredictor(hidden=4, epochs=1, threads=1, seed=1).fit(graph).save(tmp_path)
     with pytest.raises(RunFolderError):
@@ -279,7 +279,7 @@ def test_what_is_no_graph_and_what_is_no_pair_is_refused(fitted: LinkPredictor) 
     with pytest.raises(GraphContentError, match="fit needs a graph"):
         LinkPredictor().fit("friends.csv")
     for pairs in ([("n00",)], ("n00", "n01"), [("n00", "n01", "n02")]):
-        with pytest.raises(GraphContentError, match="score needs a list of pairs"):
+        with pytest.raises(GraphContentError, match="Give a list of pairs of names"):
             fitted.score(pairs)
 
 
@@ -292,7 +292,7 @@ def test_a_graph_without_features_is_given_some_and_says_so(graph: Graph) -> Non
     bare = Graph(graph.title, graph.names, graph.edges)
     predictor = LinkPredictor(hidden=16, epochs=60, threads=1).fit(bare)
     assert predictor.graph_.num_features == 36
-    assert predictor.graph_.notes[-1] == "No features given: every node has one of its own."
+    assert predictor.graph_.notes[-1].startswith("No features given: 36 structural features")
     assert predictor.test_ is not None
     assert predictor.test_["auc"] > 0.6
 

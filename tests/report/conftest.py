@@ -6,6 +6,15 @@ import math
 import numpy as np
 import pytest
 
+from cgcl.graph.survey import Survey
+from cgcl.report import (
+    Comparison,
+    MethodResult,
+    Probabilities,
+    SuggestedLink,
+    Suggestions,
+)
+
 RUN = {
     "format": 1,
     "status": "finished",
@@ -84,17 +93,110 @@ def make_history(epochs=200, views=2):
     return history
 
 
-@pytest.fixture
-def run():
-    return copy.deepcopy(RUN)
+@pytest.fixture(scope="session")
+def finished_run():
+    return RUN
 
 
 @pytest.fixture
+def run(finished_run):
+    return copy.deepcopy(finished_run)
+
+
+@pytest.fixture(scope="session")
 def history():
     return make_history()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def scores():
     generator = np.random.default_rng(0)
     return generator.beta(5, 1.3, 527), generator.beta(1.2, 4.5, 527)
+
+
+NASTY = [
+    "<script>alert(1)</script>",
+    "</td></tr></table><img src=x onerror=alert(1)>",
+    "=cmd()",
+    "../../x",
+    "\" onload='alert(1)' x=\"",
+    "invoice\u202egnp.exe",
+    "{{ 7 * 7 }}{% raw %}",
+    "&lt;b&gt;",
+    "$x^2$",
+    "NA",
+    "A" * 1000,
+    "\U0001f469\u200d\U0001f467 family",
+]
+
+
+def make_links(count=100):
+    """Ranks and probabilities fall together; distance is missing in every third row."""
+    return [
+        SuggestedLink(
+            source=NASTY[rank] if rank < len(NASTY) else f"node {rank}",
+            target=f"target {count - rank}",
+            probability=0.8 - 0.006 * rank,
+            score=1 - 0.001 * rank,
+            shared_neighbours=rank * 7 % 11,
+            common_features=rank % 4,
+            distance=None if rank % 3 == 0 else 2 + rank % 5,
+            because=f"{rank * 7 % 11} shared neighbours",
+        )
+        for rank in range(count)
+    ]
+
+
+@pytest.fixture
+def more(everything):
+    return dict(everything)
+
+
+@pytest.fixture(scope="session")
+def everything():
+    """What a page can show beyond the run."""
+    generator = np.random.default_rng(0)
+    return {
+        "suggestions": Suggestions(make_links(), "All 3,659,500 unknown pairs were scored."),
+        "probabilities": Probabilities(
+            method="isotonic",
+            losses={
+                "platt": {"even_odds": 0.231, "base_rate": 0.00131, "unexplained": 0.41},
+                "isotonic": {"even_odds": 0.222, "base_rate": 0.001241, "unexplained": 0.396},
+            },
+            base_rate=1.45e-4,
+            base_rate_from="held-out links over unknown pairs",
+            test_links=generator.beta(1.6, 0.5, 527),
+            test_others=generator.beta(0.5, 1.6, 527),
+            shift={
+                "expected": 240.4,
+                "observed": 263,
+                "top": {"pairs": 1000, "expected": 61.2, "observed": 70},
+            },
+        ),
+        "comparison": Comparison(
+            results=[
+                MethodResult("CGCL", {"auc": 0.968, "ap": 0.97, "precision@100": 0.28}),
+                MethodResult("Adamic-Adar", {"auc": 0.722, "ap": 0.724, "precision@100": 0.31}),
+            ],
+            protocol="527 links were taken out of the file.",
+        ),
+        "audit": [],
+        "survey": Survey(
+            nodes=2708,
+            links=5278,
+            isolated=3,
+            components=78,
+            largest_component=2485,
+            density=0.00144,
+            mean_degree=3.9,
+            median_degree=3.0,
+            max_degree=168,
+            hub="Genetic algorithms",
+            is_bipartite=False,
+            sides=None,
+            is_sides_unique=False,
+            features=None,
+            has_times=False,
+        ),
+    }

@@ -6,17 +6,22 @@ import numpy as np
 import pytest
 
 from cgcl.report import (
+    Comparison,
+    MethodResult,
+    comparison_figure,
     consistency_figure,
     loss_figure,
     precision_recall_figure,
+    reliability_figure,
     roc_figure,
     score_histogram,
     validation_figure,
 )
+from cgcl.report.reliability import reliability
 
 
-@pytest.fixture
-def drawn(history, scores):
+@pytest.fixture(scope="module")
+def drawn(history, scores, everything):
     return {
         "loss": loss_figure(history, 120),
         "validation": validation_figure(history, 120),
@@ -24,6 +29,8 @@ def drawn(history, scores):
         "roc": roc_figure(*scores),
         "precision-recall": precision_recall_figure(*scores),
         "histogram": score_histogram(*scores),
+        "reliability": reliability_figure(reliability(*scores)),
+        "comparison": comparison_figure(everything["comparison"]),
     }
 
 
@@ -112,3 +119,35 @@ def test_constant_scores_can_be_drawn():
     for draw in (roc_figure, precision_recall_figure, score_histogram):
         assert draw(same, same).endswith("</svg>")
     assert score_histogram(same + 7, same + 7).endswith("</svg>")
+
+
+def test_the_reliability_diagram_has_a_point_for_every_bin(scores):
+    """The legend shows one more."""
+    svg = reliability_figure(reliability(*scores))
+    markers = re.findall(r'<use href="#reliability-m', svg)
+    none = reliability_figure(reliability(scores[0][:1], scores[1][:1]))
+    assert len(markers) > len(re.findall(r'<use href="#reliability-m', none))
+    assert "observed, 95 % interval" in svg
+    assert ">Pairs<" in svg
+
+
+def test_probabilities_of_zero_and_one_can_be_drawn():
+    assert reliability_figure(reliability([1.0, 1.0], [0.0])).endswith("</svg>")
+
+
+def test_every_method_has_its_bars_and_numbers(more):
+    svg = comparison_figure(more["comparison"])
+    assert svg.count(">CGCL<") == svg.count(">Adamic-Adar<") == 3
+    for words in ("AUC", "AP", "precision@100", "96.8", "72.2", "28.0", "31.0"):
+        assert f">{words}<" in svg
+
+
+def test_a_bar_that_was_not_measured_says_so():
+    methods = [MethodResult("A", {"auc": 0.5, "ap": None}), MethodResult("B", {"ap": 0.25})]
+    assert comparison_figure(Comparison(methods)).count(">not measured<") == 2
+    assert comparison_figure(Comparison([MethodResult("A", {"auc": None})])) == ""
+
+
+def test_a_dollar_in_the_name_of_a_method_is_no_formula():
+    svg = comparison_figure(Comparison([MethodResult("$x$ <b>", {"auc": 0.5})]))
+    assert ">$x$ &lt;b&gt;<" in svg

@@ -13,8 +13,11 @@ from cyclopts import App
 from cyclopts.config import Env
 
 from cgcl import __version__
+from cgcl.cli.audit import audit
 from cgcl.cli.doctor import doctor
+from cgcl.cli.embed import embed
 from cgcl.cli.evaluate import evaluate
+from cgcl.cli.inspect import inspect
 from cgcl.cli.predict import predict
 from cgcl.cli.report import report
 from cgcl.cli.settings import OPTIONS, settings_file, settings_preset
@@ -39,7 +42,7 @@ app = App(
     config=[Env("CGCL_", command=False), settings_file, settings_preset],
     default_parameter=OPTIONS,
 )
-for command in (train, predict, evaluate, report, doctor):
+for command in (inspect, train, predict, evaluate, report, audit, embed, doctor):
     app.command(command)
 
 

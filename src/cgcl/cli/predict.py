@@ -2,60 +2,132 @@
 
 from __future__ import annotations
 
-import json
-import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from cgcl.cli.settings import given_settings
-from cgcl.cli.terminal import say
+from cgcl.cli.output import Format, choose_format, write_answer
+from cgcl.cli.settings import FLAT, given_settings
+from cgcl.cli.terminal import say, say_fact
 from cgcl.errors import ConfigError
 
 if TYPE_CHECKING:
     from cgcl.predict import LinkPredictor, Links
+    from cgcl.predict.answers import Ask
 
 __all__ = ["predict"]
+
+_DEFAULT_COUNT = 10
+_COMPLETE_FROM = 0.5
+_BLOCK = 2**16
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked."""
+
+    top: int | None = None
+    """How many links (default: 10)."""
+    node: str | None = None
+    """Only links of the node with this name."""
+    pairs: Path | None = None
+    """A table of pairs to score, instead of searching."""
+    sources: Path | None = None
+    """Only links with one end in this file, which holds a name per line."""
+    targets: Path | None = None
+    """Only links with the other end in this file, which holds a name per line."""
+    exclude: Path | None = None
+    """A table of pairs never to suggest."""
+    min_probability: float | None = None
+    """Only links at least this probable; without --top all of them, in the order of nodes."""
+    prior: float | None = None
+    """The share of unknown pairs that are links, which every probability rests on (default: what
+    the held-out links were among the pairs not learned from)."""
+    candidates: Literal["auto", "exact", "linear", "two-hop"] = "auto"
+    """Which pairs to score: all (exact), the most promising by a linearised decoder (linear), or
+    those with a common neighbour (two-hop); auto is exact while it is cheap, then linear."""
+    explain: bool = False
+    """Say what speaks for each link: shared neighbours, common features, distance, and the known
+    links that its score rests on."""
+    complete: bool = False
+    """Write the completed graph to --out (.graphml, .csv or .parquet): the known links, and every
+    new one with at least --min-probability (default: 0.5)."""
+    new_links: Path | None = None
+    """A table of links between new nodes and known ones; the answer is about the new nodes."""
+    new_features: Path | None = None
+    """A table with the features of the new nodes, in the columns of the training file."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """How the tables among these files are written."""
+
+    source: str = "source"
+    """The column with one end of each pair."""
+    target: str = "target"
+    """The column with the other end."""
+    separator: str | None = None
+    """What separates the columns."""
+    header: bool | None = None
+    """Whether the first row holds column names."""
+    one_hot: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
+    """A column of --new-features with categories, as in training. May be repeated."""
+    words: str | None = None
+    """A column of --new-features with text, as in training."""
+
+    def read(self, path: Path, flag: str) -> list[tuple[str, str]]:
+        """Return the pairs of names in a table.
+
+        Raises:
+            GraphFormatError: The file is not a table of pairs.
+        """
+        from cgcl.readers.table import read_edge_table
+
+        table = read_edge_table(
+            path,
+            source=self.source,
+            target=self.target,
+            separator=self.separator,
+            header=self.header,
+            usage=f"cgcl predict RUN {flag} {{file}}",
+        )
+        return [(table.names[a], table.names[b]) for a, b in table.pairs.T.tolist()]
 
 
 def predict(
     run: Path,
     /,
     *,
-    top: int | None = None,
-    node: str | None = None,
-    pairs: Path | None = None,
-    source: str = "source",
-    target: str = "target",
-    separator: str | None = None,
-    header: bool = True,
-    output: Annotated[Literal["table", "csv", "json"], Parameter(name="--format")] = "table",
+    question: Annotated[Question, FLAT] = Question(),  # noqa: B008
+    tables: Annotated[Tables, FLAT] = Tables(),  # noqa: B008
+    output: Annotated[Format | None, Parameter(name="--format")] = None,
+    out: Path | None = None,
+    excel: bool = False,
     device: str = "auto",
     threads: int = 0,
+    quiet: bool = False,
 ) -> None:
-    """Print the best new links of a trained run, or the scores of given pairs.
+    """Print the best new links of a trained run, with their probabilities and what speaks for them.
 
     All known links are used. Known links and self-links are never suggested.
 
     Args:
         run: A run folder, or a folder written by LinkPredictor.save.
-        top: How many links (default: 10).
-        node: Only links of the node with this name.
-        pairs: A CSV file of pairs to score, instead of searching.
-        source: The column of --pairs with one end of each pair.
-        target: The column of --pairs with the other end.
-        separator: What separates the columns of --pairs.
-        header: Whether the first row of --pairs holds column names.
-        output: table for people, csv or json for programs.
+        question: What is asked.
+        tables: The files.
+        output: table for people; csv, json or parquet for programs (default: what the suffix of
+            --out says, else table).
+        out: A file to write the answer to, instead of printing it.
+        excel: In CSV, put an apostrophe before names that a spreadsheet would take for a formula.
         device: auto, cpu, cuda or cuda:N.
         threads: CPU threads; 0 takes the free cores, at most 4.
+        quiet: Print nothing but the answer, warnings and errors.
     """
-    if pairs is not None and {"top", "node"} & given_settings(by_flag=True):
-        raise ConfigError(
-            "--pairs scores every pair of a file, so --top and --node do not go with it.\n"
-            "Use --pairs alone, or --top and --node without it."
-        )
+    _check(question, out)
+    form: Format = "table" if question.complete else choose_format(output, out)
     from cgcl.predict import LinkPredictor
     from cgcl.train.trainer import learned_nothing
 
@@ -63,63 +135,135 @@ def predict(
     warning = learned_nothing(predictor.val_)
     if warning:
         say(f"Warning: {warning}")
-    if pairs is not None:
-        links = _scored(predictor, pairs, source, target, separator, header)
-    elif node is not None:
-        links = predictor.links_of(node, 10 if top is None else top)
-    else:
-        links = predictor.top(10 if top is None else top)
-    _print(links, output)
+    new: list[str] = []
+    if question.new_links is not None or question.new_features is not None:
+        predictor, new = _with_new_nodes(predictor, question, tables)
+    ask = _ask(question, tables, new)
+    if question.complete and out is not None:
+        _complete(predictor, ask, out, quiet)
+        return
+    blocks = _answer(predictor, question, tables, ask, quiet=quiet)
+    write_answer(blocks, form, out, excel=excel)
 
 
-def _scored(
-    predictor: LinkPredictor,
-    path: Path,
-    source: str,
-    target: str,
-    separator: str | None,
-    header: bool,
-) -> Links:
-    from cgcl.predict import Links
-    from cgcl.readers.table import read_edge_table
+def _check(question: Question, out: Path | None) -> None:
+    """Refuse options that contradict each other before anything is loaded."""
+    given = given_settings(by_flag=True)
+    searching = {"top", "node", "sources", "targets", "exclude", "min_probability", "candidates"}
+    foreign = sorted(given & (searching | {"complete"}))
+    if question.pairs is not None and foreign:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in foreign)
+        raise ConfigError(
+            f"--pairs scores every pair of a file, so {flags} cannot go with it.\n"
+            f"Use --pairs alone, or search without it."
+        )
+    if question.node is not None and question.sources is not None:
+        raise ConfigError("--node and --sources both say where links begin. Give one of them.")
+    if question.complete and out is None:
+        raise ConfigError(
+            "--complete writes a graph, which needs a file: add --out graph.graphml "
+            "(or .csv, .parquet)."
+        )
+    if question.complete and "top" in given:
+        raise ConfigError(
+            "--complete takes every link above a probability, not the best few: use "
+            "--min-probability instead of --top."
+        )
 
-    table = read_edge_table(
-        path,
-        source=source,
-        target=target,
-        separator=separator,
-        header=header,
-        usage="cgcl predict RUN --pairs {file}",
+
+def _ask(question: Question, tables: Tables, new: list[str]) -> Ask:
+    from cgcl.predict.answers import Ask
+    from cgcl.readers.name_list import read_names
+
+    sources = None if question.sources is None else read_names(question.sources)
+    if question.node is not None:
+        sources = [question.node]
+    elif sources is None and new:
+        sources = new
+    wants_all = question.min_probability is not None and question.top is None
+    count = question.top if question.top is not None else _DEFAULT_COUNT
+    lowest = question.min_probability
+    if question.complete and lowest is None:
+        lowest = _COMPLETE_FROM
+    return Ask(
+        count=None if wants_all or question.complete else count,
+        sources=sources,
+        targets=None if question.targets is None else read_names(question.targets),
+        exclude=() if question.exclude is None else tables.read(question.exclude, "--exclude"),
+        min_probability=lowest,
+        prior=question.prior,
+        candidates=question.candidates,
+        explain=question.explain,
     )
-    sources, targets = (
-        tuple(table.names[node] for node in column) for column in table.pairs.tolist()
-    )
-    return Links(sources, targets, predictor.score(list(zip(sources, targets, strict=True))))
 
 
-def _print(links: Links, output: str) -> None:
-    if output == "csv":
-        sys.stdout.write(links.to_csv())
-    elif output == "json":
-        columns = links.to_dict()
-        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        sys.stdout.write(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+def _answer(
+    predictor: LinkPredictor, question: Question, tables: Tables, ask: Ask, *, quiet: bool
+) -> Iterator[Links]:
+    """Yield the answer block by block, and tell on the way how it came about."""
+    if question.pairs is not None:
+        pairs = tables.read(question.pairs, "--pairs")
+        for start in range(0, max(len(pairs), 1), _BLOCK):
+            block = pairs[start : start + _BLOCK]
+            yield predictor.score_pairs(block, prior=ask.prior, explain=ask.explain)
+    elif ask.count is None:
+        yield from predictor.stream(ask)
     else:
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=None, pad_edge=False)
-        table.add_column("source")
-        table.add_column("target")
-        table.add_column("score", justify="right")
-        for link in links:
-            # Text, because a name such as "[red]" is a name and not markup.
-            names = (Text(_printable(name)) for name in (link.source, link.target))
-            table.add_row(*names, f"{link.score:.4f}")
-        Console(soft_wrap=True).print(table)
+        options: dict[str, Any] = {**vars(ask), "count": ask.count}
+        links = predictor.top(**options)
+        if not quiet:
+            _tell(predictor, links, ask.count)
+        yield links
 
 
-def _printable(name: str) -> str:
-    """Return a name without characters that would move the cursor or colour the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+def _tell(predictor: LinkPredictor, links: Links, asked: int) -> None:
+    say_fact("Found", links.found)
+    if len(links) < asked:
+        say_fact("", f"There are no more than {len(links):,} such links.")
+    if links.prior is None or links.expected is None:
+        say_fact("Probability", "none: the run had no validation links to calibrate by")
+        return
+    say_fact("Base rate", f"1 in {1 / links.prior:,.0f} unknown pairs is taken to be a link")
+    say_fact("Expected", f"about {links.expected:,.1f} of these {len(links):,} links are real")
+    shift = predictor.calibration_.shift if predictor.calibration_ else None
+    if shift and shift.get("warning"):
+        say(f"Warning: {shift['warning']}")
+
+
+def _complete(predictor: LinkPredictor, ask: Ask, out: Path, quiet: bool) -> None:
+    from cgcl.predict.complete import write_completed
+
+    new = write_completed(out, predictor.graph_, predictor.stream(ask))
+    if not quiet:
+        known = predictor.graph_.num_edges
+        say_fact(
+            "Graph", f"{known:,} known and {new:,} new links of at least {ask.min_probability:g}"
+        )
+    print(out)  # noqa: T201
+
+
+def _with_new_nodes(
+    predictor: LinkPredictor, question: Question, tables: Tables
+) -> tuple[LinkPredictor, list[str]]:
+    """Return a predictor that knows the new nodes, and their names in order."""
+    from cgcl.predict.new_features import read_new_features
+
+    known = predictor.graph_.node_of
+    file = question.new_links
+    links: list[tuple[str, str]] = [] if file is None else tables.read(file, "--new-links")
+    names = {name for pair in links for name in pair if name not in known}
+    if question.new_features is None:
+        ordered = sorted(names)
+        return predictor.with_new_nodes(ordered, links), ordered
+    ordered, features, notes = read_new_features(
+        predictor.graph_,
+        question.new_features,
+        names,
+        separator=tables.separator,
+        header=tables.header is not False,
+        one_hot=tables.one_hot,
+        words=tables.words,
+    )
+    for note in notes:
+        say_fact("", note)
+    return predictor.with_new_nodes(ordered, links, features), ordered

@@ -20,7 +20,7 @@ OPTIONS = Parameter(show_env_var=False)
 FLAT = Parameter(name="*")
 """The fields of a settings class become options of their own."""
 
-COMMANDS = ("train", "predict", "evaluate", "report", "doctor")
+COMMANDS = ("inspect", "train", "predict", "evaluate", "report", "audit", "embed", "doctor")
 """The tables that a settings file may hold."""
 
 _DEFAULT_FILE = "cgcl.toml"

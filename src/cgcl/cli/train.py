@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter
-
+from cgcl.cli.held_out import HeldOut
+from cgcl.cli.reading import Reading
 from cgcl.cli.settings import FLAT, given_settings
 from cgcl.cli.terminal import TrainingLine, say, say_fact
 from cgcl.errors import ConfigError
@@ -24,12 +24,9 @@ __all__ = ["train"]
 def train(
     graph: str = "cora",
     *,
-    features: Path | None = None,
-    source: str = "source",
-    target: str = "target",
-    separator: str | None = None,
-    header: bool = True,
-    data_root: Annotated[Path | None, Parameter(env_var="CGCL_DATA")] = None,
+    reading: Annotated[Reading, FLAT] = Reading(),  # noqa: B008
+    test_edges: Path | None = None,
+    val_edges: Path | None = None,
     preset: Literal["quick", "paper"] = "quick",  # noqa: ARG001, read by settings_preset
     model: Annotated[ModelConfig, FLAT] = ModelConfig(),  # noqa: B008
     training: Annotated[TrainConfig, FLAT] = TrainConfig(),  # noqa: B008
@@ -37,6 +34,7 @@ def train(
     out: Path = Path("runs"),
     resume: Path | None = None,
     config: Path | None = None,  # noqa: ARG001, read by settings_file
+    compare: bool | None = None,
     quiet: bool = False,
 ) -> int:
     """Learn from the links of a graph and test the result on links that were held out.
@@ -45,14 +43,12 @@ def train(
     Consistency Learning for Invariant Graph Representations".
 
     Args:
-        graph: A data set (cora, citeseer, pubmed, photo, computers) or a CSV file of links.
-        features: A CSV file of node features: the first column names the node.
-        source: The column with one end of each link.
-        target: The column with the other end.
-        separator: What separates the columns of both files; a comma, or a tab in .tsv files, if
-            not given.
-        header: Whether the first row of both files holds column names.
-        data_root: Where data sets lie, or are downloaded to; also the environment's CGCL_DATA.
+        graph: A data set (cora, citeseer, pubmed, photo, computers), or a file of links: CSV, TSV,
+            an edge list (.txt, .edges), Parquet, GraphML, GEXF or NPZ.
+        reading: The files.
+        test_edges: A file with the links to test on, instead of drawing them. They may be in the
+            graph's file or not; either way they are not learned from.
+        val_edges: A file with the links to choose the epoch by; goes with --test-edges.
         preset: Settings that other options can override. quick takes seconds on two cores;
             paper follows the authors' code (hidden 512, lr 0.005, 800 epochs, directed views).
         model: The network.
@@ -61,32 +57,27 @@ def train(
         out: The folder to make the run folder in.
         resume: A run folder to go on with, instead of starting a new run.
         config: A TOML file of settings; cgcl.toml in the current folder if not given.
+        compare: Set the result beside common neighbours, Adamic-Adar and a network that sees
+            features only; by default if that takes seconds.
         quiet: Print nothing but the run folder, warnings and errors.
     """
     if resume is not None:
         run = _resume(resume, model, training, resources)
     else:
-        reading: dict[str, Any] = {
-            "features": features,
-            "source": source,
-            "target": target,
-            "separator": separator,
-            "header": header,
-            "data_root": data_root,
-        }
-        run = _start(graph, reading, (model, training, resources), out)
+        held_out = HeldOut(test_edges, val_edges)
+        run = _start(graph, reading, held_out, (model, training, resources), out)
     with run.folder:
-        return _train(run, quiet)
+        return _train(run, compare, quiet)
 
 
 def _start(
     graph: str,
-    reading: dict[str, Any],
+    reading: Reading,
+    held_out: HeldOut,
     settings: tuple[ModelConfig, TrainConfig, Resources],
     out: Path,
 ) -> Run:
     """Read the graph and begin a run in a folder of its own."""
-    from cgcl.readers import read
     from cgcl.train.start import start_run
 
     try:
@@ -95,8 +86,9 @@ def _start(
         raise ConfigError(
             f"The folder name after --out is not valid UTF-8: {str(out)!r}. Choose another one."
         ) from error
-    command = _command(graph, reading, *settings)
-    return start_run(read(graph, **reading), *settings, out, command)
+    found, split = held_out.read(graph, reading, settings[1])
+    command = _command(graph, [*reading.words_of_command(), *held_out.words()], *settings)
+    return start_run(found, *settings, out, command, split)
 
 
 def _resume(path: Path, model: ModelConfig, training: TrainConfig, resources: Resources) -> Run:
@@ -112,7 +104,7 @@ def _resume(path: Path, model: ModelConfig, training: TrainConfig, resources: Re
                 f"{difference}\nA run keeps its settings: start a new one, or resume without them."
             )
     own = {field.name for kind in (ModelConfig, TrainConfig, Resources) for field in fields(kind)}
-    foreign = sorted(by_flag - own - {"resume", "quiet", "config"})
+    foreign = sorted(by_flag - own - {"resume", "quiet", "config", "compare"})
     if foreign:
         flags = ", ".join("GRAPH" if name == "graph" else _flag(name) for name in foreign)
         raise ConfigError(
@@ -125,7 +117,7 @@ def _resume(path: Path, model: ModelConfig, training: TrainConfig, resources: Re
     return resume_run(path, pick(Resources, {**kept, **changed}))
 
 
-def _train(run: Run, quiet: bool) -> int:
+def _train(run: Run, compare: bool | None, quiet: bool) -> int:
     from cgcl.report.write import write_report
 
     path = run.folder.path
@@ -151,7 +143,7 @@ def _train(run: Run, quiet: bool) -> int:
             return request.exit_code
     elif not quiet:
         say_fact("Finished", f"after {run.about['epochs']} epochs; there is nothing left to train")
-    page = write_report(path)
+    page = write_report(path, compare=compare)
     _warn(run)
     if not quiet:
         _tell_result(run, page)
@@ -220,19 +212,13 @@ def _tell_result(run: Run, page: Path) -> None:
 
 def _command(
     graph: str,
-    reading: dict[str, Any],
+    reading: list[str],
     model: ModelConfig,
     training: TrainConfig,
     resources: Resources,
 ) -> str:
     """Return a command that repeats a run, whatever file or preset its settings came from."""
-    words = ["cgcl", "train", graph]
-    defaults = {"source": "source", "target": "target", "header": True}
-    for name, value in reading.items():
-        if name == "header" and not value:
-            words.append("--no-header")
-        elif value is not None and value != defaults.get(name):
-            words += [_flag(name), str(value)]
+    words = ["cgcl", "train", graph, *reading]
     for settings in (model, training):
         for field in fields(settings):
             value = getattr(settings, field.name)

@@ -3,49 +3,39 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor
 
-from cgcl.errors import (
-    ConfigError,
-    GraphContentError,
-    ModelFileError,
-    NotFittedError,
-    RunFolderError,
-)
-from cgcl.files import make_folder
+from cgcl.errors import GraphContentError, NotFittedError
 from cgcl.graph import Graph
 from cgcl.graph.prepare import features_of, prepare
-from cgcl.graph.stored import read_stored_graph, write_graph
-from cgcl.model import CGCL, symmetric
+from cgcl.model import symmetric
+from cgcl.predict.answers import Answers, Ask, Pairs
 from cgcl.predict.links import Links
-from cgcl.predict.top import require_affordable, top_of_node, top_pairs
+from cgcl.predict.params import Params
+from cgcl.predict.saved import Fitted, read_fitted, write_fitted
+from cgcl.predict.unseen import with_new_nodes
+from cgcl.search.scorer import CGCLScorer
+from cgcl.search.way import Asked
 from cgcl.split import Split, random_split
-from cgcl.split.stored import read_split, write_split
+from cgcl.train.calibrating import calibrate_model
 from cgcl.train.config import ModelConfig, Resources, TrainConfig, pick
 from cgcl.train.execution import computing_with, resolve_device
-from cgcl.train.history import read_history, write_history
 from cgcl.train.loop import Stopped, train
-from cgcl.train.model_file import MODEL, describe_model, read_model, write_model
-from cgcl.train.run_folder import GRAPH, RUN, SPLIT, read_run
-from cgcl.train.scoring import (
-    decode_pairs,
-    embed,
-    score_test_links,
-)
+from cgcl.train.scoring import embed, score_test_links
 from cgcl.train.trainer import EpochRecord, Trainer
 
 __all__ = ["LinkPredictor"]
 
 
-class LinkPredictor:
+class LinkPredictor(Params):
     """Learns from the links of a graph which links are missing.
 
     Follows scikit-learn's habits: the constructor only stores, `fit` learns and returns the
@@ -55,6 +45,7 @@ class LinkPredictor:
         graph_: The graph it was fitted on.
         split_: The links it learned from, chose by and was tested on.
         model_: The network with the weights of the best epoch.
+        calibration_: What turns scores into probabilities, or None without validation links.
         history_: What happened in each epoch.
         best_epoch_: The epoch whose weights were kept.
         val_: Validation AUC and AP at that epoch, or None.
@@ -115,42 +106,37 @@ class LinkPredictor:
         self.time_limit = time_limit
         self.track_consistency = track_consistency
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """Return the settings by name, as scikit-learn's tools expect."""
-        names = inspect.signature(type(self)).parameters
-        return {name: getattr(self, name) for name in names}
+    def fit(self, graph: Graph, split: Split | None = None) -> LinkPredictor:
+        """Split the graph's links, train, keep the best epoch, calibrate and test it.
 
-    def set_params(self, **params: Any) -> LinkPredictor:  # noqa: ANN401
-        """Change settings by name and return the predictor.
+        Args:
+            graph: The graph to learn from.
+            split: A split of its links, such as `given_split` or `time_split` makes; drawn at
+                random if None.
 
-        Raises:
-            ConfigError: There is no setting of that name.
-        """
-        known = self.get_params()
-        for name, value in params.items():
-            if name not in known:
-                raise ConfigError(f"There is no setting {name!r}. Known: {', '.join(known)}.")
-            setattr(self, name, value)
-        return self
-
-    def fit(self, graph: Graph) -> LinkPredictor:
-        """Split the graph's links, train, keep the best epoch, test it; return the predictor.
+        Returns:
+            The predictor itself.
 
         Raises:
             ConfigError: A setting is out of range.
-            SplitError: The graph has too few links, or too few unlinked pairs.
+            SplitError: The graph has too few links, or too few unlinked pairs; or the split
+                belongs to another graph.
             TrainingError: The loss is not finite before anything was learned.
-            FeatureError: The graph has no features and too many nodes to do without.
             ResourceError: The device does not exist.
         """
         if not isinstance(graph, Graph):
             raise GraphContentError(
                 f"fit needs a graph, as cgcl.read returns it; found {type(graph).__name__}."
             )
-        model_config, config, resources = self._settings()
+        params = self.get_params()
+        model_config, config = pick(ModelConfig, params), pick(TrainConfig, params)
+        resources = pick(Resources, params)
         device = resolve_device(resources)
-        graph = prepare(graph)
-        split = random_split(graph, config.val, config.test, config.seed)
+        if split is None:
+            split = random_split(graph, config.val, config.test, config.seed)
+        else:
+            split.require_parts_of(graph)
+        graph = prepare(graph, split.train)
         history: list[EpochRecord] = []
         with computing_with(resources):
             x = features_of(graph).to(device)
@@ -161,81 +147,170 @@ class LinkPredictor:
                 trainer, config, on_epoch=history.append, time_limit_s=resources.time_limit_s
             )
             test = trainer.finish()
-        self._take(graph, split, trainer.model, self.get_params())
-        self.history_ = [record.to_json() for record in history]
-        self.best_epoch_ = trainer.best_epoch
-        self.val_, self.test_ = trainer.best_val, test
-        self.stopped_: Stopped | None = stopped
+            calibration = calibrate_model(trainer.model, x, split, seed=config.seed)
+        records = [record.to_json() for record in history]
+        best_epoch, val = trainer.best_epoch, trainer.best_val
+        fitted = (graph, split, trainer.model, calibration, params, records, best_epoch, val, test)
+        self._take(Fitted(*fitted), stopped)
         return self
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]:
+    def score(self, pairs: Pairs) -> npt.NDArray[np.float32]:
         """Return a score between 0 and 1 for each pair of names, higher for likelier links.
 
-        All known links are encoded. A score orders pairs; it is not a probability.
+        All known links are encoded. A score orders pairs; `probability` says what it means.
 
         Raises:
             NotFittedError: `fit` was not called.
             GraphContentError: A name is not in the graph, or something is not a pair of names.
         """
-        model, graph = self._fitted()
-        if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
-            raise GraphContentError(
-                "score needs a list of pairs of names, such as [('Anna', 'Bob'), ('Anna', 'Eve')]."
+        return self.score_pairs(pairs).scores
+
+    def probability(self, pairs: Pairs, prior: float | None = None) -> npt.NDArray[np.float64]:
+        """Return the calibrated probability of each pair of names.
+
+        Args:
+            pairs: Pairs of names.
+            prior: The share of unknown pairs that are links; by default the share that the
+                held-out links had among the pairs not learned from.
+
+        Raises:
+            NotFittedError: `fit` was not called, or had no validation links to calibrate by.
+            GraphContentError: A name is not in the graph, or something is not a pair of names.
+            ConfigError: `prior` is not between 0 and 1.
+        """
+        found = self.score_pairs(pairs, prior=prior).probabilities
+        if found is None:
+            raise NotFittedError(
+                "This predictor has no probabilities: it was fitted without validation links, so "
+                "there was nothing to calibrate by. Fit it with val=0.05."
             )
-        sources, targets = (graph.nodes_named([pair[end] for pair in pairs]) for end in (0, 1))
-        with self._computing():
-            logits = decode_pairs(model, self._embeddings(), torch.stack([sources, targets]))
-        return _to_scores(logits)
+        return found
 
-    def top(self, count: int = 10) -> Links:
-        """Return the best new links of the whole graph, best first, equal scores by name.
-
-        Known links (validation and test links included) and self-links are never suggested.
+    def score_pairs(
+        self, pairs: Pairs, *, prior: float | None = None, explain: bool = False
+    ) -> Links:
+        """Return scores and probabilities of given pairs in their order, if asked with evidence.
 
         Raises:
             NotFittedError: `fit` was not called.
-            ConfigError: `count` is not positive.
-            ResourceError: The graph is so large that scoring all pairs would take hours.
+            GraphContentError: A name is not in the graph, or something is not a pair of names.
+            ConfigError: `prior` is not between 0 and 1.
         """
-        model, graph = self._fitted()
-        _require_positive(count)
         with self._computing():
-            require_affordable(model, self._embeddings(), graph)
-            return self._links(*top_pairs(model, self._embeddings(), graph, count))
+            return self._answers().score(pairs, prior, explain=explain)
 
-    def links_of(self, name: str, count: int = 10) -> Links:
+    def top(
+        self,
+        count: int = 10,
+        *,
+        sources: Sequence[str] | None = None,
+        targets: Sequence[str] | None = None,
+        exclude: Pairs = (),
+        min_probability: float | None = None,
+        prior: float | None = None,
+        candidates: Asked = "auto",
+        explain: bool = False,
+    ) -> Links:
+        """Return the best new links, best first, equal scores in the order of names.
+
+        Known links (validation and test links included) and self-links are never suggested, and in
+        a bipartite graph only links across. `found` of the answer says which pairs were scored.
+
+        Args:
+            count: How many links at most.
+            sources: Only links with one end among these names; that end comes first.
+            targets: Only links whose other end is among these names.
+            exclude: Pairs never to suggest, either way round.
+            min_probability: Nothing less probable than this.
+            prior: The share of unknown pairs that are links; see `probability`.
+            candidates: Which pairs to score: all (`exact`), the most promising by a linearised
+                decoder (`linear`), those with a common neighbour (`two-hop`), or `auto`: exact
+                while it is cheap, then linear.
+            explain: Say in words what speaks for each link.
+
+        Raises:
+            NotFittedError: `fit` was not called.
+            GraphContentError: A name is not in the graph.
+            ConfigError: A number is out of range.
+            ResourceError: The search would take hours; the message says what would not.
+        """
+        ask = Ask(
+            count=count,
+            sources=sources,
+            targets=targets,
+            exclude=exclude,
+            min_probability=min_probability,
+            prior=prior,
+            candidates=candidates,
+            explain=explain,
+        )
+        with self._computing():
+            return self._answers().find(ask)
+
+    def links_of(self, name: str, count: int = 10, *, explain: bool = False) -> Links:
         """Return the best new links of one node, best first, equal scores by name.
+
+        `top` with `sources=[name]` takes more options.
 
         Raises:
             NotFittedError: `fit` was not called.
             GraphContentError: No node has that name.
             ConfigError: `count` is not positive.
         """
-        model, graph = self._fitted()
-        _require_positive(count)
-        node = int(graph.nodes_named([name]))
+        return self.top(count, sources=[name], explain=explain)
+
+    def stream(self, ask: Ask) -> Iterator[Links]:
+        """Yield every new link that a question admits, block by block, in bounded memory.
+
+        Raises:
+            NotFittedError: `fit` was not called.
+            GraphContentError: A name is not in the graph.
+            ConfigError: A number is out of range.
+            ResourceError: The search would take hours.
+        """
         with self._computing():
-            return self._links(*top_of_node(model, self._embeddings(), graph, node, count))
+            yield from self._answers().stream(ask)
+
+    def with_new_nodes(
+        self, names: Sequence[str], links: Pairs, features: Tensor | None = None
+    ) -> LinkPredictor:
+        """Return a predictor that also knows nodes it was not trained on; nothing is retrained.
+
+        Args:
+            names: Names of the new nodes.
+            links: Their links, to known nodes or to each other.
+            features: Their features in the units of the training file, [k, d]; needed if the graph
+                came with features.
+
+        Raises:
+            NotFittedError: `fit` was not called.
+            GraphContentError: A name is taken or unknown, or a node has neither links nor features.
+            FeatureError: Features are missing or do not fit.
+        """
+        fitted = self._fitted()
+        extended = type(self)(**self.get_params())
+        graph = with_new_nodes(fitted.graph, names, links, features)
+        extended._take(replace(fitted, graph=graph), self.stopped_)
+        return extended
+
+    def embeddings(self) -> npt.NDArray[np.float32]:
+        """Return the embedding of every node, all known links encoded, [n, hidden].
+
+        Raises:
+            NotFittedError: `fit` was not called.
+        """
+        self._fitted()
+        with self._computing():
+            return self._embeddings().cpu().numpy()
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted predictor to a folder: weights, names, links, split, settings.
+        """Write the fitted predictor to a folder: weights, names, links, split, calibration.
 
         Raises:
             NotFittedError: `fit` was not called.
             ResourceError: The folder cannot be written.
         """
-        model, graph = self._fitted()
-        path = Path(folder)
-        make_folder(path)
-        # The model goes first and comes last, so that a folder with one is complete.
-        (path / MODEL).unlink(missing_ok=True)
-        write_graph(path / GRAPH, graph)
-        write_split(path / SPLIT, self.split_)
-        write_history(path, self.history_)
-        about = describe_model(
-            graph, self.split_, self._fitted_with, self.best_epoch_, self.val_, self.test_
-        )
-        write_model(path / MODEL, model, pick(ModelConfig, self._fitted_with), about)
+        write_fitted(Path(folder), self._fitted())
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> LinkPredictor:
@@ -250,24 +325,11 @@ class LinkPredictor:
             ModelFileError: A file is missing, damaged, foreign or does not belong to the others.
             ResourceError: The device does not exist.
         """
-        path = Path(folder)
-        _require_model(path)
-        model, _, about = read_model(path / MODEL)
-        graph, split = read_stored_graph(path / GRAPH), read_split(path / SPLIT)
-        for what, found, file in (("graph", graph, GRAPH), ("split", split, SPLIT)):
-            if about.get(what) != found.fingerprint:
-                raise ModelFileError(
-                    f"{path / MODEL} was trained on another {what} than {file} beside it holds. "
-                    f"Put the files of one run back together."
-                )
+        fitted = read_fitted(Path(folder))
         known = inspect.signature(cls).parameters
-        settings: dict[str, Any] = {k: v for k, v in about["settings"].items() if k in known}
+        settings: dict[str, Any] = {k: v for k, v in fitted.settings.items() if k in known}
         predictor = cls(**settings).set_params(device=device)
-        predictor._take(graph, split, model, settings)
-        predictor.history_ = read_history(path)
-        predictor.best_epoch_ = about["best_epoch"]
-        predictor.val_, predictor.test_ = about["val"], about["test"]
-        predictor.stopped_ = None
+        predictor._take(replace(fitted, settings=settings), None)
         return predictor
 
     def test_scores(self) -> tuple[Tensor, Tensor]:
@@ -278,36 +340,36 @@ class LinkPredictor:
         Raises:
             NotFittedError: `fit` was not called.
         """
-        model, graph = self._fitted()
+        fitted = self._fitted()
         with self._computing():
-            return score_test_links(model, features_of(graph).to(self._device), self.split_)
+            x = features_of(fitted.graph).to(self._device)
+            return score_test_links(fitted.model, x, fitted.split)
 
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self)).parameters
-        changed = [
-            f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if value != defaults[name].default
-        ]
-        return f"LinkPredictor({', '.join(changed)})"
-
-    def _settings(self) -> tuple[ModelConfig, TrainConfig, Resources]:
-        params = self.get_params()
-        return pick(ModelConfig, params), pick(TrainConfig, params), pick(Resources, params)
-
-    def _take(self, graph: Graph, split: Split, model: CGCL, settings: dict[str, Any]) -> None:
-        self._fitted_with = settings
-        self._device = resolve_device(self._settings()[2])
-        self.graph_, self.split_, self.model_ = graph, split, model.to(self._device)
+    def _take(self, fitted: Fitted, stopped: Stopped | None) -> None:
+        self._device = resolve_device(pick(Resources, self.get_params()))
+        fitted.model.to(self._device)
+        self._learned = fitted
         self._z: Tensor | None = None
+        self._answering: Answers | None = None
+        self.graph_, self.split_, self.model_ = fitted.graph, fitted.split, fitted.model
+        self.calibration_, self.history_ = fitted.calibration, fitted.history
+        self.best_epoch_, self.val_, self.test_ = fitted.best_epoch, fitted.val, fitted.test
+        self.stopped_ = stopped
 
-    def _fitted(self) -> tuple[CGCL, Graph]:
-        if not hasattr(self, "model_"):
+    def _fitted(self) -> Fitted:
+        if not hasattr(self, "_learned"):
             raise NotFittedError(
                 "This LinkPredictor has not learned anything yet. Call .fit(graph) first, or "
                 "LinkPredictor.load(folder)."
             )
-        return self.model_, self.graph_
+        return self._learned
+
+    def _answers(self) -> Answers:
+        fitted = self._fitted()
+        if self._answering is None:
+            scorer = CGCLScorer(fitted.model, self._embeddings())
+            self._answering = Answers(fitted.graph, scorer, fitted.calibration, fitted.model)
+        return self._answering
 
     def _embeddings(self) -> Tensor:
         """Encode all known links, once."""
@@ -317,43 +379,4 @@ class LinkPredictor:
         return self._z
 
     def _computing(self) -> AbstractContextManager[None]:
-        return computing_with(self._settings()[2])
-
-    def _links(self, pairs: Tensor, logits: Tensor) -> Links:
-        names = self.graph_.names
-        sources, targets = (tuple(names[node] for node in nodes) for nodes in pairs.tolist())
-        return Links(sources, targets, _to_scores(logits))
-
-
-def _require_model(path: Path) -> None:
-    """Refuse a folder without a model, saying what it is instead."""
-    if (path / MODEL).exists():
-        return
-    if not path.is_dir():
-        what = "is a file, not a run folder" if path.exists() else "does not exist"
-        raise RunFolderError(f"{path} {what}. Name a run folder, as cgcl train prints it.")
-    if not (path / RUN).exists():
-        raise RunFolderError(
-            f"{path} is not a run folder: it holds neither {MODEL} nor {RUN}.\n"
-            f"Name a run folder, as cgcl train prints it."
-        )
-    run = read_run(path)
-    raise RunFolderError(
-        f"The run in {path} has no model yet: its status is '{run['status']}', after epoch "
-        f"{run['epochs']} of {run['config'].get('epochs')}.\n"
-        f"Let it finish, or go on with it: cgcl train --resume {path}"
-    )
-
-
-def _require_positive(count: int) -> None:
-    if count < 1:
-        raise ConfigError(f"You asked for the best {count} links; ask for at least 1.")
-
-
-def _to_scores(logits: Tensor) -> npt.NDArray[np.float32]:
-    if not torch.isfinite(logits).all():
-        raise ModelFileError(
-            "The model gives scores that are not finite numbers.\n"
-            "Train again with a lower --lr, and look for very large feature values."
-        )
-    return torch.sigmoid(logits).numpy()
+        return computing_with(pick(Resources, self.get_params()))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-import io
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Link", "Links"]
 
+_SHOWN = 20
+
 
 @dataclass(frozen=True)
 class Link:
@@ -23,65 +25,144 @@ class Link:
 
     source: str
     target: str
+    probability: float | None
+    """The calibrated probability; None if the predictor has no calibration."""
     score: float
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    """What speaks for the link, by column; empty if nobody asked."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Links(Sequence[Link]):
-    """Scored pairs; prints as a table, converts to CSV and Arrow."""
+    """Scored pairs; prints as a table, converts to CSV, Arrow and pandas."""
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]
     scores: npt.NDArray[np.float32]
+    probabilities: npt.NDArray[np.float64] | None = None
+    """Calibrated probabilities, or None if the predictor has no calibration."""
+    evidence: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Further columns, such as shared_neighbours; each as long as the list."""
+    found: str = ""
+    """How the list was found: by scoring every pair, or among which candidates."""
+    prior: float | None = None
+    """The base rate of the probabilities: the share of unknown pairs that are links."""
+
+    @property
+    def expected(self) -> float | None:
+        """How many of these links should be real: the sum of their probabilities."""
+        return None if self.probabilities is None else float(self.probabilities.sum())
 
     def __len__(self) -> int:
         return len(self.sources)
 
     def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
         if isinstance(index, slice):
-            return Links(self.sources[index], self.targets[index], self.scores[index])
-        return Link(self.sources[index], self.targets[index], float(self.scores[index]))
+            return Links(
+                self.sources[index],
+                self.targets[index],
+                self.scores[index],
+                None if self.probabilities is None else self.probabilities[index],
+                {name: column[index] for name, column in self.evidence.items()},
+                self.found,
+                self.prior,
+            )
+        probability = None if self.probabilities is None else float(self.probabilities[index])
+        return Link(
+            self.sources[index],
+            self.targets[index],
+            probability,
+            float(self.scores[index]),
+            {name: column[index] for name, column in self.evidence.items()},
+        )
 
     def __iter__(self) -> Iterator[Link]:
         return (self[number] for number in range(len(self)))
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return the columns as lists."""
+        """Return the columns as lists; a probability that is not known is None."""
+        if self.probabilities is None:
+            probabilities: list[float | None] = [None] * len(self)
+        else:
+            probabilities = self.probabilities.tolist()
         return {
             "source": list(self.sources),
             "target": list(self.targets),
+            "probability": probabilities,
             "score": self.scores.tolist(),
+            **{name: list(column) for name, column in self.evidence.items()},
         }
 
     def to_csv(self) -> str:
         """Return the links as CSV with a header; names are written as they are."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["source", "target", "score"])
-        writer.writerows((link.source, link.target, f"{link.score:.8g}") for link in self)
-        return text.getvalue()
+        text = _Lines()
+        writer = csv.writer(text, lineterminator="\r\n")
+        # The shortest text that is the same float32 again: 0.9, not 0.89999998.
+        columns = {**self.to_dict(), "score": [str(score) for score in self.scores]}
+        writer.writerow(columns)
+        writer.writerows(
+            [f"{cell:.8g}" if isinstance(cell, float) else cell for cell in row]
+            for row in zip(*columns.values(), strict=True)
+        )
+        return "".join(text.lines)
 
     def to_arrow(self) -> pyarrow.Table:
         """Return the links as an Arrow table."""
         import pyarrow as pa
 
-        return pa.table(
-            {
-                "source": pa.array(self.sources, pa.string()),
-                "target": pa.array(self.targets, pa.string()),
-                "score": self.scores,
-            }
-        )
+        columns = self.to_dict()
+        # Named types: an empty list, or one of Nones, would say nothing of what it holds.
+        types = {"source": pa.string(), "target": pa.string(), "probability": pa.float64()}
+        types |= {"score": pa.float32()}
+        types |= {name: pa.int64() for name in _COUNTS if name in columns}
+        types |= {name: types.get(name, pa.string()) for name in columns}
+        return pa.table({name: pa.array(column, types[name]) for name, column in columns.items()})
+
+    def to_pandas(self) -> Any:  # noqa: ANN401
+        """Return the links as a pandas data frame; pandas must be installed."""
+        return self.to_arrow().to_pandas()
 
     def __repr__(self) -> str:
-        shown = self[:20]
-        widths = [
-            max([len(title), *map(len, names)])
-            for title, names in (("source", shown.sources), ("target", shown.targets))
+        rows = [self._titles(), *(self._cells(link) for link in self[:_SHOWN])]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if number < 2 else cell.rjust(width)
+                for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
         ]
-        rows = [("source", "target", "score")]
-        rows += [(link.source, link.target, f"{link.score:.4f}") for link in shown]
-        lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>6}" for a, b, c in rows]
-        if len(self) > len(shown):
-            lines.append(f"... {len(self) - len(shown):,} more")
+        if len(self) > _SHOWN:
+            lines.append(f"... {len(self) - _SHOWN:,} more")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the table as notebooks show it; names are text, never markup."""
+        head = "".join(f"<th>{escape(title)}</th>" for title in self._titles())
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in self._cells(link)) + "</tr>"
+            for link in self[:_SHOWN]
+        )
+        more = f"<p>{len(self) - _SHOWN:,} more</p>" if len(self) > _SHOWN else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+    def _titles(self) -> list[str]:
+        return ["source", "target", "probability", "score", *self.evidence]
+
+    def _cells(self, link: Link) -> list[str]:
+        probability = "" if link.probability is None else f"{link.probability:.4f}"
+        more = ["" if cell is None else str(cell) for cell in link.evidence.values()]
+        return [link.source, link.target, probability, f"{link.score:.4f}", *more]
+
+
+class _Lines:
+    """Takes rows that end in CR LF, so that a CR in a name is quoted too, and ends them in LF."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, row: str) -> None:
+        self.lines.append(row.removesuffix("\r\n") + "\n")
+
+
+_COUNTS = ("shared_neighbours", "common_features", "distance")

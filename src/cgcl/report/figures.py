@@ -13,15 +13,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cgcl.report.svg import FIRST, GRID, INK, MUTED, SECOND, THIRD, drawing, to_svg
+from cgcl.report.inputs import Comparison
+from cgcl.report.names import legible
+from cgcl.report.reliability import Reliability
+from cgcl.report.svg import (
+    FIRST,
+    GRID,
+    INK,
+    MUTED,
+    SECOND,
+    THIRD,
+    drawing,
+    stacked_drawing,
+    to_svg,
+)
+from cgcl.report.verdict import measured, metric_name, metrics_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
+    "comparison_figure",
     "consistency_figure",
     "loss_figure",
     "precision_recall_figure",
+    "reliability_figure",
     "roc_figure",
     "score_histogram",
     "validation_figure",
@@ -176,6 +192,87 @@ def score_histogram(positive: Array, negative: Array) -> str:
     axes.set_ylim(bottom=0)
     _legend(axes)
     return to_svg(figure, "histogram", "Histogram of test scores, links and unlinked pairs")
+
+
+def reliability_figure(result: Reliability) -> str:
+    """Return predicted against observed shares of links, above the counts of test pairs."""
+    figure, axes, counts = stacked_drawing("Predicted probability", "Share of links", "Pairs")
+    axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.9, linestyle=(0, (4, 4)), label="perfect")
+    predicted = [part.predicted for part in result.bins]
+    observed = [part.observed for part in result.bins]
+    below = [max(0.0, part.observed - part.low) for part in result.bins]
+    above = [max(0.0, part.high - part.observed) for part in result.bins]
+    axes.errorbar(
+        predicted,
+        observed,
+        yerr=(below, above),
+        fmt="o",
+        color=FIRST,
+        ecolor=FIRST,
+        markersize=4,
+        elinewidth=1.1,
+        capsize=2.5,
+        label="observed, 95 % interval",
+    )
+    _unit_square(axes)
+    _legend(axes, columns=2)
+    edges = np.linspace(0, 1, 21)
+    others, links = (np.histogram(side, edges)[0] for side in (result.others, result.links))
+    # The links stand on the unlinked pairs: the outline is the count of both.
+    for top, base, color, label in (
+        (others, np.zeros_like(others), SECOND, "unlinked pairs"),
+        (others + links, others, FIRST, "links"),
+    ):
+        counts.stairs(top, edges, baseline=base, fill=True, color=color, alpha=0.45, label=label)
+    counts.set_ylim(bottom=0)
+    _legend(counts, columns=2)
+    return to_svg(
+        figure,
+        "reliability",
+        "Predicted probability against the observed share of links, above a histogram of pairs",
+    )
+
+
+def comparison_figure(comparison: Comparison) -> str:
+    """Return a bar for each method, grouped by metric; ours in colour."""
+    metrics = metrics_of(comparison.results)
+    if not metrics:
+        return ""
+    row = 0.0
+    places: list[float] = []
+    labels: list[str] = []
+    rows = len(metrics) * (len(comparison.results) + 1.3)
+    figure, axes = drawing("%", "", height=0.6 + 0.19 * rows)
+    for key in metrics:
+        axes.text(0, row, metric_name(key), color=INK, fontsize=8.5, va="center", weight="bold")
+        for result in comparison.results:
+            row += 1
+            value = measured(result, key)
+            is_ours = result.method == comparison.ours
+            places.append(row)
+            labels.append(legible(result.method, 28))
+            if value is not None:
+                color = FIRST if is_ours else MUTED
+                axes.barh(row, 100 * value, 0.72, color=color, alpha=1 if is_ours else 0.55)
+            axes.annotate(
+                "not measured" if value is None else f"{100 * value:.1f}",
+                (100 * (value or 0), row),
+                xytext=(3, 0),
+                textcoords="offset points",
+                fontsize=8,
+                color=INK,
+                va="center",
+            )
+        row += 1.3
+    # A dollar sign in a name is no formula.
+    axes.set_yticks(places, labels, fontsize=8, parse_math=False)
+    axes.tick_params(axis="y", length=0)
+    # Bars start at zero, and the last number needs room.
+    axes.set_xlim(0, 112)
+    axes.set_xticks([0, 25, 50, 75, 100])
+    axes.set_ylim(row - 0.5, -0.8)
+    axes.grid(visible=False)
+    return to_svg(figure, "comparison", "Bars of each metric for each method")
 
 
 def _series(history: Epochs, field: str, item: str | int) -> tuple[Array, Array]:

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cgcl.report import figures
-from cgcl.report.words import FILTERS
+from cgcl.report.inputs import AuditFinding, Comparison, Probabilities, Suggestions
+from cgcl.report.reliability import Reliability, reliability
+from cgcl.report.verdict import (
+    best_values,
+    calibration_choice,
+    measured,
+    method_name,
+    metric_name,
+    shift_sentence,
+    verdict,
+)
+from cgcl.report.words import FILTERS, percent
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from cgcl.graph.survey import Survey
 
 __all__ = ["render_page"]
 
 _MOST_NOTES = 50
+_MOST_LINKS = 100
 
 # Name in run.json, name on the page, what it says, and the least number of test links for which
 # it says that.
@@ -38,6 +58,12 @@ def render_page(
     history: Sequence[Mapping[str, Any]],
     positive: npt.ArrayLike | None,
     negative: npt.ArrayLike | None,
+    *,
+    suggestions: Suggestions | None = None,
+    probabilities: Probabilities | None = None,
+    comparison: Comparison | None = None,
+    audit: Sequence[AuditFinding] | None = None,
+    survey: Survey | None = None,
 ) -> str:
     """Return the page of a run as one HTML document that needs nothing else.
 
@@ -49,34 +75,159 @@ def render_page(
         history: What the run recorded about every epoch.
         positive: Scores of the test links, or None if there was no test.
         negative: Scores of the unlinked test pairs, or None if there was no test.
+        suggestions: New links, None if nobody asked for them.
+        probabilities: How scores became probabilities, None if they did not.
+        comparison: Methods on the same held-out links, None if there are no others.
+        audit: What the split audit found, empty if nothing, None if there was no audit.
+        survey: The shape of the graph, None if nobody looked.
     """
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
     links, others = _scores(positive), _scores(negative)
-    has_matplotlib = _has_matplotlib()
-    drawn = _draw(run, history, links, others) if has_matplotlib else {}
-    notes = run["graph"].get("notes") or []
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(FILTERS)
-    folder = resources.files("cgcl.report")
-    template = environment.from_string(folder.joinpath("page.html.jinja").read_text("utf-8"))
-    return template.render(
+    comparison = comparison if comparison and best_values(comparison.results) else None
+    trust = None
+    if probabilities:
+        trust = reliability(probabilities.test_links, probabilities.test_others)
+    parts: dict[str, Any] = {
+        "survey": survey,
+        "audit": audit,
+        "comparison": comparison,
+        "compared": _compared(comparison) if comparison else None,
+        "probabilities": probabilities,
+        "reliability": trust,
+        **(_calibrated(probabilities) if probabilities else {}),
+        "suggested": _suggested(suggestions) if suggestions else None,
+    }
+    drawn = None
+    if _has_matplotlib():
+        drawn = _draw(run, history, links, others) | _draw_more(comparison, trust)
+    return _fill(
+        drawn,
+        has_script=bool(suggestions and suggestions.links),
         run=run,
         graph=run["graph"],
         split=run["split"],
-        # S704: both come from this package, where nothing unescaped goes in.
-        style=Markup(folder.joinpath("page.css").read_text("utf-8")),  # noqa: S704
-        figures={name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704
-        has_matplotlib=has_matplotlib,
         spread=_spread(links, others),
         metrics=_METRICS,
-        notes=notes[:_MOST_NOTES],
-        notes_left_out=max(0, len(notes) - _MOST_NOTES),
         last_consistency=_last_consistency(history),
+        contents=_contents(parts),
+        **_notes(run["graph"].get("notes") or []),
+        **parts,
     )
+
+
+def _fill(drawn: Mapping[str, str] | None, *, has_script: bool, **values: object) -> str:
+    """Return the filled template.
+
+    Args:
+        drawn: The figures by name, None without matplotlib.
+        has_script: Whether there is a table for the script to work on.
+        values: What the template shows.
+    """
+    from markupsafe import Markup
+
+    script = _packaged("links.js") if has_script else ""
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    if script:
+        # This script and no other: a browser refuses whatever has another hash.
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        policy += f"; script-src 'sha256-{digest}'"
+    # S704: all three come from this package, where nothing unescaped goes in.
+    return (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(
+            style=Markup(_packaged("page.css")),  # noqa: S704
+            script=Markup(script),  # noqa: S704
+            figures={name: Markup(svg) for name, svg in (drawn or {}).items()},  # noqa: S704
+            has_matplotlib=drawn is not None,
+            policy=Markup(policy),  # noqa: S704
+            **values,
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    """Return the template engine: everything escaped, nothing undefined."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(_packaged),
+    )
+    environment.filters.update(FILTERS)
+    return environment
+
+
+@cache
+def _packaged(name: str) -> str:
+    """Return the text of a file of this package."""
+    return resources.files("cgcl.report").joinpath(name).read_text("utf-8")
+
+
+def _contents(parts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return id and title of the sections that the page has."""
+    sections = (
+        ("graph", "What was read", True),
+        ("split", "Split", True),
+        ("training", "Training", True),
+        ("test", "Scores", True),
+        ("comparison", "Beside simple methods", parts["comparison"]),
+        ("probabilities", "Probabilities", parts["probabilities"]),
+        ("links", "Suggested links", parts["suggested"]),
+        ("settings", "Settings", True),
+        ("reproduce", "Again", True),
+    )
+    return [(section, title) for section, title, is_there in sections if is_there]
+
+
+def _notes(notes: Sequence[str]) -> dict[str, Any]:
+    """Return the first notes about the graph, and how many there are besides."""
+    return {"notes": notes[:_MOST_NOTES], "notes_left_out": max(0, len(notes) - _MOST_NOTES)}
+
+
+def _suggested(suggestions: Suggestions) -> dict[str, Any]:
+    """Return what the section of suggested links says."""
+    links = suggestions.links[:_MOST_LINKS]
+    known = [link.probability for link in links if link.probability is not None]
+    return {
+        "links": links,
+        "total": len(suggestions.links),
+        "how_found": suggestions.how_found,
+        "has_probabilities": bool(known),
+        "has_features": any(link.common_features is not None for link in links),
+        # By linearity of expectation, however the links depend on each other.
+        "expected": sum(known) if known and len(known) == len(links) else None,
+    }
+
+
+def _compared(comparison: Comparison) -> dict[str, Any]:
+    """Return what the section of methods says."""
+    best = best_values(comparison.results)
+    rows = []
+    for result in comparison.results:
+        cells = [(percent(measured(result, key)), top) for key, top in best.items()]
+        rows.append((result.method, [(words, words == top) for words, top in cells]))
+    return {
+        "columns": [metric_name(key) for key in best],
+        "rows": rows,
+        "verdict": verdict(comparison),
+    }
+
+
+def _calibrated(probabilities: Probabilities) -> dict[str, Any]:
+    """Return what the section of probabilities says about how they were made."""
+    shift = probabilities.shift
+    return {
+        "choice": calibration_choice(probabilities),
+        "losses": [
+            (method_name(method), loss, method == probabilities.method)
+            for method, loss in probabilities.losses.items()
+        ],
+        "shift": shift and {"sentence": shift_sentence(shift), "warning": "warning" in shift},
+    }
 
 
 def _scores(scores: npt.ArrayLike | None) -> npt.NDArray[np.float64] | None:
@@ -113,6 +264,16 @@ def _draw(
         drawn["roc"] = figures.roc_figure(links, others)
         drawn["precision_recall"] = figures.precision_recall_figure(links, others)
         drawn["histogram"] = figures.score_histogram(links, others)
+    return drawn
+
+
+def _draw_more(comparison: Comparison | None, trust: Reliability | None) -> dict[str, str]:
+    """Return the figures of the parts that a run need not have."""
+    drawn = {}
+    if comparison:
+        drawn["comparison"] = figures.comparison_figure(comparison)
+    if trust:
+        drawn["reliability"] = figures.reliability_figure(trust)
     return drawn
 
 

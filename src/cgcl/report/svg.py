@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FIRST", "GRID", "INK", "MUTED", "SECOND", "THIRD", "drawing", "to_svg"]
+__all__ = [
+    "FIRST",
+    "GRID",
+    "INK",
+    "MUTED",
+    "SECOND",
+    "THIRD",
+    "drawing",
+    "stacked_drawing",
+    "to_svg",
+]
 
 # Colours that nobody would choose: they are replaced wherever they occur.
 INK, MUTED, GRID = "#010203", "#020304", "#030405"
@@ -54,20 +64,47 @@ _STYLE = {
 }
 
 # 4.5 in are 324 units: on a phone about a unit per pixel, so that 9 units stay legible.
-_SIZE = (4.5, 3.1)
+_WIDTH, _HEIGHT = 4.5, 3.1
 
 
-def drawing(xlabel: str, ylabel: str) -> tuple[Figure, Axes]:
-    """Return an empty figure with one panel in the style of the page."""
+def drawing(xlabel: str, ylabel: str, height: float = _HEIGHT) -> tuple[Figure, Axes]:
+    """Return an empty figure with one panel in the style of the page.
+
+    Args:
+        xlabel: What the horizontal axis shows.
+        ylabel: What the vertical axis shows.
+        height: In inches; the width is always the same.
+    """
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=_SIZE, layout="constrained")
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         axes = figure.add_subplot()
         axes.set_xlabel(xlabel)
         axes.set_ylabel(ylabel)
     return figure, axes
+
+
+def stacked_drawing(xlabel: str, upper: str, lower: str) -> tuple[Figure, Axes, Axes]:
+    """Return an empty figure with a large panel above a low one, on the same horizontal axis.
+
+    Args:
+        xlabel: What the horizontal axis shows.
+        upper: What the vertical axis of the upper panel shows.
+        lower: What that of the lower panel shows.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(_WIDTH, 1.35 * _HEIGHT), layout="constrained")
+        top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+        bottom.set_xlabel(xlabel)
+        top.set_ylabel(upper)
+        bottom.set_ylabel(lower)
+        figure.align_ylabels()
+    return figure, top, bottom
 
 
 def to_svg(figure: Figure, name: str, description: str) -> str:

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["FILTERS", "count", "duration", "percent", "plural", "setting"]
+from cgcl.report.names import legible
+
+__all__ = [
+    "FILTERS",
+    "about",
+    "base_rate",
+    "chance",
+    "count",
+    "duration",
+    "one_in",
+    "percent",
+    "plural",
+    "setting",
+]
 
 _NOTHING = "\N{EN DASH}"
 
@@ -73,11 +86,83 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def chance(probability: float | None) -> str:
+    r"""Return a probability as percent, with the digits that tell it from its neighbours.
+
+    Example:
+        >>> [chance(p).replace("\xa0", " ") for p in (0.2347, 0.0234, 0.00012345, 1e-9)]
+        ['23.5 %', '2.34 %', '0.012 %', '< 0.0001 %']
+        >>> [chance(p).replace("\xa0", " ") for p in (0.9978, 0.99999)]
+        ['99.78 %', '> 99.99 %']
+    """
+    if probability is None:
+        return _NOTHING
+    value = 100 * probability
+    if value == 0 or value == 100:
+        digits = f"{value:.0f}"
+    elif value < 1e-4:
+        digits = "< 0.0001"
+    elif value > 99.99:
+        digits = "> 99.99"
+    elif value < 1:
+        # Two significant digits, never in scientific notation: value is at least 1e-4.
+        digits = f"{float(f'{value:.2g}'):.6f}".rstrip("0")
+    else:
+        digits = f"{value:.1f}" if 10 <= value < 99.5 else f"{value:.2f}"
+    return f"{digits}\N{NO-BREAK SPACE}%"
+
+
+def about(number: float) -> str:
+    """Return an expected number, rounded to what it can mean.
+
+    Example:
+        >>> [about(number) for number in (1234.5, 23.4, 4.21, 0.314, 0.001)]
+        ['1,234', '23', '4.2', '0.31', 'less than 0.01']
+    """
+    if number >= 10:
+        return f"{number:,.0f}"
+    if number >= 1:
+        return f"{number:.1f}"
+    return f"{number:.2f}" if number >= 0.01 else "less than 0.01"
+
+
+def base_rate(rate: float) -> str:
+    """Return a small rate in the short scientific form.
+
+    Example:
+        >>> [base_rate(rate) for rate in (0.00014, 0.000145, 0.25)]
+        ['1.4e-4', '1.45e-4', '0.25']
+    """
+    if not 0 < rate < 0.01:
+        return f"{rate:.3g}"
+    digits, _, exponent = f"{rate:.2e}".partition("e")
+    return f"{float(digits):g}e{int(exponent)}"
+
+
+def one_in(rate: float) -> str:
+    """Return a rate in words.
+
+    Example:
+        >>> [one_in(rate) for rate in (0.000145, 0.034, 0.14)]
+        ['1 in 6,900', '1 in 29', '14 in 100']
+    """
+    if rate <= 0:
+        return "none"
+    if rate >= 0.1:
+        return f"{100 * rate:.0f} in 100"
+    return f"1 in {float(f'{1 / rate:.2g}'):,.0f}"
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
+    "about": about,
+    "base_rate": base_rate,
+    "chance": chance,
     "count": count,
     "duration": duration,
+    "legible": legible,
+    "one_in": one_in,
     "percent": percent,
     "plural": plural,
     "setting": setting,
 }
-"""Every function of this module by the name that the template uses."""
+"""Every function that puts something into words, by the name that the templates use."""

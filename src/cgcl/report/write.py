@@ -6,7 +6,9 @@ import shlex
 from pathlib import Path
 
 from cgcl.files import write_atomically
+from cgcl.graph.survey import survey
 from cgcl.predict import LinkPredictor
+from cgcl.report import gather
 from cgcl.report.page import render_page
 from cgcl.train.history import read_history
 from cgcl.train.run_folder import read_run
@@ -17,8 +19,13 @@ __all__ = ["REPORT", "write_report"]
 REPORT = "report.html"
 
 
-def write_report(folder: Path) -> Path:
+def write_report(folder: Path, *, compare: bool | None = None) -> Path:
     """Write `report.html` into a run folder and return its path.
+
+    Args:
+        folder: The run folder.
+        compare: Whether to set the run beside simple methods: True even if that takes minutes,
+            False not at all, None if it takes seconds.
 
     Raises:
         RunFolderError: The folder holds no run.
@@ -26,15 +33,26 @@ def write_report(folder: Path) -> Path:
         ResourceError: The disk is full.
     """
     run = read_run(folder)
+    # On the CPU if that is where it was trained: the page shows that run, not another.
+    device = "cpu" if run["device"] == "cpu" else "auto"
+    predictor = LinkPredictor.load(folder, device).set_params(threads=run["threads"])
     positive = negative = None
     if run["test"]:
-        # On the CPU if that is where it was trained: the page shows that run, not another.
-        device = "cpu" if run["device"] == "cpu" else "auto"
-        positive, negative = LinkPredictor.load(folder, device).test_scores()
-        positive, negative = positive.sigmoid().numpy(), negative.sigmoid().numpy()
+        links, others = predictor.test_scores()
+        positive, negative = links.sigmoid().numpy(), others.sigmoid().numpy()
     run["folder"] = shlex.quote(str(folder))
     run["warnings"] = [text for text in (learned_nothing(run["val"]),) if text]
-    page = render_page(run, read_history(folder), positive, negative)
+    page = render_page(
+        run,
+        read_history(folder),
+        positive,
+        negative,
+        suggestions=gather.suggestions(predictor),
+        probabilities=gather.probabilities(predictor),
+        comparison=None if compare is False else gather.comparison(folder, ask=bool(compare)),
+        audit=gather.audit_findings(predictor),
+        survey=survey(predictor.graph_),
+    )
     path = folder / REPORT
     write_atomically(path, page.encode(errors="replace"))  # a command may hold undecodable bytes
     return path

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from cgcl.calibrate import Calibration
 from cgcl.errors import ConfigError, ModelFileError
 from cgcl.graph import Graph
 from cgcl.model import CGCL
@@ -29,8 +30,9 @@ def describe_model(
     best_epoch: int,
     val: dict[str, float] | None,
     test: dict[str, float] | None,
+    calibration: Calibration | None = None,
 ) -> dict[str, Any]:
-    """Return what travels with the weights: where they come from and how good they are."""
+    """Return what travels with the weights: where they come from and what they are worth."""
     return {
         "graph": graph.fingerprint,
         "split": split.fingerprint,
@@ -38,6 +40,7 @@ def describe_model(
         "best_epoch": best_epoch,
         "val": val,
         "test": test,
+        "calibration": None if calibration is None else calibration.to_json(),
     }
 
 

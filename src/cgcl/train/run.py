@@ -14,6 +14,7 @@ from cgcl.errors import CGCLError, ResourceError
 from cgcl.graph import Graph
 from cgcl.graph.prepare import features_of
 from cgcl.split import Split
+from cgcl.train.calibrating import calibrate_model
 from cgcl.train.checkpoint import recover_checkpoint, write_checkpoint
 from cgcl.train.config import ModelConfig, Resources, TrainConfig
 from cgcl.train.execution import computing_with, machine, resolve_device, versions
@@ -162,6 +163,8 @@ class Run:
             self._note_progress(trainer, "interrupted")
             return
         self.about["test"] = trainer.finish()
+        x = features_of(self.graph).to(next(trainer.model.parameters()).device)
+        calibration = calibrate_model(trainer.model, x, self.split, seed=self.config.seed)
         write_model(
             self.folder.path / MODEL,
             trainer.model,
@@ -173,6 +176,7 @@ class Run:
                 trainer.best_epoch,
                 trainer.best_val,
                 self.about["test"],
+                calibration,
             ),
         )
         self._note_progress(trainer, "finished")

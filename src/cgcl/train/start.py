@@ -11,9 +11,10 @@ from cgcl.errors import ConfigError, RunFolderError
 from cgcl.graph import Graph
 from cgcl.graph.prepare import prepare
 from cgcl.graph.stored import read_stored_graph, write_graph
-from cgcl.split import random_split
+from cgcl.split import Split, random_split
 from cgcl.split.stored import read_split, write_split
 from cgcl.train.config import ModelConfig, Resources, Settings, TrainConfig, pick
+from cgcl.train.estimate import estimate_graph, require_memory
 from cgcl.train.execution import machine, resolve_device, versions
 from cgcl.train.model_file import count_weights
 from cgcl.train.run import Run
@@ -33,25 +34,30 @@ def start_run(
     resources: Resources,
     out: Path,
     command: str,
+    split: Split | None = None,
 ) -> Run:
     """Split the graph and make a run folder that holds all a run needs to begin.
 
     Args:
-        graph: The graph to train on; without features, every node gets one of its own.
+        graph: The graph to train on; without features, some are made from the training links.
         model_config: The network.
         config: The training and the split.
         resources: Where and how long to compute.
         out: The folder to make the run folder in.
         command: How to repeat this run, for the report.
+        split: The split of the graph's links; drawn at random if None.
 
     Raises:
         SplitError: The graph has too few links, or too few unlinked pairs.
-        ResourceError: The folder cannot be written, or the device does not exist.
-        FeatureError: The graph has no features and too many nodes to do without.
+        ResourceError: The folder cannot be written, the device does not exist, or there is not
+            enough memory.
     """
     device = resolve_device(resources)
-    graph = prepare(graph)
-    split = random_split(graph, config.val, config.test, config.seed)
+    if split is None:
+        split = random_split(graph, config.val, config.test, config.seed)
+    graph = prepare(graph, split.train)
+    if device.type == "cpu":
+        require_memory(estimate_graph(graph, model_config, config))
     weights = count_weights(graph.num_features, model_config)
     files = 4 * _WEIGHT_COPIES * weights + 24 * graph.num_nonzeros + 32 * graph.num_edges
     folder = RunFolder.create(out, graph.title, needed_bytes=files)

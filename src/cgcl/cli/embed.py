@@ -1,0 +1,82 @@
+"""`cgcl embed`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from cgcl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cgcl.predict.embeddings import EmbeddingFormat
+
+__all__ = ["embed"]
+
+_SUFFIXES: dict[str, EmbeddingFormat] = {".parquet": "parquet", ".npz": "npz", ".csv": "csv"}
+
+
+def embed(
+    run: Path,
+    /,
+    *,
+    out: Path | None = None,
+    output: Annotated[Literal["parquet", "npz", "csv"] | None, Parameter(name="--format")] = None,
+    known: Literal["all", "train"] = "all",
+    device: str = "auto",
+    threads: int = 0,
+) -> None:
+    """Write the embedding of every node of a trained run, for other tools.
+
+    Without --out they are printed as CSV: node, z0, z1 and so on.
+
+    Args:
+        run: A run folder, or a folder written by LinkPredictor.save.
+        out: The file to write or replace; its suffix says the format.
+        output: parquet, npz or csv, whatever the file is called.
+        known: Encode all known links, or only those of the training set.
+        device: auto, cpu, cuda or cuda:N.
+        threads: CPU threads; 0 takes the free cores, at most 4.
+    """
+    kind = _chosen(out, output)
+    from cgcl.predict import LinkPredictor
+    from cgcl.predict.embeddings import csv_blocks, embeddings_of, write_embeddings
+    from cgcl.train.config import Resources
+    from cgcl.train.execution import computing_with
+
+    predictor = LinkPredictor.load(run, device)
+    graph = predictor.graph_
+    links = predictor.split_.train if known == "train" else graph.edges
+    with computing_with(Resources(device=device, threads=threads)):
+        z = embeddings_of(predictor.model_, graph, links)
+    if out is None:
+        for text in csv_blocks(graph.names, z):
+            sys.stdout.write(text)
+        return
+    write_embeddings(out, graph.names, z, kind)
+    print(out)  # noqa: T201
+
+
+def _chosen(out: Path | None, output: EmbeddingFormat | None) -> EmbeddingFormat:
+    """Return the format, before anything is computed.
+
+    Raises:
+        ConfigError: It is not clear, or not for a terminal.
+    """
+    if out is None:
+        if output in (None, "csv"):
+            return "csv"
+        raise ConfigError(
+            f"Only csv can be printed; {output} needs a file.\nName one: --out embeddings.{output}"
+        )
+    if output is not None:
+        return output
+    suffix = out.suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise ConfigError(
+            f"The name {out.name} does not say in which format to write.\n"
+            f"Use one of the suffixes {', '.join(_SUFFIXES)}, or add --format."
+        )
+    return _SUFFIXES[suffix]

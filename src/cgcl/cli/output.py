@@ -1,0 +1,118 @@
+"""Where an answer goes: a table for people, or a stream of bytes for programs."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+from cgcl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cgcl.predict import Links
+
+__all__ = ["Format", "choose_format", "printable", "write_answer"]
+
+Format = Literal["table", "csv", "json", "parquet"]
+_ENDLESS = 100_000
+_BY_SUFFIX: dict[str, Format] = {".csv": "csv", ".json": "json", ".parquet": "parquet"}
+
+
+def choose_format(asked: Format | None, out: Path | None) -> Format:
+    """Return the format that was asked for, or the one that the file's suffix names.
+
+    Raises:
+        ConfigError: The suffix names none, or Parquet would go to a terminal.
+    """
+    if asked is None and out is not None:
+        if out.suffix.lower() not in _BY_SUFFIX:
+            raise ConfigError(
+                f"'{out.name}' does not say in which format to write.\n"
+                f"Give it one of the suffixes {', '.join(_BY_SUFFIX)}, or add --format."
+            )
+        return _BY_SUFFIX[out.suffix.lower()]
+    if asked == "parquet" and out is None and sys.stdout.isatty():
+        raise ConfigError("Parquet is not text for a terminal. Add --out FILE.parquet, or a pipe.")
+    return asked or "table"
+
+
+def write_answer(
+    blocks: Iterable[Links], form: Format, out: Path | None, *, excel: bool = False
+) -> None:
+    """Write links block by block, to a file or to standard output.
+
+    Raises:
+        ResourceError: The file cannot be written; the one that was there before is intact.
+    """
+    if form == "table":
+        text = _table(blocks)
+        if out is None:
+            sys.stdout.write(text)
+        else:
+            with _opened(out) as stream:
+                stream.write(text.encode())
+        return
+    from cgcl.predict.formats import WRITERS
+
+    with _opened(out) as stream, WRITERS[form](stream, excel=excel) as writer:
+        for links in blocks:
+            writer.write(links)
+
+
+@contextlib.contextmanager
+def _opened(out: Path | None) -> Iterator[BinaryIO]:
+    if out is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    from cgcl.files import writing_atomically
+
+    with writing_atomically(out) as stream:
+        yield stream
+
+
+def _table(blocks: Iterable[Links]) -> str:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    because: list[str] = []
+    names: list[str] = []
+    for links in blocks:
+        columns = links.to_dict()
+        reasons = columns.pop("because", [""] * len(links))
+        if not table.columns:
+            for number, name in enumerate(columns):
+                justify: Literal["left", "right"] = "left" if number < 2 else "right"
+                table.add_column(name.replace("_", " "), justify=justify, overflow="fold")
+        for row, reason in zip(zip(*columns.values(), strict=True), reasons, strict=True):
+            # Text, because a name such as "[red]" is a name and not markup.
+            table.add_row(*(Text(_cell(cell)) for cell in row))
+            names.append(f"{printable(row[0])} - {printable(row[1])}")
+            because.append(reason)
+    # A terminal has a width; a file or a pipe takes whatever comes.
+    console = Console(width=None if sys.stdout.isatty() else _ENDLESS)
+    with console.capture() as captured:
+        console.print(table)
+    text = captured.get()
+    for pair, reason in zip(names, because, strict=True):
+        if reason:
+            text += f"\n{pair}\n  {printable(reason)}\n"
+    return text
+
+
+def _cell(cell: object) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        # Small probabilities are the rule: 0.0002 must not become 0.00.
+        return f"{cell:.4f}" if cell >= 0.001 or cell == 0 else f"{cell:.1e}"
+    return printable(str(cell))
+
+
+def printable(name: str) -> str:
+    """Return a name without characters that would move the cursor or colour the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)

@@ -1,0 +1,128 @@
+"""Which method is best, in a sentence that does not favour ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cgcl.report.inputs import Comparison, MethodResult, Probabilities
+from cgcl.report.words import about, percent
+
+__all__ = [
+    "best_values",
+    "calibration_choice",
+    "measured",
+    "method_name",
+    "metric_name",
+    "metrics_of",
+    "shift_sentence",
+    "verdict",
+]
+
+_NAMES = {"auc": "AUC", "ap": "AP", "mrr": "MRR"}
+_CALIBRATIONS = {
+    "platt": "Platt scaling",
+    "isotonic": "Isotonic regression",
+    "temperature": "Temperature scaling",
+}
+
+
+def metric_name(key: str) -> str:
+    """Return a metric's name as the page writes it.
+
+    Example:
+        >>> metric_name("auc"), metric_name("precision@100")
+        ('AUC', 'precision@100')
+    """
+    return _NAMES.get(key, key)
+
+
+def method_name(key: str) -> str:
+    """Return the name of a calibration method as the page writes it.
+
+    Example:
+        >>> method_name("platt")
+        'Platt scaling'
+    """
+    return _CALIBRATIONS.get(key, key)
+
+
+def metrics_of(results: Sequence[MethodResult]) -> list[str]:
+    """Return every metric that some method has, in the order of first mention."""
+    keys = (key for result in results for key in result.metrics)
+    return [
+        key
+        for key in dict.fromkeys(keys)
+        if any(measured(result, key) is not None for result in results)
+    ]
+
+
+def measured(result: MethodResult, key: str) -> float | None:
+    """Return a metric of a method, None where it was not measured."""
+    value = result.metrics.get(key)
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def best_values(results: Sequence[MethodResult]) -> Mapping[str, str]:
+    """Return the best value of each metric, as the page writes it."""
+    return {
+        key: percent(max(value for r in results if (value := measured(r, key)) is not None))
+        for key in metrics_of(results)
+    }
+
+
+def verdict(comparison: Comparison) -> str:
+    """Say who is best by each metric; methods that look equal on the page share the place."""
+    results = comparison.results
+    ours = next((result for result in results if result.method == comparison.ours), None)
+    phrases: dict[str, list[str]] = {}
+    for key, best in best_values(results).items():
+        leaders = [
+            r.method
+            for r in results
+            if (value := measured(r, key)) is not None and percent(value) == best
+        ]
+        who = f"{_joined(leaders)} {'is' if len(leaders) == 1 else 'are'} best by"
+        what = f"{metric_name(key)} ({best}"
+        mine = measured(ours, key) if ours else None
+        if mine is not None and comparison.ours not in leaders:
+            what += f"; {comparison.ours} {percent(mine)}"
+        phrases.setdefault(who, []).append(what + ")")
+    return " ".join(f"{who} {_joined(parts)}." for who, parts in phrases.items())
+
+
+def calibration_choice(probabilities: Probabilities) -> str:
+    """Say which calibrator was kept and why."""
+    left = {name: loss["unexplained"] for name, loss in probabilities.losses.items()}
+    kept = method_name(probabilities.method)
+    if probabilities.method not in left or len(left) == 1:
+        return f"{kept} turned scores into probabilities."
+    lowest = min(left, key=left.__getitem__)
+    if left[probabilities.method] > left[lowest]:
+        return (
+            f"{kept} turned scores into probabilities, although {method_name(lowest)} does "
+            "better on held-out links."
+        )
+    return (
+        f"{kept} turned scores into probabilities: of {len(left)} methods it leaves the least "
+        "uncertainty about held-out links."
+    )
+
+
+def shift_sentence(shift: Mapping[str, Any]) -> str:
+    """Say whether the probabilities hold where more links are encoded than in training."""
+    if "warning" in shift:
+        return str(shift["warning"])
+    top = shift["top"]
+    return (
+        "The probabilities hold where more links are encoded than in training: of the validation "
+        f"links they promise {about(shift['expected'])} where there are {shift['observed']:,}, and "
+        f"among the best {top['pairs']:,} pairs {about(top['expected'])} where there are "
+        f"{top['observed']:,}."
+    )
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Return the parts with commas and a last "and"."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from cgcl.cli.embed import embed
+from cgcl.errors import ConfigError, ResourceError, RunFolderError
+from cgcl.graph import Graph
+from cgcl.model import symmetric
+from cgcl.predict import LinkPredictor
+from cgcl.readers.npz import read_npz_arrays
+from cgcl.train.scoring import embed as encoded
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, LinkPredictor]:
+    pairs = torch.tensor([(a, b) for a in range(12) for b in range(a) if (a - b) % 5 < 2]).T
+    names = ["Anna", "NA", "007", "a,b", "é", *(f"n{i}" for i in range(7))]
+    graph = Graph.from_pairs("friends", names, pairs, torch.eye(12))
+    predictor = LinkPredictor(hidden=4, epochs=2, test=0.2, val=0.1, device="cpu", threads=1).fit(
+        graph
+    )
+    folder = tmp_path_factory.mktemp("run")
+    predictor.save(folder)
+    return folder, predictor
+
+
+def expected(predictor: LinkPredictor, links: torch.Tensor) -> np.ndarray:
+    return encoded(predictor.model_, predictor.graph_.x, symmetric(links)).numpy()
+
+
+def table(text: str) -> tuple[list[str], np.ndarray]:
+    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    assert header == ["node", "z0", "z1", "z2", "z3"]
+    return [row[0] for row in rows], np.array([row[1:] for row in rows], dtype=np.float32)
+
+
+def test_without_a_file_the_answer_is_csv_and_nothing_else(saved, capsys) -> None:
+    folder, predictor = saved
+    embed(folder, device="cpu", threads=1)
+    captured = capsys.readouterr()
+    names, z = table(captured.out)
+    assert tuple(names) == predictor.graph_.names
+    assert np.array_equal(z, expected(predictor, predictor.graph_.edges))
+    assert captured.err == ""
+
+
+def test_only_the_training_links_can_be_encoded(saved, capsys) -> None:
+    folder, predictor = saved
+    embed(folder, known="train", output="csv", device="cpu", threads=1)
+    _, z = table(capsys.readouterr().out)
+    assert np.array_equal(z, expected(predictor, predictor.split_.train))
+    assert not np.array_equal(z, expected(predictor, predictor.graph_.edges))
+
+
+@pytest.mark.parametrize(
+    ("file", "output"),
+    [("z.parquet", None), ("Z.NPZ", None), ("z.csv", None), ("z.dat", "parquet"), ("z", "npz")],
+)
+def test_the_suffix_or_the_option_says_the_format(saved, tmp_path, capsys, file, output) -> None:
+    folder, predictor = saved
+    path = tmp_path / file
+    embed(folder, out=path, output=output, device="cpu", threads=1)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == (f"{path}\n", "")
+    kind = output or path.suffix.lower()[1:]
+    if kind == "parquet":
+        found = pq.read_table(path)
+        names, z = found.column("node").to_pylist(), np.stack(found.column("embedding").to_numpy())
+    elif kind == "npz":
+        arrays = read_npz_arrays(path, ["names", "embeddings"])
+        names, z = arrays["names"].tolist(), arrays["embeddings"]
+    else:
+        names, z = table(path.read_text(encoding="utf-8"))
+    assert tuple(names) == predictor.graph_.names
+    assert np.array_equal(z, expected(predictor, predictor.graph_.edges))
+
+
+@pytest.mark.parametrize(
+    ("file", "output", "message"),
+    [
+        (None, "parquet", "Only csv can be printed; parquet needs a file.\nName one: --out"),
+        ("z.txt", None, r"The name z\.txt does not say in which format to write"),
+        ("z", None, "Use one of the suffixes .parquet, .npz, .csv, or add --format"),
+    ],
+)
+def test_a_format_that_is_not_clear_is_refused_before_anything_is_read(file, output, message):
+    with pytest.raises(ConfigError, match=message):
+        embed(Path("no such run"), out=file and Path(file), output=output)
+
+
+def test_a_folder_that_is_no_run_or_cannot_be_written_is_said_so(saved, tmp_path) -> None:
+    with pytest.raises(RunFolderError, match="does not exist"):
+        embed(tmp_path / "nothing", device="cpu")
+    with pytest.raises(ResourceError, match="Cannot write"):
+        embed(saved[0], out=tmp_path / "nowhere" / "z.npz", device="cpu", threads=1)

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cgcl.errors import FeatureError, GraphContentError
+from cgcl.graph import Graph
+from cgcl.model import CGCL, symmetric
+from cgcl.predict.new_features import read_new_features
+from cgcl.predict.unseen import with_new_nodes
+from cgcl.train.scoring import decode_pairs, embed
+
+
+def toy(x: torch.Tensor | None = None, **more) -> Graph:
+    links = torch.tensor([[0, 1], [1, 2]])
+    return Graph.from_pairs("toy", ["Anna", "Bob", "Carl"], links, x, **more)
+
+
+def with_own_features(graph: Graph) -> Graph:
+    """The graph with a feature for each node, as the package makes them."""
+    identity = torch.eye(graph.num_nodes).to_sparse_coo().coalesce()
+    return graph.with_features(identity, "No features given: made for this test.")
+
+
+def encode_with_new_nodes(model: CGCL, graph: Graph, *new) -> tuple[Graph, torch.Tensor]:
+    extended = with_new_nodes(graph, *new)
+    return extended, embed(model, extended.x, symmetric(extended.edges))
+
+
+def scaled(graph: Graph, scale: torch.Tensor) -> Graph:
+    """The graph as a predictor keeps it whose features were scaled before training."""
+    x = graph.x.to_dense() * scale
+    x = x.to_sparse_coo().coalesce() if graph.x.is_sparse else x
+    return graph.with_features(x, "Scaled.", graph.feature_names, scale)
+
+
+def bipartite(x: torch.Tensor | None = None) -> Graph:
+    """Anna and Bob read; tea and go are read about."""
+    links = torch.tensor([[0, 1, 1], [2, 2, 3]])
+    sides = torch.tensor([False, False, True, True])
+    names = ["Anna", "Bob", "tea", "go"]
+    graph = Graph.from_pairs("books", names, links, x, sides=sides)
+    return with_own_features(graph) if x is None else graph
+
+
+@st.composite
+def whole_graphs(draw: st.DrawFn) -> tuple[Graph, int]:
+    """A graph with features in raw units, and how many of its last nodes come later."""
+    num_nodes = draw(st.integers(2, 10))
+    node = st.integers(0, num_nodes - 1)
+    links = draw(st.lists(st.tuples(node, node), max_size=20))
+    pairs = torch.tensor(links, dtype=torch.int64).reshape(-1, 2).T
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 99)))
+    x = torch.randn(num_nodes, 4, generator=generator)
+    if draw(st.booleans()):
+        x = (x * (x > 0)).to_sparse_coo().coalesce()
+    graph = Graph.from_pairs("toy", [f"n{i}" for i in range(num_nodes)], pairs, x)
+    return graph, draw(st.integers(1, num_nodes - 1))
+
+
+def first_nodes(graph: Graph, count: int) -> Graph:
+    kept = (graph.edges < count).all(dim=0)
+    x = graph.x.to_dense()[:count]
+    x = x.to_sparse_coo().coalesce() if graph.x.is_sparse else x
+    return Graph.from_pairs(graph.title, graph.names[:count], graph.edges[:, kept], x)
+
+
+@given(whole_graphs(), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_a_node_taken_out_and_added_back_scores_as_if_it_had_been_there(
+    drawn: tuple[Graph, int], given_sparse: bool
+) -> None:
+    graph, later = drawn
+    known = graph.num_nodes - later
+    scale = torch.tensor([1.0, 0.125, 1.0, 0.5])
+    fitted = scaled(first_nodes(graph, known), scale)
+    links = [(graph.names[a], graph.names[b]) for a, b in graph.edges.T.tolist() if b >= known]
+    raw = graph.x.to_dense()[known:]
+    model = CGCL(4, 6)
+    extended, z = encode_with_new_nodes(
+        model, fitted, graph.names[known:], links, raw.to_sparse_coo() if given_sparse else raw
+    )
+    whole = scaled(graph, scale)
+    assert extended.fingerprint == whole.fingerprint
+    assert torch.equal(extended.feature_scale, scale)
+    again = embed(model, whole.x, symmetric(whole.edges))
+    pairs = torch.triu_indices(graph.num_nodes, graph.num_nodes, 1)
+    assert torch.equal(decode_pairs(model, z, pairs), decode_pairs(model, again, pairs))
+
+
+def test_where_each_node_has_a_feature_of_its_own_neighbours_speak_for_a_new_one() -> None:
+    graph = with_own_features(toy())
+    model = CGCL(3, 4)
+    extended, z = encode_with_new_nodes(model, graph, ["Zoe"], [("Zoe", "Anna")])
+    assert extended.x.to_dense().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    # One message: Anna and Zoe both have degree 2, self-links counted; Anna another link.
+    message = model.encode.weight[0] / (3**0.5 * 2**0.5)
+    expected = torch.nn.functional.elu(message + model.encode.bias)
+    torch.testing.assert_close(z[3], expected.detach())
+    twice = with_new_nodes(extended, ["Yan"], [("Yan", "Zoe")])
+    assert twice.names[3:] == ("Zoe", "Yan")
+    assert (3, 4) in [tuple(link) for link in twice.edges.T.tolist()]
+
+
+def test_a_node_with_features_needs_no_link_and_one_without_needs_one() -> None:
+    extended = with_new_nodes(toy(torch.eye(3)), ["Zoe"], [], torch.ones(1, 3))
+    assert extended.num_edges == 2
+    for links in ([], [("Zoe", "Zoe")]):
+        with pytest.raises(GraphContentError, match="Nothing is known about 'Zoe': neither links"):
+            with_new_nodes(with_own_features(toy()), ["Zoe"], links)
+
+
+def test_everything_else_of_the_graph_is_kept() -> None:
+    graph = toy(torch.eye(3), feature_names=["a", "b", "c"], notes=["Read."])
+    extended = with_new_nodes(
+        graph, ["Zoe"], [("Anna", "Zoe"), ("Zoe", "Anna")], torch.ones(1, 3, dtype=torch.float64)
+    )
+    assert extended.title == "toy"
+    assert extended.feature_names == ("a", "b", "c")
+    assert extended.notes == ("Read.", "1 repeated link merged.")
+    assert extended.x.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("names", "links", "message"),
+    [
+        (["Anna"], [], "Already in the graph 'toy': 'Anna'"),
+        (["Zoe", "Zoe"], [], "New nodes are listed twice: 'Zoe'"),
+        ([""], [], "A new node is called ''"),
+        ([7], [], "A new node is called 7"),
+        (["\ud800"], [], "as valid text"),
+        (["x" * 20_000], [], "Give a name of 1 to 10,000 characters"),
+        (["Zoe"], [("Anna", "Carl")], "'Anna', 'Carl' joins two known nodes"),
+        (["Zoe"], [("Zoe", "Ana")], "No node is called 'Ana'.*Did you mean 'Anna'"),
+        (["Zoe"], ["Zo"], "must be pairs of names"),
+        (["Zoe"], [("Zoe", "Anna", "Bob")], "must be pairs of names"),
+    ],
+)
+def test_names_and_links_that_cannot_be_meant_are_refused(names, links, message) -> None:
+    with pytest.raises(GraphContentError, match=message):
+        with_new_nodes(toy(torch.eye(3)), names, links, torch.ones(len(names), 3))
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize(
+    ("x_new", "message"),
+    [
+        (None, r"The new nodes have no features; 'toy' was trained with 3\."),
+        (torch.ones(1, 2), r"must have the shape \[1, 3\], found \[1, 2\]"),
+        (torch.ones(3), r"found \[3\]"),
+        (torch.tensor([[0, float("nan"), 0]]), "Feature 'tea' of the new node 'Zoe'"),
+        (torch.tensor([[0, 0, 1e300]], dtype=torch.float64), "Feature 'go' of the new node 'Zoe'"),
+    ],
+)
+def test_features_that_do_not_fit_are_refused(x_new, message, is_sparse) -> None:
+    x = torch.eye(3).flip(0)
+    x = x.to_sparse_coo().coalesce() if is_sparse else x
+    graph = toy(x, feature_names=["chess", "tea", "go"])
+    with pytest.raises(FeatureError, match=message):
+        with_new_nodes(graph, ["Zoe"], [("Zoe", "Anna")], x_new)
+
+
+def test_a_graph_trained_without_features_takes_none() -> None:
+    with pytest.raises(FeatureError, match="'toy' was trained without features"):
+        with_new_nodes(with_own_features(toy()), ["Zoe"], [("Zoe", "Anna")], torch.ones(1, 3))
+
+
+def test_in_a_bipartite_graph_links_say_the_side() -> None:
+    links = [("Zoe", "tea"), ("maps", "Zoe"), ("Yan", "maps"), ("Zoe", "Zoe")]
+    extended = with_new_nodes(bipartite(), ["Yan", "maps", "Zoe"], links)
+    assert extended.sides.tolist() == [False, False, True, True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("names", "links", "message"),
+    [
+        (["Zoe"], [("Zoe", "tea"), ("Zoe", "Bob")], "on the same side"),
+        (["Zoe", "Yan"], [("Zoe", "tea"), ("Yan", "tea"), ("Zoe", "Yan")], "'Zoe' and 'Yan' on"),
+        (["Zoe", "Yan"], [("Zoe", "Yan")], "on which side 'Zoe', 'Yan' belongs"),
+    ],
+)
+def test_links_that_contradict_the_sides_are_refused(names, links, message) -> None:
+    with pytest.raises(GraphContentError, match=message):
+        with_new_nodes(bipartite(), names, links)
+
+
+def test_in_a_bipartite_graph_features_do_not_say_the_side() -> None:
+    with pytest.raises(GraphContentError, match="no link says on which side 'Zoe' belongs"):
+        with_new_nodes(bipartite(torch.ones(4, 2)), ["Zoe"], [], torch.ones(1, 2))
+
+
+def named(*feature_names: str) -> Graph:
+    return toy(torch.eye(3)[:, : len(feature_names)], feature_names=feature_names)
+
+
+def test_features_are_put_in_the_order_of_the_graph_by_name(tmp_path) -> None:
+    (tmp_path / "new.csv").write_text("node,go,chess,tea\nZoe,3,1,2\nYan,6,4,5\n")
+    names, x, notes = read_new_features(named("chess", "tea", "go"), tmp_path / "new.csv", ["Zoe"])
+    assert (names, x.tolist(), notes) == (["Yan", "Zoe"], [[4, 5, 6], [1, 2, 3]], ())
+
+
+def test_categories_and_words_may_be_missing_or_new(tmp_path) -> None:
+    (tmp_path / "new.csv").write_text("node,age,job,likes\nZoe,30,cook,tea zen\n")
+    graph = named("age", "job=smith", "likes:tea")
+    _, x, notes = read_new_features(
+        graph, tmp_path / "new.csv", ["Zoe"], one_hot=["job"], words="likes"
+    )
+    assert x.tolist() == [[30, 0, 1]]
+    assert notes == ("2 values not seen in training left out: 'job=cook', 'likes:zen'.",)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("node,chess\nZoe,1", "new.csv lacks 2 features: 'tea', 'go'"),
+        ("node,chess,tea,go,zen\nZoe,1,1,1,1", "but training had not, 1 feature: 'zen'"),
+        ("node,chess,tea,go\nZoe,1,1,1\nBob,1,1,1", "known already: 'Bob'"),
+        ("node,chess,tea,go\nYan,1,1,1", "no row for 1 node with links: 'Zoe'"),
+    ],
+)
+def test_rows_and_columns_that_do_not_match_are_named(tmp_path, table, message) -> None:
+    (tmp_path / "new.csv").write_text(table)
+    with pytest.raises(FeatureError, match=message):
+        read_new_features(named("chess", "tea", "go"), tmp_path / "new.csv", ["Zoe"])
+
+
+def test_features_without_names_are_counted_instead(tmp_path) -> None:
+    (tmp_path / "new.csv").write_text("node,a,b\nZoe,1,2\n")
+    assert read_new_features(toy(torch.ones(3, 2)), tmp_path / "new.csv", [])[1].tolist() == [
+        [1, 2]
+    ]
+    with pytest.raises(FeatureError, match=r"has 2 features; 'toy' was trained with 3\."):
+        read_new_features(toy(torch.eye(3)), tmp_path / "new.csv", [])
+
+
+def test_a_graph_without_features_wants_none(tmp_path) -> None:
+    with pytest.raises(FeatureError, match="Leave out --new-features"):
+        read_new_features(with_own_features(toy()), tmp_path / "new.csv", [])

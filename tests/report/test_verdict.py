@@ -1,0 +1,63 @@
+"""Sentences about who is best do not favour anybody."""
+
+import pytest
+
+from cgcl.report import Comparison, MethodResult, Probabilities
+from cgcl.report.verdict import calibration_choice, metrics_of, verdict
+
+
+def said(*results, ours="CGCL"):
+    methods = [MethodResult(name, metrics) for name, metrics in results]
+    return verdict(Comparison(methods, ours=ours)).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_better_method_is_named_even_if_it_is_not_ours():
+    assert said(("CGCL", {"auc": 0.9}), ("Adamic-Adar", {"auc": 0.95})) == (
+        "Adamic-Adar is best by AUC (95.00 %; CGCL 90.00 %)."
+    )
+
+
+def test_metrics_with_the_same_leader_share_a_sentence():
+    assert said(
+        ("CGCL", {"auc": 0.9, "ap": 0.8, "precision@100": 0.2}),
+        ("Adamic-Adar", {"auc": 0.7, "ap": 0.7, "precision@100": 0.3}),
+    ) == (
+        "CGCL is best by AUC (90.00 %) and AP (80.00 %). "
+        "Adamic-Adar is best by precision@100 (30.00 %; CGCL 20.00 %)."
+    )
+
+
+def test_what_looks_equal_on_the_page_shares_the_first_place():
+    assert said(("CGCL", {"auc": 0.90001}), ("A", {"auc": 0.9}), ("B", {"auc": 0.9})) == (
+        "CGCL, A and B are best by AUC (90.00 %)."
+    )
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan")])
+def test_what_was_not_measured_is_never_best(nothing):
+    assert said(("CGCL", {"auc": nothing}), ("A", {"auc": 0.0})) == "A is best by AUC (0.00 %)."
+    assert metrics_of([MethodResult("A", {"auc": nothing})]) == []
+
+
+def choice(method, **left):
+    losses = {name: {"unexplained": share} for name, share in left.items()}
+    return calibration_choice(Probabilities(method, losses, 1e-4, "held-out links"))
+
+
+def test_the_calibration_says_why_it_was_kept():
+    assert choice("platt", platt=0.1, isotonic=0.2) == (
+        "Platt scaling turned scores into probabilities: of 2 methods it leaves the least "
+        "uncertainty about held-out links."
+    )
+
+
+def test_a_calibration_that_is_not_the_best_admits_it():
+    assert choice("platt", platt=0.3, temperature=0.2) == (
+        "Platt scaling turned scores into probabilities, although Temperature scaling does "
+        "better on held-out links."
+    )
+
+
+@pytest.mark.parametrize("left", [{}, {"platt": 0.1}, {"isotonic": 0.1, "temperature": 0.2}])
+def test_without_a_comparison_the_calibration_claims_nothing(left):
+    assert choice("platt", **left) == "Platt scaling turned scores into probabilities."
