@@ -1,7 +1,7 @@
 """How well the estimate of memory and time agrees with real training.
 
 Each case is trained in a process of its own, whose peak memory the system counts, and
-timed in this one. Run it by hand; it takes a few minutes and writes estimate.json beside it:
+timed in this one. Run it by hand; it takes a few minutes and writes results/estimate.json:
 
     CGCL_DATA=folder-with-the-data-sets python benchmarks/estimate.py
 """
@@ -58,7 +58,7 @@ def train(dataset: str, settings: dict[str, Any]) -> int:
 def peak_memory(dataset: str, settings: dict[str, Any]) -> int:
     """Train once in a process of its own and return its peak memory in bytes."""
     words = [sys.executable, __file__, dataset, json.dumps(settings)]
-    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
     return int(done.stdout)
 
 
@@ -105,7 +105,7 @@ def main() -> None:
             f"{expected.epoch_seconds / seconds:.2f} times\n"
         )
         sys.stdout.flush()
-    Path(__file__).with_suffix(".json").write_text(
+    (Path(__file__).parent / "results" / "estimate.json").write_text(
         json.dumps({"threads": 1, "cases": results}, indent=2) + "\n", encoding="utf-8"
     )
 

@@ -19,8 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import own_graph_tables
+
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/paper-to-code.md")
+PAGES = ("README.md", "docs/paper-to-code.md", "docs/measured.md", "docs/your-own-graph.md")
 
 Result = dict[str, Any]
 
@@ -103,7 +105,15 @@ def readings_table() -> str:
     return "\n".join(lines)
 
 
-TABLES: dict[str, Callable[[], str]] = {"presets": presets_table, "readings": readings_table}
+TABLES: dict[str, Callable[[], str]] = {
+    "presets": presets_table,
+    "readings": readings_table,
+    "calibration": own_graph_tables.calibration_table,
+    "new_links": own_graph_tables.new_links_table,
+    "candidates": own_graph_tables.candidates_table,
+    "cost": own_graph_tables.cost_table,
+    "structure": own_graph_tables.structure_table,
+}
 
 
 def fill(page: str) -> str:
@@ -117,7 +127,7 @@ def fill(page: str) -> str:
         return f"<!-- output {match[1]} -->\n```text\n{output.rstrip()}\n```\n<!-- end -->"
 
     page = re.sub(r"<!-- table (\w+) -->\n.*?<!-- end -->", make, page, flags=re.DOTALL)
-    return re.sub(r"<!-- output (\w+) -->\n.*?<!-- end -->", quote, page, flags=re.DOTALL)
+    return re.sub(r"<!-- output ([\w-]+) -->\n.*?<!-- end -->", quote, page, flags=re.DOTALL)
 
 
 def main() -> None:

@@ -46,6 +46,13 @@ def writing_atomically(path: Path, size: int | None = None) -> Iterator[BinaryIO
     Raises:
         ResourceError: The disk is full or the folder cannot be written; the old file is intact.
     """
+    if not path.name or "\0" in str(path) or path.is_dir():
+        raise ResourceError(f"'{path}' is not the name of a file. Give a file to write to.")
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise ResourceError(
+            f"{path} is a link, a pipe or a device; replacing it would destroy it.\n"
+            f"Write to an ordinary file, or leave out --out and redirect the output."
+        )
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
         with temporary.open("wb") as file:

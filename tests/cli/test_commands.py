@@ -107,7 +107,7 @@ def test_predict_scores_the_pairs_of_a_file_in_its_order(cli, run_folder: Path) 
 
 def test_predict_prints_a_table_where_names_are_names(cli, run_folder: Path) -> None:
     result = cli("predict", run_folder, "--top", "50")
-    head = "source target probability score shared neighbours common features distance"
+    head = "source target probability score shared common distance"
     assert " ".join(result.out.splitlines()[0].split()) == head
     assert "[red]" in result.out
     assert len(result.out.splitlines()) == 21

@@ -44,7 +44,7 @@ def test_inspect_tells_about_the_graph_and_writes_nothing(cli, friends: Path) ->
     assert found["Graph"][0] == "friends: 10 nodes, 25 links"
     assert found["Pieces"] == ["all nodes hang together"]
     assert found["Links"] == [
-        "5.0 at a node on average, 5 in the middle, at most 5 ('007'); 56 % of all possible links"
+        "5.0 at a node on average, 5 in the middle, at most 5 ('007'); 55.6 % of all possible links"
     ]
     assert found["Sides"] == ["none: any two nodes may be linked"]
     assert found["Features"] == ["2 for each node; 10 entries are not zero, kept dense"]
@@ -138,4 +138,4 @@ def test_long_lines_are_wrapped_on_a_terminal(cli, capsys, monkeypatch) -> None:
     start = next(n for n, line in enumerate(lines) if line.startswith("  Links  "))
     assert lines[start + 1].startswith(" " * 14)
     told = " ".join(line.strip() for line in lines[start : start + 3])
-    assert "at most 168 ('35'); 0.14 % of all possible links" in told
+    assert "at most 168 ('35'); 0.144 % of all possible links" in told

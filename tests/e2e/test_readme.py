@@ -53,7 +53,7 @@ def test_every_command_that_the_page_mentions_exists(project: Path) -> None:
     """Also those in running text, which are not run."""
     page = (project / "README.md").read_text()
     mentioned = set(re.findall(r"\bcgcl ([a-z]+) ", page))
-    assert mentioned == {"train", "predict", "evaluate", "report"}
+    assert mentioned == {"inspect", "train", "predict", "evaluate", "report", "audit", "embed"}
 
 
 def test_committed_tables_are_those_of_the_committed_results(project: Path) -> None:

@@ -7,13 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cgcl.evidence import evidence as module
 from cgcl.evidence.evidence import evidence_of
 from cgcl.evidence.explain import explained
 from cgcl.evidence.messages import Reason, RestsOn
 from cgcl.evidence.sorted_lists import blocks_of, neighbour_lists
 from cgcl.graph import Graph
 from cgcl.graph.structure import with_structural_features
-from cgcl.evidence import evidence as module
 
 
 def graph_of(

@@ -9,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cgcl.evidence import messages
 from cgcl.evidence.messages import rests_on, without_each_link
 from cgcl.graph import Graph
 from cgcl.model import CGCL, symmetric
-from cgcl.evidence import messages
 from cgcl.train.scoring import decode_pairs, embed
 
 

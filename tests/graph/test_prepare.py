@@ -56,3 +56,12 @@ def test_large_features_are_scaled_and_the_others_left_alone(is_sparse: bool) ->
 
 def test_ordinary_features_are_not_touched(cora: Graph) -> None:
     assert prepare(cora, cora.edges) is cora
+
+
+def test_features_of_an_earlier_fit_are_made_anew():
+    graph = Graph.from_pairs("toy", "abcd", torch.tensor([[0, 1, 2], [1, 2, 3]]))
+    first = prepare(graph, graph.edges)
+    again = prepare(first, graph.edges[:, :1])
+    assert again.x is not None
+    assert again.x.to_dense().sum() == 2  # one link from both its ends
+    assert again.notes == prepare(graph, graph.edges[:, :1]).notes

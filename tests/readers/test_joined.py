@@ -33,3 +33,23 @@ def test_features_of_the_first_stay_with_their_nodes() -> None:
     assert both.sides.tolist() == [False, True]
     with pytest.raises(ConfigError, match="nodes that have none"):
         joined(first, [EdgeTable(("c",), torch.zeros(2, 1, dtype=torch.int64))])
+
+
+def test_sides_are_those_of_the_first_file_and_reach_new_nodes(tmp_path) -> None:
+    rows = [f"u{a},f{b}" for a in range(6) for b in range(4) if (a + b) % 3]
+    (tmp_path / "a.csv").write_text("source,target\n" + "\n".join(rows))
+    # The other way round, and with a film and a user that the first file does not know.
+    (tmp_path / "b.csv").write_text("source,target\nf0,u0\nnew,u1\nnew,other\n")
+    graph = cgcl.read(tmp_path / "a.csv", also=[tmp_path / "b.csv"])
+    assert graph.sides is not None
+    films = {name for name, side in zip(graph.names, graph.sides.tolist(), strict=True) if side}
+    assert films == {"f0", "f1", "f2", "f3", "new"}
+    assert not any("both directions" in note for note in graph.notes)
+
+
+def test_links_held_out_are_not_counted_as_repeated_or_directed(tmp_path) -> None:
+    (tmp_path / "a.csv").write_text("source,target\na,b\nb,c\na,c\n")
+    (tmp_path / "b.csv").write_text("source,target\nb,a\n")
+    graph = cgcl.read(tmp_path / "a.csv", also=[tmp_path / "b.csv"], directed="error")
+    assert graph.notes == ()
+    assert graph.num_edges == 3

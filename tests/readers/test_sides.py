@@ -84,7 +84,7 @@ def test_an_odd_cycle_is_named():
     assert sorted(named) == list("abcde")
     ring = {frozenset(row) for row in rows}
     assert all({named[i], named[i - 1]} in ring for i in range(5))
-    assert second == "Leave out --bipartite yes, or correct these links."
+    assert second.startswith("If equal names in the two columns are different things, use --bip")
 
 
 pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=15)
@@ -119,7 +119,9 @@ def test_the_sides_that_networkx_marks_are_taken():
 
 @pytest.mark.parametrize("option", [{"bipartite": "maybe"}, {"directed": "keep"}])
 def test_other_words_are_refused(tmp_path, option):
-    with pytest.raises(ConfigError, match=r"must be 'auto', 'yes'|must be 'drop' or 'error'"):
+    with pytest.raises(
+        ConfigError, match=r"must be one of 'auto', 'yes'|must be 'drop' or 'error'"
+    ):
         read(write(tmp_path, FILMS), source="user", target="film", **option)
 
 
@@ -169,3 +171,27 @@ def test_no_unordered_pair_is_lost(rows):
     for graph in (read(nx.DiGraph(rows)), read(torch.tensor(rows).T)):
         found = {frozenset(graph.names[n] for n in link) for link in graph.edges.T.tolist()}
         assert found == expected
+
+
+def test_equal_names_in_two_columns_can_be_kept_apart(tmp_path):
+    rows = [(a, b) for a in range(5) for b in range(5) if (a * b) % 3]
+    text = "buyer,item\n" + "\n".join(f"{a},{b}" for a, b in rows)
+    (tmp_path / "orders.csv").write_text(text)
+    columns = {"source": "buyer", "target": "item"}
+    with pytest.raises(GraphContentError, match="--bipartite columns"):
+        read(tmp_path / "orders.csv", **columns, bipartite="yes")
+    graph = read(tmp_path / "orders.csv", **columns, bipartite="columns")
+    assert graph.sides is not None
+    found = {(graph.names[a], graph.names[b]) for a, b in graph.edges.T.tolist()}
+    assert found == {(f"buyer:{a}", f"item:{b}") for a, b in rows}
+    with pytest.raises(ConfigError, match="two columns of names"):
+        read(nx.path_graph(4), bipartite="columns")
+
+
+def test_names_with_blanks_at_an_end_are_pointed_out(tmp_path):
+    (tmp_path / "a.csv").write_text("source,target\nOtto ,Anna\nOtto,Anna\n")
+    graph = read(tmp_path / "a.csv")
+    assert graph.names == ("Anna", "Otto", "Otto ")
+    assert graph.notes[-1] == (
+        "1 name begins or ends with a blank, such as 'Otto ': blanks belong to a name."
+    )

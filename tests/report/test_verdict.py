@@ -33,6 +33,12 @@ def test_what_looks_equal_on_the_page_shares_the_first_place():
     )
 
 
+def test_nobody_is_best_at_finding_nothing():
+    assert said(
+        ("CGCL", {"auc": 0.9, "precision@100": 0.0}), ("A", {"auc": 0.8, "precision@100": 0.0})
+    ) == ("CGCL is best by AUC (90.00 %). Every method is at 0 % by precision@100.")
+
+
 @pytest.mark.parametrize("nothing", [None, float("nan")])
 def test_what_was_not_measured_is_never_best(nothing):
     assert said(("CGCL", {"auc": nothing}), ("A", {"auc": 0.0})) == "A is best by AUC (0.00 %)."

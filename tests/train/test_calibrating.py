@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -63,12 +64,15 @@ def test_a_small_graph_gives_every_unlinked_pair_once(
     assert found is not None
     sample, others = found
     possible = 15 * 25 if sides else NODES * (NODES - 1) // 2
-    assert others.pairs.shape[1] == len(codes(others.pairs)) == possible - 200
+    # Every unlinked pair but the 20 that the probabilities will be tested on.
+    assert others.pairs.shape[1] == len(codes(others.pairs)) == possible - 220
     assert not codes(others.pairs) & known(split)
+    assert not codes(others.pairs) & codes(split.test_negatives)
     assert (others.pairs[0] < others.pairs[1]).all()
     if sides:
         assert ((others.pairs[0] < 15) & (others.pairs[1] >= 15)).all()
-    assert sample.weights.tolist() == [1.0] * (possible - 200)
+    assert len(set(sample.weights.tolist())) == 1
+    assert sample.weights.sum() == pytest.approx(possible - 200)
 
 
 @pytest.mark.parametrize("sides", [False, True])
@@ -123,7 +127,8 @@ def test_the_shift_is_measured_with_the_test_links_encoded_too(
     sample = validation_sample(model, x, split, seed=0)
     assert sample is not None
     logits = decode_pairs(model, z, torch.cat([split.val, sample[1].pairs], dim=1))
-    expected = found.probability(logits, 40 / (40 + 580)).sum()
+    weights = np.concatenate([np.ones(40), sample[0].weights])
+    expected = found.probability(logits, 40 / (40 + 580)) @ weights
     assert found.shift["expected"] == pytest.approx(expected)
     assert found.shift["observed"] == 40
     assert found.shift["ratio"] == pytest.approx(expected / 40)

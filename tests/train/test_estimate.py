@@ -114,7 +114,7 @@ def test_estimates_agree_with_the_measurements_on_record(project: Path) -> None:
         "pubmed": (19717, 44324, 500, 988031),
         "photo": (7650, 119081, 745, 1979909),
     }
-    record = json.loads((project / "benchmarks" / "estimate.json").read_text())
+    record = json.loads((project / "benchmarks" / "results" / "estimate.json").read_text())
     assert len(record["cases"]) >= 6
     for case in record["cases"]:
         model = ModelConfig(hidden=case["hidden"])

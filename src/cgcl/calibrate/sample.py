@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +62,7 @@ def check_prior(prior: float) -> float:
         ConfigError: It is not strictly between 0 and 1.
     """
     # Written so that NaN fails as well; a bool is an int to Python, but no base rate.
-    if isinstance(prior, bool) or not isinstance(prior, (int, float)) or not 0 < prior < 1:
+    if isinstance(prior, bool) or not isinstance(prior, Real) or not 0 < prior < 1:
         raise ConfigError(
             f"The base rate (--prior) is {prior}; it must be above 0 and below 1.\n"
             f"It is the share of true links that you expect among all unknown pairs, such as 0.001."

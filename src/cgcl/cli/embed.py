@@ -38,7 +38,7 @@ def embed(
         output: parquet, npz or csv, whatever the file is called.
         known: Encode all known links, or only those of the training set.
         device: auto, cpu, cuda or cuda:N.
-        threads: CPU threads; 0 takes the free cores, at most 4.
+        threads: CPU threads; 0 takes the cores, at most 4.
     """
     kind = _chosen(out, output)
     from cgcl.predict import LinkPredictor

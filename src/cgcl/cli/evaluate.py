@@ -27,7 +27,7 @@ def evaluate(
     Args:
         run: A run folder, or a folder written by LinkPredictor.save.
         device: auto, cpu, cuda or cuda:N.
-        threads: CPU threads; 0 takes the free cores, at most 4.
+        threads: CPU threads; 0 takes the cores, at most 4.
         as_json: Print the figures as JSON instead of a table.
     """
     from cgcl.metrics import link_metrics

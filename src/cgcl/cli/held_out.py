@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cgcl.cli.reading import Reading
+from cgcl.cli.settings import given_settings
 from cgcl.errors import ConfigError
 from cgcl.train.config import TrainConfig
 
@@ -29,7 +30,7 @@ class HeldOut:
     def words(self) -> list[str]:
         """Return the options as a command line has them."""
         flags = (("--test-edges", self.test), ("--val-edges", self.val))
-        return [word for flag, file in flags if file for word in (flag, str(file))]
+        return [f"{flag}={file}" for flag, file in flags if file]
 
     def read(self, graph: str, reading: Reading, config: TrainConfig) -> tuple[Graph, Split | None]:
         """Return the graph with all its links, and its split; None if it is to be drawn.
@@ -48,6 +49,12 @@ class HeldOut:
             raise ConfigError(
                 "--time and --test-edges both say which links to test on. Give one of them."
             )
+        for name, file in (("test", self.test), ("val", self.val)):
+            if file is not None and name in given_settings(by_flag=True):
+                raise ConfigError(
+                    f"--{name}-edges names the links, so --{name} has nothing to decide. "
+                    f"Give one of them."
+                )
         files = tuple(file for file in (self.test, self.val) if file is not None)
         found = reading.read(graph, also=files)
         if self.test is not None:

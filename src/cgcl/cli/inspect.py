@@ -42,7 +42,7 @@ def inspect(
     Args:
         graph: A file of links, or a data set (cora, citeseer, pubmed, photo, computers).
         reading: The files.
-        threads: CPU threads to estimate for; 0 takes the free cores, at most 4.
+        threads: CPU threads to estimate for; 0 takes the cores, at most 4.
         as_json: Print everything as JSON instead of text.
     """
     from cgcl.graph.survey import survey
@@ -184,7 +184,7 @@ def _graph_facts(graph: Graph, found: Survey) -> list[tuple[str, str]]:
                 "Links",
                 f"{found.mean_degree:.1f} at a node on average, {found.median_degree:g} in the "
                 f"middle, at most {found.max_degree:,} ('{shown(found.hub)}'); "
-                f"{100 * found.density:.2g} % of all possible links",
+                f"{100 * found.density:.3g} % of all possible links",
             )
         )
     facts += _lines("Sides", _sides(found))

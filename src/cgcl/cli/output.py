@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
@@ -17,6 +18,9 @@ __all__ = ["Format", "choose_format", "printable", "write_answer"]
 
 Format = Literal["table", "csv", "json", "parquet"]
 _ENDLESS = 100_000
+# Short, because the table has to fit into 80 columns.
+_HEADS = {"shared_neighbours": "shared", "common_features": "common"}
+_MOST_ROWS = 10_000
 _BY_SUFFIX: dict[str, Format] = {".csv": "csv", ".json": "json", ".parquet": "parquet"}
 
 
@@ -87,12 +91,19 @@ def _table(blocks: Iterable[Links]) -> str:
         if not table.columns:
             for number, name in enumerate(columns):
                 justify: Literal["left", "right"] = "left" if number < 2 else "right"
-                table.add_column(name.replace("_", " "), justify=justify, overflow="fold")
+                table.add_column(_HEADS.get(name, name), justify=justify, overflow="fold")
+        if len(names) + len(links) > _MOST_ROWS:
+            raise ConfigError(
+                f"The answer has more than {_MOST_ROWS:,} links, too many for a table.\n"
+                f"Add --format csv, json or parquet, which take any number, or ask for --top N."
+            )
         for row, reason in zip(zip(*columns.values(), strict=True), reasons, strict=True):
             # Text, because a name such as "[red]" is a name and not markup.
             table.add_row(*(Text(_cell(cell)) for cell in row))
             names.append(f"{printable(row[0])} - {printable(row[1])}")
             because.append(reason)
+    if not table.columns:
+        return ""
     # A terminal has a width; a file or a pipe takes whatever comes.
     console = Console(width=None if sys.stdout.isatty() else _ENDLESS)
     with console.capture() as captured:
@@ -100,7 +111,8 @@ def _table(blocks: Iterable[Links]) -> str:
     text = captured.get()
     for pair, reason in zip(names, because, strict=True):
         if reason:
-            text += f"\n{pair}\n  {printable(reason)}\n"
+            lines = textwrap.wrap(printable(reason), console.width - 2, break_on_hyphens=False)
+            text += "\n".join(["", pair, *(f"  {line}" for line in lines), ""])
     return text
 
 

@@ -53,8 +53,8 @@ class Question:
     """Say what speaks for each link: shared neighbours, common features, distance, and the known
     links that its score rests on."""
     complete: bool = False
-    """Write the completed graph to --out (.graphml, .csv or .parquet): the known links, and every
-    new one with at least --min-probability (default: 0.5)."""
+    """Write the completed graph to --out (.graphml, .csv or .parquet): the known links, and the new
+    ones with at least --min-probability (default: 0.5), or the best --top."""
     new_links: Path | None = None
     """A table of links between new nodes and known ones; the answer is about the new nodes."""
     new_features: Path | None = None
@@ -84,9 +84,9 @@ class Tables:
         Raises:
             GraphFormatError: The file is not a table of pairs.
         """
-        from cgcl.readers.table import read_edge_table
+        from cgcl.readers.read import read_links
 
-        table = read_edge_table(
+        table = read_links(
             path,
             source=self.source,
             target=self.target,
@@ -123,7 +123,7 @@ def predict(
         out: A file to write the answer to, instead of printing it.
         excel: In CSV, put an apostrophe before names that a spreadsheet would take for a formula.
         device: auto, cpu, cuda or cuda:N.
-        threads: CPU threads; 0 takes the free cores, at most 4.
+        threads: CPU threads; 0 takes the cores, at most 4.
         quiet: Print nothing but the answer, warnings and errors.
     """
     _check(question, out)
@@ -144,6 +144,8 @@ def predict(
         return
     blocks = _answer(predictor, question, tables, ask, quiet=quiet)
     write_answer(blocks, form, out, excel=excel)
+    if out is not None:
+        print(out)  # noqa: T201
 
 
 def _check(question: Question, out: Path | None) -> None:
@@ -164,11 +166,17 @@ def _check(question: Question, out: Path | None) -> None:
             "--complete writes a graph, which needs a file: add --out graph.graphml "
             "(or .csv, .parquet)."
         )
-    if question.complete and "top" in given:
-        raise ConfigError(
-            "--complete takes every link above a probability, not the best few: use "
-            "--min-probability instead of --top."
-        )
+    for name, instead in (
+        ("explain", "ask for reasons without --complete"),
+        ("format", "its format is the suffix of --out"),
+    ):
+        if question.complete and name in given:
+            raise ConfigError(
+                f"--complete writes every link above a probability as a graph: --{name} cannot go "
+                f"with it; {instead}."
+            )
+    if question.new_features is None and {"one_hot", "words"} & given:
+        raise ConfigError("--one-hot and --words say how to read --new-features. Give that, too.")
 
 
 def _ask(question: Question, tables: Tables, new: list[str]) -> Ask:
@@ -180,16 +188,17 @@ def _ask(question: Question, tables: Tables, new: list[str]) -> Ask:
         sources = [question.node]
     elif sources is None and new:
         sources = new
+    exclude = [] if question.exclude is None else tables.read(question.exclude, "--exclude")
     wants_all = question.min_probability is not None and question.top is None
     count = question.top if question.top is not None else _DEFAULT_COUNT
     lowest = question.min_probability
-    if question.complete and lowest is None:
-        lowest = _COMPLETE_FROM
+    if question.complete and question.top is None:
+        wants_all, lowest = True, _COMPLETE_FROM if lowest is None else lowest
     return Ask(
-        count=None if wants_all or question.complete else count,
+        count=None if wants_all else count,
         sources=sources,
         targets=None if question.targets is None else read_names(question.targets),
-        exclude=() if question.exclude is None else tables.read(question.exclude, "--exclude"),
+        exclude=exclude,
         min_probability=lowest,
         prior=question.prior,
         candidates=question.candidates,
@@ -206,39 +215,81 @@ def _answer(
         for start in range(0, max(len(pairs), 1), _BLOCK):
             block = pairs[start : start + _BLOCK]
             yield predictor.score_pairs(block, prior=ask.prior, explain=ask.explain)
-    elif ask.count is None:
-        yield from predictor.stream(ask)
+        _tell_base_rate(predictor, ask.prior, quiet)
+    else:
+        yield from _search(predictor, ask, quiet)
+
+
+def _search(predictor: LinkPredictor, ask: Ask, quiet: bool) -> Iterator[Links]:
+    """Yield the best links, or all of them in the order of nodes, and tell how they were found."""
+    count = 0
+    if ask.count is None:
+        told: list[str] = []
+        for links in predictor.stream(ask, told.append):
+            count += len(links)
+            yield links
+        if not quiet:
+            say_fact("Found", f"{told[0]} In the order of nodes; --top N gives the best first.")
+        _tell_base_rate(predictor, ask.prior, quiet)
     else:
         options: dict[str, Any] = {**vars(ask), "count": ask.count}
         links = predictor.top(**options)
-        if not quiet:
-            _tell(predictor, links, ask.count)
+        count = len(links)
+        _tell(predictor, links, ask, quiet)
         yield links
+    if count == 0 and ask.min_probability is not None and not quiet:
+        _tell_the_most_probable(predictor, ask)
 
 
-def _tell(predictor: LinkPredictor, links: Links, asked: int) -> None:
-    say_fact("Found", links.found)
-    if len(links) < asked:
+def _tell_the_most_probable(predictor: LinkPredictor, ask: Ask) -> None:
+    """Where nothing is probable enough, say what the most probable link has."""
+    options: dict[str, Any] = {**vars(ask), "count": 1, "min_probability": None, "explain": False}
+    best = predictor.top(**options)
+    if len(best):
+        say(
+            f"No new link has a probability of {ask.min_probability:g}; the most probable has "
+            f"{best[0].probability:.2g}.\nAsk for less with --min-probability, or for the best few "
+            f"with --top; --prior says how many links you expect."
+        )
+
+
+def _tell(predictor: LinkPredictor, links: Links, ask: Ask, quiet: bool) -> None:
+    if not quiet:
+        say_fact("Found", links.found)
+    if ask.count is not None and len(links) < ask.count and not quiet:
         say_fact("", f"There are no more than {len(links):,} such links.")
-    if links.prior is None or links.expected is None:
+    _tell_base_rate(predictor, ask.prior, quiet)
+    if links.expected is not None and len(links) and not quiet:
+        say_fact("Expected", f"about {links.expected:,.1f} of these {len(links):,} links are real")
+
+
+def _tell_base_rate(predictor: LinkPredictor, prior: float | None, quiet: bool) -> None:
+    """Say what the probabilities rest on; a warning is never kept back."""
+    calibration = predictor.calibration_
+    warning = (calibration.shift or {}).get("warning") if calibration else None
+    if warning and prior is None:
+        say(f"Warning: {warning}")
+    if quiet:
+        return
+    if calibration is None:
         say_fact("Probability", "none: the run had no validation links to calibrate by")
         return
-    say_fact("Base rate", f"1 in {1 / links.prior:,.0f} unknown pairs is taken to be a link")
-    say_fact("Expected", f"about {links.expected:,.1f} of these {len(links):,} links are real")
-    shift = predictor.calibration_.shift if predictor.calibration_ else None
-    if shift and shift.get("warning"):
-        say(f"Warning: {shift['warning']}")
+    rate = calibration.prior if prior is None else prior
+    share = f"1 in {1 / rate:,.0f} unknown pairs" if rate < 0.1 else f"{rate:.1%} of unknown pairs"
+    whose = "like the held-out links; --prior changes it" if prior is None else "as you said"
+    say_fact("Base rate", f"{share} is taken to be a link, {whose}")
 
 
 def _complete(predictor: LinkPredictor, ask: Ask, out: Path, quiet: bool) -> None:
     from cgcl.predict.complete import write_completed
 
-    new = write_completed(out, predictor.graph_, predictor.stream(ask))
+    new = write_completed(out, predictor.graph_, _search(predictor, ask, quiet))
     if not quiet:
         known = predictor.graph_.num_edges
-        say_fact(
-            "Graph", f"{known:,} known and {new:,} new links of at least {ask.min_probability:g}"
-        )
+        what = f"{known:,} known links and {new:,} new ones"
+        if ask.min_probability is not None:
+            what += f" with a probability of at least {ask.min_probability:g}"
+        say_fact("Graph", what)
     print(out)  # noqa: T201
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
+
+from cgcl.errors import ConfigError
 
 if TYPE_CHECKING:
     from cgcl.graph import Graph
@@ -32,8 +34,9 @@ class Reading:
     """The column with the time of each link: the newest links become the test."""
     directed: Literal["drop", "error"] = "drop"
     """What to do with directed links: drop the direction, or refuse the file."""
-    bipartite: Literal["auto", "yes", "no"] = "auto"
-    """Whether links only join two kinds of nodes; auto looks whether the columns share names."""
+    bipartite: Literal["auto", "yes", "no", "columns"] = "auto"
+    """Whether links only join two kinds of nodes; auto looks whether the columns share names. With
+    columns, equal names in the two columns are different nodes: customer:5 and product:5."""
     features: Path | None = None
     """Node features: a table whose first column names the node, or a sparse matrix (.npz, .mtx)."""
     feature_separator: str | None = None
@@ -60,9 +63,20 @@ class Reading:
             ConfigError: The options contradict each other.
             ResourceError: A data set is missing and cannot be fetched.
         """
-        from cgcl.readers import read
+        from cgcl.readers import DATASETS, read
 
+        for field in fields(self):
+            is_for_files = field.name not in ("data_root", "features")
+            if graph.lower() in DATASETS and is_for_files and self._is_given(field):
+                raise ConfigError(
+                    f"The data set {graph.lower()} is read as it is; "
+                    f"--{field.name.replace('_', '-')} is for files.\n"
+                    f"Leave it out, or give a file instead of the data set's name."
+                )
         return read(graph, also=also, **self.as_dict())
+
+    def _is_given(self, field: Field[Any]) -> bool:
+        return getattr(self, field.name) != field.default
 
     def read_links(self, file: Path) -> EdgeTable:
         """Return the links of another file that is written in the same way.
@@ -93,8 +107,8 @@ class Reading:
                 continue
             if isinstance(value, bool):
                 words.append(flag if value else flag.replace("--", "--no-", 1))
-            elif isinstance(value, tuple):
-                words += [word for part in value for word in (flag, part)]
             else:
-                words += [flag, str(value)]
+                for part in map(str, value if isinstance(value, tuple) else (value,)):
+                    # A value that begins with a dash would be taken for an option.
+                    words += [f"{flag}={part}"] if part.startswith("-") else [flag, part]
         return words

@@ -146,7 +146,7 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
     page = write_report(path, compare=compare)
     _warn(run)
     if not quiet:
-        _tell_result(run, page)
+        _tell_result(run, page, compare)
     print(path)  # noqa: T201
     return 0
 
@@ -183,7 +183,7 @@ def _warn(run: Run) -> None:
             say(f"Warning: {warning}")
 
 
-def _tell_result(run: Run, page: Path) -> None:
+def _tell_result(run: Run, page: Path, compare: bool | None) -> None:
     about, path = run.about, run.folder.path
     val, test = about["val"], about["test"]
     if val:
@@ -200,6 +200,8 @@ def _tell_result(run: Run, page: Path) -> None:
         say_fact(
             "Test", f"AUC {test['auc']:.4f}   AP {test['ap']:.4f}   {hits}MRR {test['mrr']:.4f}"
         )
+    if compare is not False:
+        _tell_comparison(path)
     threads = about["threads"]
     say_fact(
         "Time",
@@ -208,6 +210,16 @@ def _tell_result(run: Run, page: Path) -> None:
     )
     say_fact("Report", str(page))
     say_fact("Next", f"cgcl predict {shlex.quote(str(path))} --top 20")
+
+
+def _tell_comparison(path: Path) -> None:
+    """Say in a line what simple methods reach on the same test links, if that is known."""
+    from cgcl.report.gather import comparison
+
+    found = comparison(path)
+    if found is not None and len(found.results) > 1:
+        others = (f"{one.method} {one.metrics['auc']:.4f}" for one in found.results[1:])
+        say_fact("Beside", f"AUC of {', '.join(others)}")
 
 
 def _command(

@@ -174,7 +174,7 @@ def _feature_name(graph: Graph, feature: int) -> str:
 def _distances(lists: SortedLists, ends: Numbers, shared: Numbers) -> tuple[int | None, ...]:
     """Return the length of the shortest way between the ends of each pair but their own link."""
     search = _Search(lists)
-    part = _components(lists) if (shared == 0).any() else np.empty(0, dtype=np.int32)
+    part = lists.components if (shared == 0).any() else np.empty(0, dtype=np.int32)
     distances: list[int | None] = []
     for number, (one, other) in enumerate(ends.T.tolist()):
         if one == other:
@@ -186,18 +186,6 @@ def _distances(lists: SortedLists, ends: Numbers, shared: Numbers) -> tuple[int 
         else:
             distances.append(search.distance(one, other, number))
     return tuple(distances)
-
-
-def _components(lists: SortedLists) -> npt.NDArray[np.int32]:
-    """Return a number for each node that it shares with all nodes it can reach."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    ones = np.ones(len(lists.items), dtype=np.int8)
-    shape = (len(lists.sizes), len(lists.sizes))
-    links = csr_array((ones, lists.items, lists.starts), shape=shape)
-    # Every link is there in both directions, and only the strong kind needs no second copy.
-    return connected_components(links, connection="strong")[1]
 
 
 class _Search:

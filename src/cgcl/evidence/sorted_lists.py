@@ -40,6 +40,18 @@ class SortedLists:
         return np.diff(self.starts)
 
     @cached_property
+    def components(self) -> npt.NDArray[np.int32]:
+        """A number that nodes share if a way joins them; the lists must hold neighbours."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
+        ones = np.ones(len(self.items), dtype=np.int8)
+        shape = (len(self.sizes), len(self.sizes))
+        links = csr_array((ones, self.items, self.starts), shape=shape)
+        # Every link is there in both directions, and only the strong kind needs no second copy.
+        return connected_components(links, connection="strong")[1]
+
+    @cached_property
     def _codes(self) -> Numbers:
         """Row and item of every entry in one number; they rise."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes) * self.width + self.items

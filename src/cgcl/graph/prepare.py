@@ -7,7 +7,11 @@ from torch import Tensor
 
 from cgcl.errors import FeatureError
 from cgcl.graph.graph import Graph
-from cgcl.graph.structure import with_structural_features
+from cgcl.graph.structure import (
+    has_structural_features,
+    with_structural_features,
+    without_structural_features,
+)
 
 __all__ = ["features_of", "prepare"]
 
@@ -31,8 +35,9 @@ def prepare(graph: Graph, train: Tensor) -> Graph:
         graph: The graph as it was read.
         train: The links to learn from, each once, int64 [2, m].
     """
-    if graph.x is None:
-        return with_structural_features(graph, train)
+    if graph.x is None or has_structural_features(graph):
+        # Those of an earlier fit were made from other links, which may be held back now.
+        return with_structural_features(without_structural_features(graph), train)
     largest = _largest_magnitudes(graph.x)
     large = largest > _LARGE
     count = int(large.sum())

@@ -6,6 +6,8 @@ matrix of the links to learn from. docs/decisions/0014-structural-features.md ha
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -19,6 +21,7 @@ __all__ = [
     "neighbour_names",
     "rows_of_new_nodes",
     "with_structural_features",
+    "without_structural_features",
 ]
 
 MAX_FEATURES = 50_000
@@ -116,6 +119,14 @@ def with_structural_features(graph: Graph, links: Tensor) -> Graph:
         f"who is linked to whom."
     )
     return graph.with_features(x, note, names)
+
+
+def without_structural_features(graph: Graph) -> Graph:
+    """Return the graph as it was before features were made for it."""
+    if not has_structural_features(graph):
+        return graph
+    notes = tuple(note for note in graph.notes if not note.startswith(_NOTE))
+    return replace(graph, x=None, notes=notes, feature_names=(), feature_scale=None)
 
 
 def has_structural_features(graph: Graph) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,7 @@ from cgcl.search.scorer import Scorer
 from cgcl.search.search import Search, find
 from cgcl.search.way import Asked
 
-__all__ = ["Answers", "Ask", "Pairs"]
+__all__ = ["Answers", "Ask", "Pairs", "checked_pairs"]
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -80,18 +80,20 @@ class Answers:
     def score(self, pairs: Pairs, prior: float | None = None, *, explain: bool = False) -> Links:
         """Return scores and probabilities of given pairs in their order, if asked with evidence.
 
+        The column `known` says which of them are links already.
+
         Raises:
             GraphContentError: A name is not in the graph, or something is not a pair of names.
             ConfigError: `prior` is not between 0 and 1.
         """
-        if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
-            raise GraphContentError(
-                "Give a list of pairs of names, such as [('Anna', 'Bob'), ('Anna', 'Eve')]."
-            )
+        pairs = checked_pairs(pairs)
         ends = [self._graph.nodes_named([pair[end] for pair in pairs]) for end in (0, 1)]
         nodes = torch.stack(ends)
         logits = self._scorer.logits(nodes)
-        evidence = self._evidence(nodes, explain=True) if explain else {}
+        linked = self._neighbours.contains(nodes[0].numpy(), nodes[1].numpy())
+        evidence: dict[str, list[Any]] = {"known": linked.tolist()}
+        if explain:
+            evidence |= self._evidence(nodes, explain=True)
         return self._links(nodes, logits, prior, evidence)
 
     def find(self, ask: Ask) -> Links:
@@ -106,11 +108,15 @@ class Answers:
         evidence = self._evidence(found.pairs, explain=ask.explain)
         return self._links(found.pairs, found.logits, ask.prior, evidence, found.sentence)
 
-    def stream(self, ask: Ask) -> Iterator[Links]:
+    def stream(self, ask: Ask, tell: Callable[[str], None] = lambda _: None) -> Iterator[Links]:
         """Yield every new link that the question admits, block by block, in the order of nodes.
 
         Memory stays bounded however many there are. `count` plays no part, and evidence is only
         given if the question asks to explain.
+
+        Args:
+            ask: The question.
+            tell: Told after the last block which pairs were scored, in a sentence.
 
         Raises:
             GraphContentError: A name is not in the graph.
@@ -121,10 +127,12 @@ class Answers:
         for pairs, logits in search.blocks():
             evidence = self._evidence(pairs, explain=True) if ask.explain else {}
             yield self._links(pairs, logits, ask.prior, evidence)
+        tell(search.account().sentence)
 
     def _query(self, ask: Ask) -> Query:
         graph = self._graph
-        known = [p for p in ask.exclude if p[0] in graph.node_of and p[1] in graph.node_of]
+        exclude = checked_pairs(ask.exclude)
+        known = [p for p in exclude if p[0] in graph.node_of and p[1] in graph.node_of]
         excluded = [graph.nodes_named([pair[end] for pair in known]) for end in (0, 1)]
         return Query(
             count=ask.count,
@@ -142,7 +150,10 @@ class Answers:
                 "A lowest probability was asked for, but this predictor has none: it was trained "
                 "without validation links.\nTrain with --val 0.05, or ask without."
             )
-        return self._calibration.logit_for(ask.min_probability, ask.prior)
+        logit = self._calibration.logit_for(ask.min_probability, ask.prior)
+        # Rounded up: logits are float32, and the one just below does not reach the probability.
+        near = np.float32(logit)
+        return float(near if float(near) >= logit else np.nextafter(near, np.float32(np.inf)))
 
     def _links(
         self,
@@ -185,10 +196,27 @@ class Answers:
         return neighbour_lists(self._graph)
 
 
+def checked_pairs(pairs: Any) -> list[tuple[str, str]]:  # noqa: ANN401
+    """Return what should be pairs of names as a list.
+
+    Raises:
+        GraphContentError: Something is not a pair of names.
+    """
+    found: list[tuple[str, str]] = []
+    for pair in pairs if isinstance(pairs, Iterable) else [pairs]:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise GraphContentError(
+                "Give a list of pairs of names, such as [('Anna', 'Bob'), ('Anna', 'Eve')]."
+            )
+        found.append((pair[0], pair[1]))
+    return found
+
+
 def _to_scores(logits: Tensor) -> npt.NDArray[np.float32]:
     if not torch.isfinite(logits).all():
         raise ModelFileError(
             "The model gives scores that are not finite numbers.\n"
             "Train again with a lower --lr, and look for very large feature values."
         )
-    return torch.sigmoid(logits).numpy()
+    # In float32 the last bit of a score depends on how many others are computed beside it.
+    return torch.sigmoid(logits.double()).float().numpy()

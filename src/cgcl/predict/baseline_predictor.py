@@ -92,7 +92,7 @@ class BaselinePredictor(Params):
             test: Share of the links to test on.
             seed: Seed of everything random.
             device: auto, cpu, cuda or cuda:N.
-            threads: CPU threads; 0 takes the free cores, at most 4.
+            threads: CPU threads; 0 takes the cores, at most 4.
         """
         self.method = method
         self.hidden = hidden

@@ -69,7 +69,8 @@ class _Csv(LinkWriter):
         self._stream.write(text.encode(errors="backslashreplace"))
 
     def _finish(self) -> None:
-        pass
+        if self._is_first:  # no block at all still gives a file with the columns
+            self.write(Links((), (), np.empty(0, dtype=np.float32)))
 
 
 class _Json(LinkWriter):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from cgcl.errors import GraphContentError, NotFittedError
 from cgcl.graph import Graph
 from cgcl.graph.prepare import features_of, prepare
 from cgcl.model import symmetric
-from cgcl.predict.answers import Answers, Ask, Pairs
+from cgcl.predict.answers import Answers, Ask, Pairs, checked_pairs
 from cgcl.predict.links import Links
 from cgcl.predict.params import Params
 from cgcl.predict.saved import Fitted, read_fitted, write_fitted
@@ -259,8 +259,12 @@ class LinkPredictor(Params):
         """
         return self.top(count, sources=[name], explain=explain)
 
-    def stream(self, ask: Ask) -> Iterator[Links]:
+    def stream(self, ask: Ask, tell: Callable[[str], None] = lambda _: None) -> Iterator[Links]:
         """Yield every new link that a question admits, block by block, in bounded memory.
+
+        Args:
+            ask: The question.
+            tell: Told after the last block which pairs were scored, in a sentence.
 
         Raises:
             NotFittedError: `fit` was not called.
@@ -269,7 +273,7 @@ class LinkPredictor(Params):
             ResourceError: The search would take hours.
         """
         with self._computing():
-            yield from self._answers().stream(ask)
+            yield from self._answers().stream(ask, tell)
 
     def with_new_nodes(
         self, names: Sequence[str], links: Pairs, features: Tensor | None = None
@@ -289,7 +293,8 @@ class LinkPredictor(Params):
         """
         fitted = self._fitted()
         extended = type(self)(**self.get_params())
-        graph = with_new_nodes(fitted.graph, names, links, features)
+        pairs = checked_pairs(links)
+        graph = with_new_nodes(fitted.graph, list(names), pairs, features, fitted.split.train)
         extended._take(replace(fitted, graph=graph), self.stopped_)
         return extended
 

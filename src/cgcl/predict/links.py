@@ -115,6 +115,7 @@ class Links(Sequence[Link]):
         types = {"source": pa.string(), "target": pa.string(), "probability": pa.float64()}
         types |= {"score": pa.float32()}
         types |= {name: pa.int64() for name in _COUNTS if name in columns}
+        types |= {"known": pa.bool_()} if "known" in columns else {}
         types |= {name: types.get(name, pa.string()) for name in columns}
         return pa.table({name: pa.array(column, types[name]) for name, column in columns.items()})
 

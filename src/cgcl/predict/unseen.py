@@ -12,7 +12,7 @@ from torch import Tensor
 from cgcl.errors import FeatureError, GraphContentError
 from cgcl.graph import Graph
 from cgcl.graph.prepare import features_of
-from cgcl.graph.structure import has_structural_features
+from cgcl.graph.structure import has_structural_features, rows_of_new_nodes
 from cgcl.graph.wording import listed, shown
 
 __all__ = ["with_new_nodes"]
@@ -25,6 +25,7 @@ def with_new_nodes(
     names: Sequence[str],
     links: Sequence[tuple[str, str]],
     x_new: Tensor | None = None,
+    train: Tensor | None = None,
 ) -> Graph:
     """Return a fitted predictor's graph with nodes it was not trained on.
 
@@ -36,6 +37,8 @@ def with_new_nodes(
         names: Names of the new nodes.
         links: Pairs of names; at least one of each pair is new.
         x_new: Features of the new nodes in the units of the user's file, [k, d], dense or sparse.
+        train: The links that were learned from, int64 [2, m]: where the features were made from
+            them, those of the new nodes are made in the same way. Zeros if None.
 
     Raises:
         GraphContentError: A name is taken, empty or not known, a link joins two known nodes, a
@@ -44,7 +47,7 @@ def with_new_nodes(
     """
     _check_names(graph, names)
     pairs = _numbered(graph, names, links)
-    x = _extended_features(graph, names, x_new)
+    x = _extended_features(graph, names, x_new, pairs, train)
     if x_new is None:
         _check_linked(graph, names, pairs)
     joined = Graph.from_pairs(
@@ -113,7 +116,9 @@ def _check_linked(graph: Graph, names: Sequence[str], pairs: Tensor) -> None:
         )
 
 
-def _extended_features(graph: Graph, names: Sequence[str], x_new: Tensor | None) -> Tensor:
+def _extended_features(
+    graph: Graph, names: Sequence[str], x_new: Tensor | None, pairs: Tensor, train: Tensor | None
+) -> Tensor:
     x = features_of(graph)
     shape = (len(names), x.shape[1])
     if has_structural_features(graph):
@@ -122,7 +127,7 @@ def _extended_features(graph: Graph, names: Sequence[str], x_new: Tensor | None)
                 f"'{shown(graph.title)}' was trained without features, so new nodes cannot bring "
                 f"any.\nGive their links only."
             )
-        x_new = torch.zeros(shape, layout=torch.sparse_coo)
+        x_new = _structural(graph, pairs, train, shape)
     elif x_new is None:
         raise FeatureError(
             f"The new nodes have no features; '{shown(graph.title)}' was trained with "
@@ -148,6 +153,19 @@ def _extended_features(graph: Graph, names: Sequence[str], x_new: Tensor | None)
         torch.cat([x.values(), values]),
         (x.shape[0] + shape[0], x.shape[1]),
     )
+
+
+def _structural(
+    graph: Graph, pairs: Tensor, train: Tensor | None, shape: tuple[int, int]
+) -> Tensor:
+    """Return features of new nodes made from their links to known ones, sparse [k, d]."""
+    # Where nodes share features, or others joined before, neighbours alone speak for a new one.
+    if train is None or graph.num_nodes != shape[1]:
+        return torch.zeros(shape, layout=torch.sparse_coo)
+    known, new = pairs.amin(dim=0), pairs.amax(dim=0)
+    joins = (known < graph.num_nodes) & (new >= graph.num_nodes)
+    ends = torch.stack([new[joins] - graph.num_nodes, known[joins]])
+    return rows_of_new_nodes(train, graph.num_nodes, ends, shape[0])
 
 
 def _check_finite(

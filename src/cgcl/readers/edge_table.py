@@ -31,6 +31,8 @@ class EdgeTable:
     """The side of every node, bool [n], where the source itself says so."""
     x: Tensor | None = None
     """Node features, float32 [n, d], where the source itself has them."""
+    is_settled: bool = False
+    """Whether `sides` are final and directions dropped; nobody looks again."""
 
 
 def ignored_note(what: str, names: list[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from cgcl.errors import ConfigError
 from cgcl.readers.edge_table import EdgeTable
@@ -16,8 +17,9 @@ __all__ = ["joined"]
 def joined(first: EdgeTable, others: Sequence[EdgeTable]) -> EdgeTable:
     """Return the links of all tables, the nodes of all tables, and all else of the first.
 
-    Names are in the order of code points, as in a single table, so that it makes no difference
-    which file a link stands in.
+    Names are in the order of code points, as in a single table. Links that the first table has
+    already are not added again, so that nothing counts them as repetitions. If the first has sides,
+    its links tell those of new nodes.
 
     Raises:
         ConfigError: The first table has features of its own, which the others' nodes may lack.
@@ -32,14 +34,38 @@ def joined(first: EdgeTable, others: Sequence[EdgeTable]) -> EdgeTable:
     number = {name: node for node, name in enumerate(names)}
     moved = [torch.tensor([number[name] for name in table.names]) for table in tables]
     pairs = [move[table.pairs] for move, table in zip(moved, tables, strict=True)]
-    order = torch.empty(len(names), dtype=torch.int64)
+    known = _codes(pairs[0], len(names)).unique()
+    for place, table_pairs in enumerate(pairs[1:], start=1):
+        codes = _codes(table_pairs, len(names))
+        pairs[place] = table_pairs[:, ~torch.isin(codes, known)]
+        known = torch.cat([known, codes.unique()])
+    together = torch.cat(pairs, dim=1)
+    sides, order = None, torch.empty(len(names), dtype=torch.int64)
     order[moved[0]] = torch.arange(len(first.names))
-    is_same = len(names) == len(first.names)
+    if first.sides is not None:
+        sides = _extended(first.sides, moved[0], together, len(names))
     return replace(
         first,
         names=tuple(names),
-        pairs=torch.cat(pairs, dim=1),
+        pairs=together,
         times=None,
-        sides=first.sides[order] if first.sides is not None and is_same else None,
+        sides=sides,
         x=first.x.index_select(0, order) if first.x is not None else None,
     )
+
+
+def _codes(pairs: Tensor, num_nodes: int) -> Tensor:
+    return pairs.amin(dim=0) * num_nodes + pairs.amax(dim=0)
+
+
+def _extended(sides: Tensor, moved: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
+    """Return the sides of all nodes: a link joins the two, one without links is on the first."""
+    found = torch.full((num_nodes,), -1)
+    found[moved] = sides.long()
+    while True:
+        before = int((found >= 0).sum())
+        for one, other in (pairs, pairs.flip(0)):
+            tells = (found[one] >= 0) & (found[other] < 0)
+            found[other[tells]] = 1 - found[one[tells]]
+        if int((found >= 0).sum()) == before:
+            return found == 1

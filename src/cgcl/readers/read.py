@@ -15,6 +15,7 @@ from torch import Tensor
 from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.graph.graph import Graph
 from cgcl.graph.wording import shown
+from cgcl.readers.apart import kept_apart
 from cgcl.readers.columnar import read_parquet
 from cgcl.readers.datasets import DATASETS, load_dataset
 from cgcl.readers.direction import drop_direction
@@ -24,7 +25,7 @@ from cgcl.readers.features import read_features
 from cgcl.readers.joined import joined
 from cgcl.readers.npz_graph import read_npz_graph
 from cgcl.readers.objects import read_object
-from cgcl.readers.sides import find_sides
+from cgcl.readers.sides import Bipartite, find_sides
 from cgcl.readers.table import read_edge_table
 from cgcl.readers.xml_graph import read_xml_graph
 
@@ -47,7 +48,7 @@ def read(
     header: bool | None = None,
     time: str | None = None,
     directed: Literal["drop", "error"] = "drop",
-    bipartite: Literal["auto", "yes", "no"] = "auto",
+    bipartite: Bipartite = "auto",
     one_hot: Sequence[str] = (),
     words: str | None = None,
     feature_separator: str | None = None,
@@ -56,11 +57,11 @@ def read(
     data_root: str | Path | None = None,
     download: bool = True,
 ) -> Graph:
-    """Return a graph from a file, an object, or a data set; `notes` say what became of its parts.
+    """Return a graph from a file, an object, or a data set; its `notes` say what became of it.
 
     Args:
-        graph: A file (see `GRAPH_SUFFIXES`), an object (see `read_object`), or cora, citeseer,
-            pubmed, photo or computers. A `Path` is a file; for a file called cora: "./cora".
+        graph: A file (see `GRAPH_SUFFIXES`), an object (see `read_object`), or the name of a data
+            set (see `DATASETS`). A `Path` is a file; for a file called cora: "./cora".
         features: A file with a row per node, linked or not; see `read_features`.
         source: The column with the one end of each link; "source" if not given.
         target: The column with the other end; "target" if not given.
@@ -68,11 +69,12 @@ def read(
         header: Whether text files begin with column names; see `read_edge_table`.
         time: Column or link attribute with times: numbers, or ISO dates.
         directed: "error" refuses links with a direction instead of dropping it with a note.
-        bipartite: "auto" finds out (see `find_sides`), "yes" demands it, "no" rules it out.
+        bipartite: "auto" finds out (see `find_sides`), "yes" demands it, "no" rules it out,
+            "columns" also takes equal names in the two columns for different nodes.
         one_hot: Feature columns that hold categories.
-        words: The feature column that holds words with blanks between them.
+        words: The feature column that holds words.
         feature_separator: As `separator`; None means the same for files of the same suffix.
-        row_names: A text file with the node of each row, for features without names.
+        row_names: A text file with the node of each row of a matrix.
         also: Files with further links of the graph, such as those held out for a test.
         data_root: The folder with the data sets; see `load_dataset`.
         download: Whether a missing data set may be fetched.
@@ -89,14 +91,12 @@ def read(
     if _is_data_set(graph):
         return load_dataset(graph, data_root, download=download)
     columns = {"source": source, "target": target, "separator": separator, "header": header}
-    table = read_links(graph, **columns, time=time)
-    if also:
-        table = joined(table, [read_links(file, **columns) for file in also])
+    files = [read_links(graph, **columns, time=time)]
+    files += [read_links(file, **columns) for file in also]
+    table = _as_one(files, directed, bipartite)
     about["separator"] = feature_separator or _shared(separator, graph, features)
-    labels = ()
-    if features is not None:
-        table, labels = _with_features(table, features, header is not False, about)
-    return _assembled(_title(graph), table, labels, directed, bipartite)
+    table, labels = _with_features(table, features, header is not False, about)
+    return _assembled(_title(graph), _settled(table, directed, bipartite), labels)
 
 
 def read_links(
@@ -107,8 +107,11 @@ def read_links(
     separator: str | None = None,
     header: bool | None = None,
     time: str | None = None,
+    usage: str = "cgcl train {file}",
 ) -> EdgeTable:
     """Return the links of a file or an object as they are written; see `read` for the arguments.
+
+    `usage` is the command that a message should show as a remedy.
 
     Raises:
         GraphFormatError: There is no such file, or it cannot be read as links.
@@ -131,8 +134,24 @@ def read_links(
             return read_npz_graph(path, time=time)
         return read_xml_graph(path, time=time)
     return read_edge_table(
-        path, source=source, target=target, separator=separator, header=header, time=time
+        path,
+        source=source,
+        target=target,
+        separator=separator,
+        header=header,
+        time=time,
+        usage=usage,
     )
+
+
+def _as_one(
+    tables: list[EdgeTable], directed: Literal["drop", "error"], bipartite: Bipartite
+) -> EdgeTable:
+    """Return the links of all files, the first of which decides about direction and sides."""
+    if bipartite == "columns":
+        tables = [kept_apart(table) for table in tables]
+    first, *others = tables
+    return joined(_settled(first, directed, bipartite), others) if others else first
 
 
 def _is_data_set(graph: object) -> bool:
@@ -165,6 +184,8 @@ def _with_features(
     about: dict[str, Any],
 ) -> tuple[EdgeTable, tuple[str, ...]]:
     """Return the links among the nodes of the features, which may be more, and their names."""
+    if features is None:
+        return table, ()
     if table.x is not None:
         raise ConfigError("The graph has its own features.\nLeave out --features.")
     nodes = read_features(features, table.names, header=header, **about)
@@ -183,25 +204,40 @@ def _with_features(
     return joined, tuple(nodes.feature_names)
 
 
-def _assembled(
-    title: str,
+def _settled(
     table: EdgeTable,
-    feature_names: tuple[str, ...],
     directed: Literal["drop", "error"],
-    bipartite: Literal["auto", "yes", "no"],
-) -> Graph:
+    bipartite: Bipartite,
+) -> EdgeTable:
+    """Return the links with their sides found and their direction dropped, which is done once."""
+    if table.is_settled:
+        return table
     sides, about_sides = find_sides(table, bipartite)
     table, about_direction = drop_direction(table, directed)
+    notes = (*table.notes, *about_direction, *about_sides)
+    return replace(table, sides=sides, notes=notes, is_settled=True)
+
+
+def _assembled(title: str, table: EdgeTable, feature_names: tuple[str, ...]) -> Graph:
     return Graph.from_pairs(
         title,
         table.names,
         table.pairs,
         table.x,
-        (*table.notes, *about_direction, *about_sides),
-        sides=sides,
+        (*table.notes, *_blank_note(table.names)),
+        sides=table.sides,
         times=table.times,
         feature_names=feature_names,
     )
+
+
+def _blank_note(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a note about names with blanks at an end, which are easily overlooked."""
+    blank = [name for name in names if name != name.strip()]
+    if not blank:
+        return ()
+    begin = "1 name begins or ends" if len(blank) == 1 else f"{len(blank):,} names begin or end"
+    return (f"{begin} with a blank, such as '{shown(blank[0])}': blanks belong to a name.",)
 
 
 def _check_readable(typed: str, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -12,13 +12,15 @@ from cgcl.errors import ConfigError, GraphContentError
 from cgcl.graph.wording import listed, shown
 from cgcl.readers.edge_table import EdgeTable
 
-__all__ = ["find_sides"]
+__all__ = ["Bipartite", "find_sides"]
 
+Bipartite = Literal["auto", "yes", "no", "columns"]
+"""Whether a graph has two sides; see `find_sides`."""
 _EVIDENCE = 10
 
 
 def find_sides(
-    table: EdgeTable, bipartite: Literal["auto", "yes", "no"] = "auto"
+    table: EdgeTable, bipartite: Bipartite = "auto"
 ) -> tuple[Tensor | None, tuple[str, ...]]:
     """Return the side of every node, bool [n], and notes; None if the graph has no sides.
 
@@ -31,14 +33,16 @@ def find_sides(
     Args:
         table: The links.
         bipartite: "auto"; "yes" takes the columns if no name occurs in both, and else colours the
-            nodes with two colours; "no" never finds sides.
+            nodes with two colours; "no" never finds sides; "columns" is for tables whose columns
+            were kept apart (`kept_apart`), and then as "yes".
 
     Raises:
         GraphContentError: The graph was said to be bipartite and is not.
-        ConfigError: `bipartite` is none of the three words.
+        ConfigError: `bipartite` is none of the four words.
     """
-    if bipartite not in ("auto", "yes", "no"):
-        raise ConfigError(f"bipartite must be 'auto', 'yes' or 'no', found {bipartite!r}.")
+    if bipartite not in get_args(Bipartite):
+        words = ", ".join(map(repr, get_args(Bipartite)))
+        raise ConfigError(f"bipartite must be one of {words}, found {bipartite!r}.")
     if bipartite == "no" or table.pairs.shape[1] == 0:
         return None, ()
     if table.sides is not None:
@@ -52,7 +56,7 @@ def find_sides(
                 f"{' joins' if within == 1 else 's join'} nodes of the same side.",
             )
     by_column = _by_column(table)
-    if by_column is not None and (bipartite == "yes" or _is_convincing(table, by_column)):
+    if by_column is not None and (bipartite != "auto" or _is_convincing(table, by_column)):
         return by_column, (*_unlinked(table), _note(table, by_column, table.ends))
     if bipartite == "auto":
         return None, ()
@@ -105,7 +109,8 @@ def _by_colour(table: EdgeTable) -> tuple[Tensor, int]:
         cycle = [table.names[node] for node in _odd_cycle(int(odd[0]), source, target)]
         raise GraphContentError(
             f"The graph is not bipartite: {len(cycle)} nodes form an odd cycle, "
-            f"{listed(cycle, 9)}.\nLeave out --bipartite yes, or correct these links."
+            f"{listed(cycle, 9)}.\nIf equal names in the two columns are different things, use "
+            f"--bipartite columns; else leave out --bipartite yes, or correct these links."
         )
     component = np.minimum(copy[:n], copy[n:])
     sides = copy[:n] != component

@@ -104,6 +104,7 @@ def comparison(folder: Path, *, ask: bool = False) -> Comparison | None:
         if compared is None:
             return None
         found = dict[str, Any](model=model, thorough=ask, **compared.to_json())
+        found["digest"] = _digest(found)
         write_atomically(folder / COMPARISON, (json.dumps(found, indent=2) + "\n").encode())
     results = [MethodResult(item["method"], item["metrics"]) for item in found["results"]]
     return Comparison(results, found["protocol"])
@@ -113,7 +114,12 @@ def _stored(path: Path, model: str) -> dict[str, Any] | None:
     """Return the stored comparison if it is one of this model, else None: it is made again."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
-    is_whole = isinstance(found, dict) and {"model", "results", "protocol"} <= found.keys()
+    # The digest vouches for all the rest.
+    is_whole = isinstance(found, dict) and found.pop("digest", None) == _digest(found)
     return found if is_whole and found["model"] == model else None
+
+
+def _digest(found: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()

@@ -226,7 +226,8 @@ def _calibrated(probabilities: Probabilities) -> dict[str, Any]:
             (method_name(method), loss, method == probabilities.method)
             for method, loss in probabilities.losses.items()
         ],
-        "shift": shift and {"sentence": shift_sentence(shift), "warning": "warning" in shift},
+        "shift": shift
+        and {"sentence": shift_sentence(shift), "warning": bool(shift.get("warning"))},
     }
 
 

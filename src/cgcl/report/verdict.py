@@ -83,6 +83,9 @@ def verdict(comparison: Comparison) -> str:
             for r in results
             if (value := measured(r, key)) is not None and percent(value) == best
         ]
+        if best == percent(0.0) and len(leaders) > 1:  # nobody is best at finding nothing
+            phrases.setdefault("Every method is at 0 % by", []).append(metric_name(key))
+            continue
         who = f"{_joined(leaders)} {'is' if len(leaders) == 1 else 'are'} best by"
         what = f"{metric_name(key)} ({best}"
         mine = measured(ours, key) if ours else None
@@ -112,7 +115,7 @@ def calibration_choice(probabilities: Probabilities) -> str:
 
 def shift_sentence(shift: Mapping[str, Any]) -> str:
     """Say whether the probabilities hold where more links are encoded than in training."""
-    if "warning" in shift:
+    if shift.get("warning"):
         return str(shift["warning"])
     top = shift["top"]
     return (

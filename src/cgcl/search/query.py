@@ -42,6 +42,10 @@ class Query:
             ConfigError: `count` is not positive or `min_logit` is not a number.
             GraphContentError: Nodes or pairs are of another type or shape.
         """
+        if self.count is not None and (
+            isinstance(self.count, bool) or not isinstance(self.count, int)
+        ):
+            raise ConfigError(f"You asked for {self.count!r} links; ask for a whole number.")
         if self.count is not None and self.count < 1:
             raise ConfigError(f"You asked for the best {self.count} links; ask for at least 1.")
         if self.min_logit is not None and math.isnan(self.min_logit):

@@ -198,5 +198,6 @@ def _check_sizes(num_links: int, num_val: int, num_test: int, val: float, test: 
         raise SplitError(
             f"The graph has {num_links} links; after {num_val} for validation and {num_test} for "
             f"the test, {num_links - num_val - num_test} would be left to learn from.\n"
-            f"At least {MIN_TRAIN_LINKS} are needed: use smaller --val and --test."
+            f"At least {MIN_TRAIN_LINKS} are needed"
+            f"{': use smaller --val and --test.' if num_val or num_test else '.'}"
         )

@@ -88,14 +88,24 @@ def validation_sample(
     if split.val.shape[1] == 0 or unlinked.count == 0:
         return None
     z = embed(model, x, symmetric(split.train.to(x.device)))
-    others = _sample_unlinked(model, z, unlinked, known, split, seed)
+    others = _sample_unlinked(model, z, split, known, unlinked.count, seed)
     return _as_sample(decode_pairs(model, z, split.val), others.logits, others), others
 
 
 def _sample_unlinked(
-    model: CGCL, z: Tensor, unlinked: UnlinkedPairs, known: Tensor, split: Split, seed: int
+    model: CGCL, z: Tensor, split: Split, known: Tensor, count: int, seed: int
 ) -> Kept:
-    """Score as many unlinked pairs as is cheap, and keep those that tell most."""
+    """Score as many unlinked pairs as is cheap, and keep those that tell most.
+
+    They stand for all `count` unlinked pairs, but none of them is one of the test's: there the
+    probabilities are to be measured.
+    """
+    tested = torch.cat([known, split.test_negatives], dim=1)
+    unlinked = UnlinkedPairs(tested, split.num_nodes, split.sides)
+    if unlinked.count:
+        known = tested
+    else:  # a graph so dense that the test has taken every pair
+        unlinked = UnlinkedPairs(known, split.num_nodes, split.sides)
     layer = model.decode.layer_1
     operations = 2 * layer.in_features * layer.out_features
     scored = max(MIN_SCORED, min(MAX_SCORED, MAX_OPERATIONS // operations))
@@ -106,7 +116,7 @@ def _sample_unlinked(
     reservoir = Reservoir(_KEPT, scored, stream(seed, "calibration sample"))
     for pairs in blocks:
         reservoir.offer(pairs, decode_pairs(model, z, pairs))
-    return reservoir.kept(unlinked.count)
+    return reservoir.kept(count)
 
 
 def _every_pair(known: Tensor, num_nodes: int, sides: Tensor | None) -> Iterator[Tensor]:
@@ -115,14 +125,15 @@ def _every_pair(known: Tensor, num_nodes: int, sides: Tensor | None) -> Iterator
     codes = torch.cat([known[0] * num_nodes + known[1], torch.tensor([num_nodes**2])])
     linked = codes.sort().values
     nodes = torch.arange(num_nodes)
-    for low in nodes.split(max(1, BLOCK_PAIRS // num_nodes)):
-        pairs = torch.cartesian_prod(low, nodes[int(low[0]) :]).T.contiguous()
-        wanted = pairs[0] < pairs[1]
-        if sides is not None:
-            wanted &= sides.index_select(0, pairs[0]) != sides.index_select(0, pairs[1])
+    # Across two sides there may be few pairs among many nodes: walk those pairs only.
+    rows, columns = (nodes, nodes) if sides is None else (nodes[~sides], nodes[sides])
+    for some in rows.split(max(1, BLOCK_PAIRS // max(columns.numel(), 1))):
+        ends = torch.cartesian_prod(some, columns).T
+        pairs = torch.stack([ends.amin(dim=0), ends.amax(dim=0)])
         codes = pairs[0] * num_nodes + pairs[1]
-        wanted &= linked.index_select(0, torch.searchsorted(linked, codes)) != codes
-        yield pairs[:, wanted]
+        wanted = linked.index_select(0, torch.searchsorted(linked, codes)) != codes
+        # Within one set of nodes every pair comes up from both its ends.
+        yield pairs[:, wanted & (ends[0] < ends[1])] if sides is None else pairs[:, wanted]
 
 
 def _random_pairs(unlinked: UnlinkedPairs, count: int, seed: int) -> Iterator[Tensor]:

@@ -101,7 +101,8 @@ class Resources:
     device: str = "auto"
     """auto, cpu, cuda or cuda:N; auto takes a GPU if there is one."""
     threads: int = 0
-    """CPU threads; 0 takes the free cores, at most 4."""
+    """CPU threads; 0 takes the cores, at most 4 or OMP_NUM_THREADS. More than are free is slower
+    than one."""
     time_limit: str = ""
     """Stop at the next epoch after this long, such as 90s, 5m or 2h; empty for no limit."""
     checkpoint_every: float = 5.0
@@ -136,12 +137,14 @@ class Resources:
 
     @property
     def num_threads(self) -> int:
-        """The number of threads to use: what was asked, or the free cores up to four."""
+        """The number of threads to use: what was asked, or the cores up to four."""
         if self.threads:
             return self.threads
         # Not every system can say which cores a process may use.
         affinity = getattr(os, "sched_getaffinity", None)
-        return min(len(affinity(0)) if affinity else os.cpu_count() or 1, 4)
+        cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+        told = os.environ.get("OMP_NUM_THREADS", "")
+        return min(cores, 4, int(told) if told.isdecimal() and int(told) else 4)
 
 
 _KIND_IN_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}

@@ -1,0 +1,613 @@
+"""Every option of `cgcl predict`, on a run that is trained once."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import shutil
+from itertools import combinations
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from cgcl.cli.main import main
+
+HUB = "hub"
+NAMES = [HUB, "007", "NA", "=cmd()", "[red]", "<b>", "é", "a b", "1e3", "-5", "a,b"]
+NAMES += [f"n{number:02d}" for number in range(13)]
+EVIDENCE = ["shared_neighbours", "common_features", "distance"]
+COLUMNS = ["source", "target", "probability", "score"]
+
+
+def make_files(folder: Path) -> None:
+    """Three groups, and a hub that knows everybody: all pairs have a common neighbour."""
+    rng = np.random.default_rng(0)
+    group = np.arange(len(NAMES)) % 3
+    chance = np.where(group[:, None] == group[None, :], 0.7, 0.08)
+    chance[0] = 1.0
+    links = np.argwhere(np.triu(rng.random(chance.shape) < chance, 1))
+    write_table(
+        folder / "people.csv", ["source", "target"], [(NAMES[a], NAMES[b]) for a, b in links]
+    )
+    words = ["tea cake", "coffee", "juice fruit ice"]
+    nodes = [
+        (name, f"{rng.random():.3f}", "rgb"[group[i]], words[group[i]])
+        for i, name in enumerate(NAMES)
+    ]
+    write_table(folder / "nodes.csv", ["name", "size", "colour", "likes"], nodes)
+
+
+def write_table(path: Path, header: list[str], rows: list[tuple[str, ...]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([header, *rows])
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A folder with two runs: `full`, and `bare` without features and probabilities."""
+    folder = tmp_path_factory.mktemp("trained")
+    make_files(folder)
+    common = ["--hidden", "8", "--epochs", "20", "--threads", "1", "--no-compare", "--quiet"]
+    common += ["--lr", "0.05", "--input-dropout", "0.2", "--evaluate-every", "5"]
+    features = ["--features", "nodes.csv", "--one-hot", "colour", "--words", "likes"]
+    for out, more in (("full", [*features, "--val", "0.1"]), ("bare", ["--val", "0"])):
+        with contextlib.chdir(folder), pytest.raises(SystemExit) as stopped:
+            main(["train", "people.csv", *common, *more, "--out", out])
+        assert not stopped.value.code
+    return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    shutil.copytree(trained / "full" / "people-1", tmp_path / "run")
+    return Path("run")
+
+
+@pytest.fixture
+def bare(trained: Path, tmp_path: Path) -> Path:
+    shutil.copytree(trained / "bare" / "people-1", tmp_path / "bare")
+    return Path("bare")
+
+
+@pytest.fixture(scope="module")
+def known(trained: Path) -> set[frozenset[str]]:
+    return {frozenset(pair) for pair in pairs_of((trained / "people.csv").read_text())}
+
+
+@pytest.fixture
+def ask(cli, run: Path):
+    """Ask the full run, and return the rows of the answer, numbers as numbers."""
+
+    def asked(*options: str | Path) -> list[dict]:
+        result = cli("predict", run, *options, "--format", "json")
+        assert result.code == 0, result.err
+        return json.loads(result.out)
+
+    return asked
+
+
+def pairs_of(text: str) -> list[tuple[str, str]]:
+    return [(row["source"], row["target"]) for row in csv.DictReader(io.StringIO(text))]
+
+
+def ends(rows: list[dict]) -> list[tuple[str, str]]:
+    return [(row["source"], row["target"]) for row in rows]
+
+
+def sets(rows: list[dict]) -> set[frozenset[str]]:
+    return {frozenset(pair) for pair in ends(rows)}
+
+
+def names_file(name: str, names: list[str]) -> Path:
+    Path(name).write_text("".join(f"{one}\n" for one in names), encoding="utf-8")
+    return Path(name)
+
+
+def unknown_pairs(known: set[frozenset[str]]) -> set[frozenset[str]]:
+    return {frozenset(pair) for pair in combinations(NAMES, 2)} - known
+
+
+def test_top_says_how_many_and_ten_is_the_default(ask, known) -> None:
+    everything = ask("--top", "1000")
+    assert sets(everything) == unknown_pairs(known)
+    assert ask() == everything[:10]
+    assert ask("--top", "3") == everything[:3]
+    assert list(everything[0]) == [*COLUMNS, *EVIDENCE]
+    assert [row["score"] for row in everything] == sorted(
+        (row["score"] for row in everything), reverse=True
+    )
+    assert len({row["score"] for row in everything}) > 10
+
+
+@pytest.mark.parametrize("top", ["0", "-1"])
+def test_asking_for_no_links_is_wrong_usage(cli, run, top: str) -> None:
+    result = cli("predict", run, f"--top={top}")
+    assert (result.code, result.out) == (2, "")
+    assert "ask for at least 1" in result.err
+
+
+def test_node_asks_for_the_links_of_one_node_which_comes_first(ask, known) -> None:
+    rows = ask("--node", "=cmd()", "--top", "1000")
+    assert {row["source"] for row in rows} == {"=cmd()"}
+    assert sets(rows) == {pair for pair in unknown_pairs(known) if "=cmd()" in pair}
+
+
+def test_a_name_that_begins_like_an_option_can_be_asked_for(ask) -> None:
+    assert {row["source"] for row in ask("--node=-5")} == {"-5"}
+
+
+def test_a_node_that_knows_everybody_gets_an_empty_answer_in_every_format(cli, run) -> None:
+    result = cli("predict", run, "--node", HUB, "--format", "json")
+    assert (result.code, json.loads(result.out)) == (0, [])
+    assert "There are no more than 0 such links." in result.err
+    header = ",".join([*COLUMNS, *EVIDENCE]) + "\n"
+    assert cli("predict", run, "--node", HUB, "--format", "csv").out == header
+    table = cli("predict", run, "--node", HUB).out
+    assert table.split() == [*COLUMNS, "shared", "common", "distance"]
+
+
+def test_pairs_are_scored_in_their_order_known_links_and_self_pairs_too(ask, known) -> None:
+    one, other = sorted(next(iter(sorted(map(sorted, known)))))
+    wanted = [("é", "007"), (one, other), ("NA", "NA"), (other, one), ("007", "é"), ("é", "007")]
+    file = write_table(Path("pairs.csv"), ["source", "target"], wanted)
+    rows = ask("--pairs", file)
+    assert ends(rows) == wanted
+    assert list(rows[0]) == [*COLUMNS, "known"]
+    assert [row["known"] for row in rows] == [False, True, False, True, False, False]
+    scores = [row["score"] for row in rows]
+    assert scores[0] == scores[4] == scores[5]
+    assert scores[1] == scores[3]
+    assert "because" in ask("--pairs", file, "--explain")[0]
+
+
+def test_pairs_longer_than_a_block_keep_their_order(ask, monkeypatch) -> None:
+    wanted = [(a, b) for a in NAMES for b in NAMES][:40]
+    file = write_table(Path("pairs.csv"), ["source", "target"], wanted)
+    whole = ask("--pairs", file)
+    monkeypatch.setattr("cgcl.cli.predict._BLOCK", 7)
+    assert ask("--pairs", file) == whole
+    assert ends(whole) == wanted
+
+
+def test_tables_are_read_as_told(ask, cli, run) -> None:
+    Path("bare.csv").write_text("007;NA\nNA;é\n")
+    rows = ask("--pairs", "bare.csv", "--no-header", "--separator", ";")
+    assert ends(rows) == [("007", "NA"), ("NA", "é")]
+    Path("named.csv").write_text("from,to\n007,NA\n")
+    assert ends(ask("--pairs", "named.csv", "--source", "from", "--target", "to")) == [
+        ("007", "NA")
+    ]
+    result = cli("predict", run, "--exclude", "named.csv")
+    assert result.code == 1
+    assert "cgcl predict RUN --exclude named.csv --source from --target to" in result.err
+
+
+def test_sources_and_targets_restrict_their_end(ask) -> None:
+    everything = {frozenset(pair): None for pair in ends(ask("--top", "1000"))}
+    some, others = ["007", "NA", "a b", "n05"], ["é", "NA", "n01", "n02", "a,b"]
+    sources, targets = names_file("s.txt", some), names_file("t.txt", others)
+    by_source = ask("--sources", sources, "--top", "1000")
+    assert sets(by_source) == {pair for pair in everything if pair & set(some)}
+    assert all(row["source"] in some for row in by_source)
+    by_target = ask("--targets", targets, "--top", "1000")
+    assert sets(by_target) == {pair for pair in everything if pair & set(others)}
+    assert all(row["target"] in others for row in by_target)
+    both = ask("--sources", sources, "--targets", targets, "--top", "1000")
+    assert sets(both) == {
+        pair for pair in everything for a in some if a in pair if (pair - {a}) & set(others)
+    }
+    assert all(row["source"] in some and row["target"] in others for row in both)
+    one = ask("--node", "007", "--targets", targets, "--top", "1000")
+    assert one == [row for row in both if row["source"] == "007"]
+    assert 0 < len(one) < len(both) < len(by_source) < len(everything)
+
+
+def test_excluded_pairs_are_left_out_either_way_round(ask) -> None:
+    best = ask("--top", "6")
+    (a, b), (c, d) = ends(best)[0], ends(best)[2]
+    rows = [(a, b), (d, c), ("nobody", a), ("nobody", "no one")]
+    file = write_table(Path("exclude.csv"), ["source", "target"], rows)
+    assert ask("--top", "4", "--exclude", file) == [best[i] for i in (1, 3, 4, 5)]
+
+
+def test_a_lowest_probability_alone_gives_all_links_in_the_order_of_nodes(
+    ask, cli, run, monkeypatch
+) -> None:
+    everything = ask("--top", "1000")
+    limit = everything[40]["probability"]
+    assert everything[-1]["probability"] < limit < everything[0]["probability"]
+    rows = ask("--min-probability", repr(limit))
+    assert ends(rows) == sorted(ends([r for r in everything if r["probability"] >= limit]))
+    assert list(rows[0]) == COLUMNS
+    whole = cli("predict", run, "--min-probability", limit, "--format", "csv").out
+    # Streamed: several blocks, one header.
+    monkeypatch.setattr("cgcl.search.search._BLOCK", 10)
+    assert cli("predict", run, "--min-probability", limit, "--format", "csv").out == whole
+    assert pairs_of(whole) == ends(rows)
+
+
+def test_a_lowest_probability_with_top_gives_the_best_of_them(ask) -> None:
+    everything = ask("--top", "1000")
+    limit = everything[4]["probability"]
+    probable = [row for row in everything if row["probability"] >= limit]
+    assert ask("--min-probability", repr(limit), "--top", "3") == everything[:3]
+    assert ask("--min-probability", repr(limit), "--top", "1000") == probable
+    assert ask("--min-probability", "1") == []
+
+
+def test_where_nothing_is_probable_enough_it_is_said_what_the_best_has(cli, run, ask) -> None:
+    best = ask("--top", "1")[0]["probability"]
+    for flags in ([], ["--top", "5"]):
+        result = cli("predict", run, "--min-probability", "1", "--format", "csv", *flags)
+        assert result.code == 0
+        assert f"No new link has a probability of 1; the most probable has {best:.2g}" in result.err
+        assert not pairs_of(result.out)
+
+
+@pytest.mark.parametrize("value", ["-0.1", "1.1", "nan"])
+def test_a_lowest_probability_that_is_none_is_refused(cli, run, value: str) -> None:
+    result = cli("predict", run, f"--min-probability={value}")
+    assert (result.code, result.out) == (2, "")
+    assert "must be between 0 and 1" in result.err
+
+
+def test_the_prior_moves_probabilities_and_nothing_else(ask, cli, run) -> None:
+    usual, rare = ask("--top", "1000"), ask("--top", "1000", "--prior", "0.001")
+    for row, other in zip(usual, rare, strict=True):
+        assert other["probability"] < row["probability"]
+        without = {key: value for key, value in row.items() if key != "probability"}
+        assert without == {key: value for key, value in other.items() if key != "probability"}
+    file = write_table(Path("pairs.csv"), ["source", "target"], ends(usual))
+    found = [row["probability"] for row in ask("--pairs", file, "--prior", "0.001")]
+    assert found == pytest.approx([row["probability"] for row in rare], rel=1e-5)
+    told = cli("predict", run, "--prior", "0.001").err
+    assert "Base rate   1 in 1,000 unknown pairs is taken to be a link" in told
+    expected = sum(row["probability"] for row in rare[:10])
+    assert f"Expected    about {expected:,.1f} of these 10 links are real" in told
+
+
+@pytest.mark.parametrize("value", ["0", "1", "nan", "2", "-0.5"])
+@pytest.mark.parametrize("more", [[], ["--pairs", "p.csv"], ["--min-probability", "0.1"]])
+def test_a_prior_that_is_no_share_is_refused(cli, run, value, more) -> None:
+    Path("p.csv").write_text("source,target\n007,NA\n")
+    result = cli("predict", run, f"--prior={value}", *more)
+    assert (result.code, result.out) == (2, "")
+    assert "it must be above 0 and below 1" in result.err
+
+
+def test_candidates_that_hold_all_pairs_give_the_same_answer_in_other_words(cli, run) -> None:
+    told = {}
+    for way in ("auto", "exact", "linear", "two-hop"):
+        result = cli("predict", run, "--candidates", way, "--format", "csv", "--top", "30")
+        told[way] = (result.out, result.err.splitlines()[0])
+    assert len({out for out, _ in told.values()}) == 1
+    assert told["auto"] == told["exact"]
+    assert told["exact"][1].startswith("  Found       Exact: all ")
+    assert told["linear"][1].startswith("  Found       Candidates by a linearised decoder")
+    assert told["two-hop"][1].startswith("  Found       Candidates two steps apart")
+
+
+def test_explain_adds_a_column_and_below_the_table_a_paragraph_per_link(cli, run, ask) -> None:
+    rows = ask("--explain", "--top", "4")
+    assert list(rows[0]) == [*COLUMNS, *EVIDENCE, "because"]
+    for row in rows:
+        assert row["because"].startswith(f"{row['source']} and {row['target']} share ")
+        assert "The score rests most on " in row["because"]
+    table = cli("predict", run, "--explain", "--top", "4").out
+    assert "because" not in table.splitlines()[0]
+    for row in rows:
+        assert f"\n{row['source']} - {row['target']}\n  {row['because']}\n" in table
+    streamed = ask("--explain", "--min-probability", repr(rows[-1]["probability"]))
+    assert {frozenset(p): r["because"] for p, r in zip(ends(streamed), streamed, strict=True)} == {
+        frozenset(p): r["because"] for p, r in zip(ends(rows), rows, strict=True)
+    }
+
+
+def completed(path: Path) -> dict[frozenset[str], tuple[bool, float | None]]:
+    """Read a completed graph back: whether each link was known, and its probability."""
+    if path.suffix == ".graphml":
+        graph = nx.read_graphml(path)
+        assert set(graph) == set(NAMES)
+        rows = [{"source": a, "target": b, **data} for a, b, data in graph.edges(data=True)]
+    elif path.suffix == ".parquet":
+        rows = pyarrow.parquet.read_table(path).to_pylist()
+    else:
+        text = {"source": pyarrow.string(), "target": pyarrow.string()}
+        options = pyarrow.csv.ConvertOptions(column_types=text)
+        rows = pyarrow.csv.read_csv(path, convert_options=options).to_pylist()
+    found = {
+        frozenset((row["source"], row["target"])): (row["known"], row.get("probability"))
+        for row in rows
+    }
+    assert len(found) == len(rows)
+    return found
+
+
+@pytest.mark.parametrize("suffix", [".graphml", ".csv", ".parquet"])
+def test_complete_writes_known_and_new_links_above_the_threshold(
+    cli, run, ask, known, suffix: str
+) -> None:
+    out = Path(f"graph{suffix}")
+    even = {frozenset(e): r["probability"] for r in ask("--top", "1000", "--prior", "0.5")
+            for e in [(r["source"], r["target"])]}  # fmt: skip
+    for limit, flags in ((0.5, []), (0.7, ["--min-probability", "0.7"])):
+        result = cli("predict", run, "--complete", "--out", out, "--prior", "0.5", *flags)
+        assert (result.code, result.out) == (0, f"{out}\n")
+        found = completed(out)
+        new = {pair: chance for pair, (is_known, chance) in found.items() if not is_known}
+        assert {pair for pair, (is_known, _) in found.items() if is_known} == known
+        wanted = {pair: chance for pair, chance in even.items() if chance >= limit}
+        assert 0 < len(wanted) < len(even)
+        assert new == pytest.approx(wanted, rel=1e-6)
+        told = f"{len(known)} known links and {len(new)} new ones"
+        assert f"  Graph       {told} with a probability of at least {limit:g}\n" in result.err
+        assert (
+            "  Base rate   50.0% of unknown pairs is taken to be a link, as you said" in result.err
+        )
+
+
+def test_complete_with_top_adds_the_best_few(cli, run, ask, known) -> None:
+    assert cli("predict", run, "--complete", "--out", "g.csv", "--top", "7").code == 0
+    found = completed(Path("g.csv"))
+    new = {pair for pair, (is_known, _) in found.items() if not is_known}
+    assert new == sets(ask("--top", "7"))
+    assert set(found) - new == known
+
+
+def test_complete_heeds_the_other_options_and_quiet(cli, run, ask, known) -> None:
+    sources = names_file("s.txt", ["007", "NA"])
+    options = ["--prior", "0.9", "--sources", sources]
+    result = cli("predict", run, "--complete", "--out", "g.csv", *options, "--quiet")
+    assert (result.code, result.out, result.err) == (0, "g.csv\n", "")
+    new = {pair for pair, (is_known, _) in completed(Path("g.csv")).items() if not is_known}
+    assert new == sets(ask("--min-probability", "0.5", *options))
+    assert new
+
+
+def test_new_nodes_are_answered_for_with_their_links_alone(cli, bare, known) -> None:
+    links = [("Zoe", "007"), ("NA", "Zoe"), ("Max", "Zoe")]
+    file = write_table(Path("new.csv"), ["source", "target"], links)
+    result = cli("predict", bare, "--new-links", file, "--format", "json", "--top", "1000")
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    everyone = {frozenset((new, old)) for new in ("Zoe", "Max") for old in NAMES}
+    assert sets(found) == everyone - {frozenset(("Zoe", "007")), frozenset(("Zoe", "NA"))}
+    assert {row["source"] for row in found} == {"Zoe", "Max"}
+    of_known = cli("predict", bare, "--new-links", file, "--node", "007", "--format", "json",
+                   "--top", "1000")  # fmt: skip
+    partners = {row["target"] for row in json.loads(of_known.out)}
+    assert "Max" in partners
+    assert "Zoe" not in partners
+
+
+def test_new_nodes_with_features_need_no_links(ask, cli, run) -> None:
+    features = Path("features.csv")
+    features.write_text("who,size,colour,likes\nZoe,0.5,r,tea cake\nMax,0.5,b,juice\n")
+    options = ["--new-features", features, "--one-hot", "colour", "--words", "likes"]
+    rows = ask(*options, "--top", "1000")
+    assert {row["source"] for row in rows} == {"Zoe", "Max"}
+    assert len(rows) == 2 * len(NAMES) + 1
+    file = write_table(Path("new.csv"), ["source", "target"], [("Zoe", "007"), ("é", "Zoe")])
+    linked = ask(*options, "--new-links", file, "--top", "1000")
+    assert len(linked) == 2 * len(NAMES) + 1 - 2
+    features.write_text("who,size,colour,likes\nZoe,0.5,violet,tea\nMax,0.5,b,juice\n")
+    told = cli("predict", run, *options).err
+    assert "1 values not seen in training left out: 'colour=violet'" in told or "violet" in told
+
+
+def test_features_that_do_not_match_the_training_are_refused(cli, run, bare) -> None:
+    file = write_table(Path("new.csv"), ["source", "target"], [("Zoe", "007")])
+    result = cli("predict", run, "--new-links", file)
+    assert (result.code, result.out) == (1, "")
+    assert "The new nodes have no features; 'people' was trained with" in result.err
+    Path("f.csv").write_text("who,size\nZoe,0.5\n")
+    result = cli("predict", run, "--new-links", file, "--new-features", "f.csv")
+    assert (result.code, result.out) == (1, "")
+    assert "f.csv lacks" in result.err
+    result = cli("predict", bare, "--new-links", file, "--new-features", "f.csv")
+    assert (result.code, result.out) == (1, "")
+    assert "was trained without features, so new nodes need none" in result.err
+
+
+class Captured(io.TextIOWrapper):
+    """A standard output that keeps bytes, and may claim to be a terminal."""
+
+    def __init__(self, is_terminal: bool) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8")
+        self.is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet", "table"])
+def test_every_format_goes_to_stdout_and_to_a_file_alike(cli, run, monkeypatch, form: str) -> None:
+    stdout = Captured(is_terminal=False)
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", stdout)
+        assert cli("predict", run, "--format", form).code == 0
+    printed = stdout.buffer.getvalue()
+    result = cli("predict", run, "--format", form, "--out", "answer.xyz")
+    assert (result.code, result.out) == (0, "answer.xyz\n")
+    assert Path("answer.xyz").read_bytes() == printed
+    rows = {
+        "csv": lambda: pairs_of(printed.decode()),
+        "json": lambda: ends(json.loads(printed)),
+        "parquet": lambda: ends(pyarrow.parquet.read_table("answer.xyz").to_pylist()),
+        "table": lambda: [
+            (line[:8].rstrip(), line[8:16].rstrip()) for line in printed.decode().splitlines()[1:]
+        ],
+    }[form]()
+    assert rows == ends(json.loads(cli("predict", run, "--format", "json").out))
+
+
+def test_parquet_is_kept_from_terminals(cli, run, monkeypatch) -> None:
+    with monkeypatch.context() as patch:
+        stdout = Captured(is_terminal=True)
+        patch.setattr("sys.stdout", stdout)
+        result = cli("predict", run, "--format", "parquet")
+    assert result.code == 2
+    assert stdout.buffer.getvalue() == b""
+    assert "Parquet is not text for a terminal. Add --out FILE.parquet" in result.err
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".parquet", ".CSV"])
+def test_the_suffix_of_the_file_decides(cli, run, suffix: str) -> None:
+    form = suffix.lower().removeprefix(".")
+    for file, flags in ((f"a{suffix}", []), ("b", ["--format", form])):
+        assert cli("predict", run, "--out", file, *flags).code == 0
+    assert Path(f"a{suffix}").read_bytes() == Path("b").read_bytes()
+    result = cli("predict", run, "--out", "c.json", "--format", "csv")
+    assert result.code == 0
+    assert Path("c.json").read_text().startswith("source,target,")
+
+
+def test_a_suffix_that_says_nothing_is_refused_before_anything_is_loaded(cli) -> None:
+    result = cli("predict", "nowhere", "--out", "answer.doc")
+    assert result.code == 2
+    assert "'answer.doc' does not say in which format to write." in result.err
+
+
+def test_excel_guards_what_a_spreadsheet_would_run(cli, run) -> None:
+    options = ["--node", "=cmd()", "--format", "csv", "--explain"]
+    plain, guarded = cli("predict", run, *options).out, cli("predict", run, *options, "--excel").out
+    assert {row[0] for row in pairs_of(plain)} == {"=cmd()"}
+    rows = list(csv.DictReader(io.StringIO(guarded)))
+    assert {row["source"] for row in rows} == {"'=cmd()"}
+    assert all(row["because"].startswith("'=cmd()") for row in rows)
+    assert {row["target"].removeprefix("'") for row in rows} == {b for _, b in pairs_of(plain)}
+
+
+def test_quiet_leaves_the_answer_alone(cli, run) -> None:
+    told, quiet = cli("predict", run), cli("predict", run, "--quiet")
+    assert quiet.err == ""
+    assert quiet.out == told.out
+    assert [line.split()[0] for line in told.err.splitlines()] == ["Found", "Base", "Expected"]
+
+
+def test_stdout_carries_nothing_but_the_answer(cli, run) -> None:
+    result = cli("predict", run, "--format", "csv", "--top", "5", "--explain")
+    header, *rows = csv.reader(io.StringIO(result.out))
+    assert header == [*COLUMNS, *EVIDENCE, "because"]
+    assert [len(row) for row in rows] == [len(header)] * 5
+    # An answer in a file: its name is what the next command needs.
+    assert cli("predict", run, "--out", "a.csv").out == "a.csv\n"
+
+
+def test_threads_reach_the_computation(cli, run, monkeypatch) -> None:
+    import cgcl.predict.link_predictor as module
+
+    seen = []
+    original = module.computing_with
+    monkeypatch.setattr(
+        module, "computing_with", lambda asked: seen.append(asked.threads) or original(asked)
+    )
+    assert cli("predict", run, "--threads", "2").code == 0
+    assert set(seen) == {2}
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--top", "3"], "--top"),
+        (["--node", "NA"], "--node"),
+        (["--sources", "x"], "--sources"),
+        (["--targets", "x"], "--targets"),
+        (["--exclude", "x"], "--exclude"),
+        (["--min-probability", "0.1"], "--min-probability"),
+        (["--candidates", "exact"], "--candidates"),
+        (["--complete", "--out", "g.csv"], "--complete"),
+        (["--top", "3", "--node", "NA"], "--node, --top"),
+    ],
+)
+def test_pairs_and_searching_are_two_things(cli, flags, named: str) -> None:
+    result = cli("predict", "nowhere", "--pairs", "p.csv", *flags)
+    assert (result.code, result.out) == (2, "")
+    assert f"so {named} cannot go with it.\nUse --pairs alone" in result.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--node", "NA", "--sources", "x"], "--node and --sources both say where links begin."),
+        (["--complete"], "--complete writes a graph, which needs a file: add --out graph.graphml"),
+        (["--complete", "--out", "g.csv", "--explain"], "--explain cannot go with it"),
+        (["--complete", "--out", "g.csv", "--format", "csv"], "--format cannot go with it"),
+        (["--one-hot", "colour"], "--one-hot and --words say how to read --new-features."),
+        (["--words", "likes"], "--one-hot and --words say how to read --new-features."),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused_at_once(cli, flags, text: str) -> None:
+    result = cli("predict", "nowhere", *flags)
+    assert (result.code, result.out) == (2, "")
+    assert text in result.err
+
+
+def test_a_completed_graph_of_another_kind_is_refused(cli, run) -> None:
+    result = cli("predict", run, "--complete", "--out", "graph.json")
+    assert (result.code, result.out) == (2, "")
+    assert "The completed graph can be written as .graphml, .csv, .parquet" in result.err
+    assert not Path("graph.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--node", "Eve"], "No node is called 'Eve'"),
+        (["--sources", "s.txt"], "No node is called 'Eve'"),
+        (["--targets", "s.txt"], "No node is called 'Eve'"),
+        (["--pairs", "p.csv"], "No node is called 'Eve'"),
+        (["--pairs", "none.csv"], "none.csv"),
+        (["--sources", "none.txt"], "none.txt"),
+        (["--sources", "empty.txt"], "empty.txt is empty."),
+    ],
+)
+def test_what_is_wrong_with_the_files_exits_with_1(cli, run, flags, text: str) -> None:
+    Path("s.txt").write_text("007\nEve\n")
+    Path("empty.txt").write_text("\n")
+    Path("p.csv").write_text("source,target\n007,Eve\n")
+    result = cli("predict", run, *flags, "--out", "a.csv")
+    assert (result.code, result.out) == (1, "")
+    assert text in result.err
+    assert not Path("a.csv").exists()
+
+
+def test_a_failed_answer_leaves_the_earlier_file_alone(cli, run) -> None:
+    Path("a.csv").write_text("precious")
+    assert cli("predict", run, "--node", "Eve", "--out", "a.csv").code == 1
+    assert Path("a.csv").read_text() == "precious"
+    assert [path.name for path in Path().glob("a.csv*")] == ["a.csv"]
+
+
+def test_a_run_without_probabilities_leaves_the_column_empty_and_says_so(cli, bare) -> None:
+    result = cli("predict", bare, "--format", "csv")
+    assert result.code == 0
+    rows = list(csv.DictReader(io.StringIO(result.out)))
+    assert {row["probability"] for row in rows} == {""}
+    assert "Probability none: the run had no validation links to calibrate by" in result.err
+    assert {row["probability"] for row in json.loads(
+        cli("predict", bare, "--format", "json").out)} == {None}  # fmt: skip
+    assert cli("predict", bare, "--out", "a.parquet").code == 0
+    table = pyarrow.parquet.read_table("a.parquet")
+    assert table.column("probability").to_pylist() == [None] * 10
+    assert "common_features" not in table.column_names
+    assert cli("predict", bare).out.splitlines()[0].split()[:4] == COLUMNS
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["--min-probability", "0.1"], ["--min-probability", "0.1", "--top", "3"],
+     ["--complete", "--out", "g.csv"]],
+)  # fmt: skip
+def test_a_lowest_probability_needs_probabilities(cli, bare, flags) -> None:
+    result = cli("predict", bare, *flags)
+    assert (result.code, result.out) == (2, "")
+    assert "this predictor has none: it was trained without validation links" in result.err
+    assert not Path("g.csv").exists()

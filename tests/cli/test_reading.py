@@ -1,0 +1,130 @@
+"""The options that say how a graph is read: all of them arrive, and a command repeats them."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import torch
+from cyclopts import App
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cgcl.cli.reading import Reading
+from cgcl.cli.settings import FLAT, OPTIONS
+from cgcl.graph import Graph
+
+app = App(default_parameter=OPTIONS)
+
+
+@app.command
+def echo(graph: str = "cora", *, reading: Annotated[Reading, FLAT] = Reading()) -> Reading:  # noqa: B008
+    return reading
+
+
+def parsed(words: list[str]) -> Reading:
+    return app(["echo", "graph.csv", *words], result_action="return_value", exit_on_error=False)
+
+
+# Whatever a shell can pass on: no NUL, no half characters.
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
+paths = st.builds(Path, texts.filter(bool))
+OTHERS: dict[str, st.SearchStrategy] = {
+    "source": texts,
+    "target": texts,
+    "separator": st.none() | texts,
+    "header": st.none() | st.booleans(),
+    "time": st.none() | texts,
+    "directed": st.sampled_from(["drop", "error"]),
+    "bipartite": st.sampled_from(["auto", "yes", "no", "columns"]),
+    "features": st.none() | paths,
+    "feature_separator": st.none() | texts,
+    "one_hot": st.lists(texts, max_size=3).map(tuple),
+    "words": st.none() | texts,
+    "row_names": st.none() | paths,
+    "data_root": st.none() | paths,
+}
+
+
+def test_every_option_takes_part_below() -> None:
+    assert set(OTHERS) == {field.name for field in fields(Reading)}
+
+
+@given(st.builds(Reading, **OTHERS))
+@example(Reading(source="-x", separator="-", one_hot=("--target", "b"), features=Path("-f.csv")))
+@example(Reading(header=False))
+@example(Reading(header=True, one_hot=("a b", "[1, 2]", '{"a": 1}')))
+@example(Reading(separator="\t", time="None", words=""))
+def test_a_command_says_all_that_differs_from_the_defaults(reading) -> None:
+    words = reading.words_of_command()
+    assert parsed(words) == reading
+    assert parsed(shlex.split(shlex.join(words))) == reading
+
+
+def test_defaults_need_no_words() -> None:
+    assert Reading().words_of_command() == []
+
+
+CHANGED = {
+    "source": "from",
+    "target": "to",
+    "separator": ";",
+    "header": False,
+    "time": "year",
+    "directed": "error",
+    "bipartite": "yes",
+    "features": Path("nodes.csv"),
+    "feature_separator": "|",
+    "one_hot": ("kind", "place"),
+    "words": "text",
+    "row_names": Path("rows.txt"),
+    "data_root": Path("sets"),
+}
+
+
+@pytest.fixture
+def seen(monkeypatch) -> list[dict]:
+    """What reaches the reader, which reads nothing."""
+    calls: list[dict] = []
+
+    def read(graph: str, **options: object) -> Graph:
+        calls.append({"graph": graph, **options})
+        names = [f"n{number}" for number in range(12)]
+        ring = torch.tensor([(i, (i + 1) % 12) for i in range(12)]).T
+        return Graph.from_pairs("ring", names, ring, torch.eye(12))
+
+    monkeypatch.setattr("cgcl.readers.read", read)
+    return calls
+
+
+@pytest.mark.parametrize("field", CHANGED)
+def test_each_option_is_passed_on_by_itself(seen, field: str) -> None:
+    Reading(**{field: CHANGED[field]}).read("graph.csv", also=(Path("more.csv"),))
+    expected = replace(Reading(), **{field: CHANGED[field]})
+    assert seen == [{"graph": "graph.csv", "also": (Path("more.csv"),), **vars(expected)}]
+    assert seen[0][field] == CHANGED[field]
+
+
+@pytest.mark.parametrize("command", ["inspect", "train"])
+def test_every_command_that_reads_a_graph_passes_all_options_on(cli, seen, command: str) -> None:
+    # A time splits by itself; without it the commands go on with a random split.
+    reading = Reading(**{name: value for name, value in CHANGED.items() if name != "time"})
+    training = ["--epochs", "1", "--test", "0", "--val", "0.1", "--hidden", "2", "--no-compare"]
+    more = training if command == "train" else []
+    result = cli(command, "graph.csv", *reading.words_of_command(), *more)
+    assert result.code == 0, result.err
+    assert {name: seen[0][name] for name in CHANGED} == vars(reading)
+
+
+def test_the_columns_of_further_files_are_read_in_the_same_way(tmp_path) -> None:
+    file = tmp_path / "more.csv"
+    file.write_text("x;a;b\n1;Anna;Bob\n2;Bob;NA\n")
+    table = Reading(source="a", target="b", separator=";").read_links(file)
+    pairs = [(table.names[a], table.names[b]) for a, b in table.pairs.T.tolist()]
+    assert pairs == [("Anna", "Bob"), ("Bob", "NA")]
+    file.write_text("Anna;Bob\nBob;NA\n")
+    table = Reading(header=False, separator=";").read_links(file)
+    assert table.pairs.shape == (2, 2)

@@ -1,0 +1,195 @@
+"""The whole way on five graphs of different kinds: inspect, train, predict."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import networkx as nx
+import pyarrow.parquet
+import pytest
+
+from cgcl.cli.main import main
+
+TRAIN = ["--epochs", "40", "--hidden", "16", "--threads", "1", "--no-compare"]
+AWKWARD = ["007", "7", "NA", "null", "1e3", "1000", "True", "-5", "<script>", "=cmd()", "../../x"]
+AWKWARD += ["\U0001f98a", "Zo\u00eb", "\u6771\u4eac", str(10**12), str(2**127)]
+Pairs = list[tuple[str, str]]
+
+
+class Answer(NamedTuple):
+    inspected: str
+    told: str
+    links: list[dict]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One graph: how to read it, what it holds, and what should be said about it."""
+
+    file: str
+    options: tuple[str, ...]
+    links: Callable[[Path], Pairs]
+    notes: tuple[str, ...]
+    features: bool
+
+
+def from_graphml(path: Path) -> Pairs:
+    return [(str(a), str(b)) for a, b in nx.read_graphml(path).edges]
+
+
+def from_csv(path: Path) -> Pairs:
+    with path.open(newline="", encoding="utf-8") as file:
+        return [(a, b) for a, b in list(csv.reader(file))[1:]]
+
+
+def from_lines(path: Path) -> Pairs:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [(a, b) for a, b in (line.split(" ") for line in lines if line[0] not in "#%")]
+
+
+def from_parquet(path: Path) -> Pairs:
+    table = pyarrow.parquet.read_table(path)
+    return [(str(row["from"]), str(row["to"])) for row in table.to_pylist()]
+
+
+MADE = "structural features were made from the links to learn from"
+EXAMPLES = {
+    "novel": Example(
+        "novel.graphml", (), from_graphml, ("Link attribute 'weight' ignored", MADE), False
+    ),
+    "clubs": Example(
+        "clubs.csv",
+        ("--source", "woman", "--target", "event"),
+        from_csv,
+        ("Bipartite: 18 nodes in 'woman', 14 in 'event'", MADE),
+        False,
+    ),
+    "papers": Example(
+        "papers.graphml",
+        ("--features", "papers-nodes.csv", "--one-hot", "kind", "--words", "abstract",
+         "--time", "date"),
+        from_graphml,
+        ("Direction dropped: links are treated as undirected.", "Tested on the 190 newest links",
+         "1 feature with values beyond 10 scaled"),
+        True,
+    ),
+    "names": Example(
+        "names.edges", (), from_lines, ("2 lines that begin with # or % skipped.", MADE), False
+    ),
+    "parcels": Example(
+        "parcels.parquet",
+        ("--source", "from", "--target", "to", "--features", "parcels-features.mtx",
+         "--row-names", "parcels-rows.txt"),
+        from_parquet,
+        ("Column 'weight' ignored: only the two ends of each link are used.",),
+        True,
+    ),
+}  # fmt: skip
+
+
+def write_graphs(project: Path, folder: Path) -> Path:
+    path = project / "examples" / "make_graphs.py"
+    spec = importlib.util.spec_from_file_location("make_graphs", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.write_graphs(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def graphs(project: Path, tmp_path_factory) -> Path:
+    """All five, written once."""
+    return write_graphs(project, tmp_path_factory.mktemp("graphs"))
+
+
+@pytest.fixture
+def whole_way(graphs: Path, tmp_path: Path, monkeypatch, capsys) -> Callable[[str], Answer]:
+    monkeypatch.chdir(graphs)
+
+    def run(*arguments: str) -> tuple[str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            main(list(arguments))
+        out, err = capsys.readouterr()
+        assert stopped.value.code == 0, err
+        return out, err
+
+    def three_commands(name: str) -> Answer:
+        example = EXAMPLES[name]
+        inspected, _ = run("inspect", example.file, *example.options)
+        out, told = run("train", example.file, *example.options, *TRAIN, "--out", str(tmp_path))
+        answer, _ = run("predict", out.strip(), "--top", "20", "--format", "json")
+        return Answer(inspected, told, json.loads(answer))
+
+    return three_commands
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_three_commands_lead_from_a_file_to_new_links(whole_way, graphs: Path, name: str) -> None:
+    example = EXAMPLES[name]
+    answer = whole_way(name)
+    known = {frozenset(pair) for pair in example.links(graphs / example.file)}
+    names = {one for pair in known for one in pair}
+    for note in example.notes:
+        assert note in answer.told
+        assert note in answer.inspected
+    assert f"{name}: {len(names)} nodes, {len(known):,} links" in answer.inspected
+    assert f"{name}: {len(names)} nodes, {len(known):,} links" in answer.told
+    assert len(answer.links) == 20
+    for link in answer.links:
+        pair = frozenset((link["source"], link["target"]))
+        assert len(pair) == 2
+        assert pair <= names
+        assert pair not in known
+        assert 0 < link["probability"] < 1
+        assert 0 <= link["score"] <= 1
+        assert ("common_features" in link) == example.features
+    assert len({frozenset((link["source"], link["target"])) for link in answer.links}) == 20
+    scores = [link["score"] for link in answer.links]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_suggestions_for_two_kinds_of_nodes_go_across(whole_way, graphs: Path) -> None:
+    links = from_csv(graphs / "clubs.csv")
+    women, events = ({pair[end] for pair in links} for end in (0, 1))
+    for link in whole_way("clubs").links:
+        assert link["source"] in women
+        assert link["target"] in events
+
+
+def test_awkward_names_can_be_asked_for_as_they_are_written(
+    graphs: Path, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.chdir(graphs)
+
+    def run(*arguments: str) -> str:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main(list(arguments))
+        out, err = capsys.readouterr()
+        assert stopped.value.code == 0, err
+        return out
+
+    folder = run("train", "names.edges", *TRAIN, "--out", str(tmp_path)).strip()
+    known = {frozenset(pair) for pair in from_lines(graphs / "names.edges")}
+    for name in AWKWARD:
+        rows = json.loads(run("predict", folder, f"--node={name}", "--format", "json", "--quiet"))
+        assert {row["source"] for row in rows} == {name}
+        assert len(rows) == 10
+        assert not {frozenset((name, row["target"])) for row in rows} & known
+    page = (Path(folder) / "report.html").read_text(encoding="utf-8")
+    assert "<bdi><script>" not in page
+
+
+def test_the_same_call_writes_the_same_bytes(graphs: Path, project: Path, tmp_path) -> None:
+    again = write_graphs(project, tmp_path / "again")
+    first, second = ({p.name: p.read_bytes() for p in f.iterdir()} for f in (graphs, again))
+    assert len(first) == 8
+    assert first == second
