@@ -29,9 +29,9 @@ def main() -> None:
     """Run the demo in an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
         said, run = cgcl(folder, "train", "cora", "--preset", "quick", "--out", "runs/demo")
-        _, links = cgcl(folder, "predict", run.strip(), "--top", "10")
+        found, links = cgcl(folder, "predict", run.strip(), "--top", "10")
     lasting = [line for line in said.splitlines() if not line.startswith("  Training ")]
-    RESULT.write_text("\n".join([*lasting, links.rstrip(), ""]))
+    RESULT.write_text("\n".join([*lasting, *found.splitlines(), links.rstrip(), ""]))
 
 
 if __name__ == "__main__":

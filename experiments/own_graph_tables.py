@@ -121,8 +121,8 @@ def cost_table() -> str:
             "| what | seconds | beside it |",
             "| --- | --- | --- |",
             f"| read {read['rows']:,} links with {read['nodes']:,} names from CSV | "
-            f"{read['cgcl_read_s']:.2f} | Arrow's own reader, same run: "
-            f"{read['pyarrow_read_csv_s']:.2f} s, ratio {read['ratio']:.1f} |",
+            f"{read['cgcl_read']['seconds']:.2f} | Arrow's own reader, same run: "
+            f"{read['pyarrow_read_csv']['seconds']:.2f} s, ratio {read['ratio']:.1f} |",
             f"| `cgcl predict --top 1000` on PubMed | {top['seconds']:.1f} | peak memory "
             f"{top['peak_mib']:,} MiB, of which {imported} are torch |",
             f"| `cgcl predict --node` on {ask['one_node']['nodes']:,} nodes | "

@@ -26,6 +26,7 @@ STEPS = {
     "complete": "predict runs/novel-1 --complete --min-probability 0.4 --out novel+.graphml",
 }
 WIDTH = 1280
+HEIGHTS = {"links": 940, "probabilities": 960}
 
 
 def main() -> None:
@@ -96,7 +97,8 @@ def photograph(page: Path, folder: Path) -> None:
                 "--headless",
                 "--no-sandbox",
                 "--disable-gpu",
-                f"--window-size={WIDTH},900",
+                "--hide-scrollbars",
+                f"--window-size={WIDTH},{HEIGHTS[section]}",
                 f"--screenshot={IMAGES / f'novel-{section}.png'}",
                 target.as_uri(),
             ],

@@ -233,7 +233,11 @@ def _assembled(title: str, table: EdgeTable, feature_names: tuple[str, ...]) -> 
 
 def _blank_note(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return a note about names with blanks at an end, which are easily overlooked."""
-    blank = [name for name in names if name != name.strip()]
+    # Most tables have no blank in any name, which one look at all of them together tells.
+    joined_names = "".join(names)
+    ends = joined_names[:1] + joined_names[-1:]
+    is_free = len(joined_names.split(None, 1)) == 1 and ends == ends.strip()
+    blank = [] if is_free else [name for name in names if name != name.strip()]
     if not blank:
         return ()
     begin = "1 name begins or ends" if len(blank) == 1 else f"{len(blank):,} names begin or end"
