@@ -59,17 +59,18 @@ def draw(path: Path) -> None:
     graph = nx.read_graphml(path)
     known = [(a, b) for a, b, about in graph.edges(data=True) if about["known"]]
     new = [(a, b) for a, b, about in graph.edges(data=True) if not about["known"]]
-    place = nx.spring_layout(nx.Graph(known), seed=3, k=0.35, iterations=200)
+    place = nx.kamada_kawai_layout(nx.Graph(known))
     with rc_context({"svg.hashsalt": "cgcl", "svg.fonttype": "none", "font.size": 7}):
         figure = Figure(figsize=(8, 6), layout="constrained")
         axes = figure.add_subplot()
         nx.draw_networkx_edges(graph, place, known, ax=axes, edge_color="#b8bec6", width=0.6)
         nx.draw_networkx_edges(graph, place, new, ax=axes, edge_color="#c2570c", width=1.4)
-        sizes = [12 + 8 * graph.degree(node) for node in place]
+        sizes = [8 + 4 * graph.degree(node) for node in place]
         nx.draw_networkx_nodes(
             graph, place, list(place), ax=axes, node_size=sizes, node_color="#1d5fa8"
         )
-        busy = {node: node for node in place if graph.degree(node) >= 10}
+        named = {node for link in new for node in link}
+        busy = {node: node for node in place if node in named or graph.degree(node) >= 15}
         nx.draw_networkx_labels(
             graph, place, busy, ax=axes, font_size=7, verticalalignment="bottom"
         )
