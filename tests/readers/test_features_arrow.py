@@ -183,7 +183,7 @@ def test_a_frame_that_fails_is_reported():
         read_features(Broken(), [])
 
 
-@pytest.mark.parametrize("other", ["_read_batches", "_check_size"])
+@pytest.mark.parametrize("other", ["read_batches", "_check_size"])
 def test_a_small_file_that_grows_large_is_refused(tmp_path, monkeypatch, other):
     """By its footer before it is read; if that lies, while it is read."""
     table = pa.table({"node": [str(k) for k in range(2000)], "a": [0.0] * 2000})

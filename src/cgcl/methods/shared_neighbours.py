@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["Neighbourhoods", "as_logits"]
+__all__ = ["Neighbourhoods", "Numbers", "SharedNeighbours", "Sums", "as_logits"]
 
 Numbers = npt.NDArray[np.int64]
 Sums = npt.NDArray[np.float64]
@@ -128,6 +128,46 @@ def _blocks(costs: Numbers) -> Iterator[slice]:
         stop = max(int(np.searchsorted(totals, spent + _BUDGET, side="right")), start + 1)
         yield slice(start, stop)
         start = stop
+
+
+class SharedNeighbours:
+    """A heuristic that sums a weight over the neighbours that two nodes share."""
+
+    def __init__(self, links: Tensor, num_nodes: int) -> None:
+        """Take the links to go by.
+
+        Args:
+            links: Each link once in any direction, int64 [2, m].
+            num_nodes: Number of nodes, isolated ones included.
+        """
+        self.num_nodes = num_nodes
+        self._neighbourhoods = Neighbourhoods(links, num_nodes)
+        self._weight = self.weight_of(self._neighbourhoods.degree)
+
+    def weight_of(self, degree: Numbers) -> Sums:
+        """Return what each node counts if it is shared, float64 [n].
+
+        Args:
+            degree: The number of links of each node, int64 [n].
+        """
+        raise NotImplementedError
+
+    def values(self, pairs: Tensor) -> Sums:
+        """Return the sum of each pair, float64 [p]."""
+        return self._neighbourhoods.shared(pairs, self._weight)
+
+    @property
+    def cost_per_pair(self) -> float:
+        """About how many operations one pair takes when all pairs are scored."""
+        return self._neighbourhoods.cost_per_pair
+
+    def logits(self, pairs: Tensor) -> Tensor:
+        """Return the logarithm of each pair's sum, float32 [p]; a finite floor for no sum."""
+        return as_logits(self.values(pairs))
+
+    def factors(self) -> None:
+        """There are none: the sum is no function of one vector per node."""
+        return
 
 
 def as_logits(sums: Sums) -> Tensor:

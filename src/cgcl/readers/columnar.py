@@ -14,20 +14,20 @@ from cgcl.graph.wording import listed, shown
 from cgcl.readers.delimited import MAX_COLUMNS
 from cgcl.readers.edge_table import EdgeTable, ignored_note
 from cgcl.readers.node_names import MAX_NAME_LENGTH, EncodedNames, encode_names
+from cgcl.readers.parquet_batches import read_batches, size_error
 from cgcl.readers.regular_file import read_bytes
 from cgcl.readers.table import missing_column_error
 from cgcl.readers.times import read_times
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyarrow import parquet
 
 __all__ = ["MAX_BYTES", "edges_from_columns", "read_parquet"]
 
 MAX_BYTES = 4_000_000_000
 # A row costs two numbers of 4 bytes while it is read, and two of 8 afterwards.
 _BYTES_PER_ROW = 24
-_BATCH_ROWS = 1 << 18
+_REMEDY = "Split the file, or use shorter names."
 
 
 def read_parquet(
@@ -66,7 +66,7 @@ def read_parquet(
             _check_kind(schema.field(end).type, path.name, end)
         file = parquet.ParquetFile(reader, read_dictionary=list(ends))
         _check_size(path.name, file.metadata.num_rows, max_bytes)
-        columns = _read_batches(path.name, file, wanted, max_bytes)
+        columns = read_batches(path.name, file, max_bytes, _REMEDY, list(wanted))
         return edges_from_columns(
             columns, path.name, source=source, target=target, time=time, all_names=schema.names
         )
@@ -169,34 +169,7 @@ def _check_size(file: str, rows: int, max_bytes: int) -> None:
     (pyarrow 26: a C++ exception that nobody catches). Sizes are counted as batches come instead.
     """
     if rows * _BYTES_PER_ROW > max_bytes:
-        raise _size_error(file, rows, rows * _BYTES_PER_ROW, max_bytes)
-
-
-def _read_batches(
-    file: str, reader: parquet.ParquetFile, wanted: tuple[str, ...], max_bytes: int
-) -> pa.Table:
-    import pyarrow as pa
-
-    batches: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in reader.iter_batches(_BATCH_ROWS, columns=list(wanted), use_threads=False):
-        batches.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if size > max_bytes:  # the footer lied
-            raise _size_error(file, rows, size, max_bytes)
-    table: pa.Table = (
-        pa.Table.from_batches(batches) if batches else reader.schema_arrow.empty_table()
-    )
-    table.validate(full=True)  # a damaged file may point outside its dictionary
-    return table
-
-
-def _size_error(file: str, rows: int, size: int, max_bytes: int) -> GraphFormatError:
-    return GraphFormatError(
-        f"{file} unpacks to {rows:,} rows and {size / 1e9:,.1f} GB, at most "
-        f"{max_bytes / 1e9:,.1f} GB is accepted.\nSplit the file, or use shorter names."
-    )
+        raise size_error(file, rows, rows * _BYTES_PER_ROW, max_bytes, _REMEDY)
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -19,6 +19,7 @@ from cgcl.readers.feature_columns import (
     check_memory,
     problem_of_number,
 )
+from cgcl.readers.parquet_batches import read_batches, size_error
 from cgcl.readers.regular_file import read_bytes
 from cgcl.readers.table import MAX_NAME_LENGTH
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BYTES", "columns_of_frame", "columns_of_parquet"]
 
 MAX_BYTES = 4_000_000_000
-_BATCH_ROWS = 1 << 16
+_REMEDY = "Keep fewer columns, or save a sparse matrix."
 
 
 def columns_of_parquet(
@@ -58,7 +59,7 @@ def columns_of_parquet(
         file = parquet.ParquetFile(reader, read_dictionary=names)
         _check_size(path.name, file.metadata, max_bytes)
         check_memory(path.name, file.metadata.num_rows, len(names))
-        table = _read_batches(path.name, file, max_bytes)
+        table = read_batches(path.name, file, max_bytes, _REMEDY)
         return _columns(_index_first(table), path.name, text)
     except CGCLError:
         raise
@@ -112,30 +113,7 @@ def _check_size(file: str, about: parquet.FileMetaData, max_bytes: int) -> None:
     # Eight bytes a cell: what a number, or the number of a text, takes at most.
     size += 8 * about.num_rows * about.num_columns
     if size > max_bytes:
-        raise _size_error(file, about.num_rows, size, max_bytes)
-
-
-def _read_batches(file: str, reader: parquet.ParquetFile, max_bytes: int) -> pa.Table:
-    import pyarrow as pa
-
-    batches: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in reader.iter_batches(_BATCH_ROWS, use_threads=False):
-        batches.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if size > max_bytes:  # the footer lied
-            raise _size_error(file, rows, size, max_bytes)
-    table: pa.Table = pa.Table.from_batches(batches, None if batches else reader.schema_arrow)
-    table.validate(full=True)
-    return table
-
-
-def _size_error(file: str, rows: int, size: int, max_bytes: int) -> GraphFormatError:
-    return GraphFormatError(
-        f"{file} unpacks to {rows:,} rows and {size / 1e9:,.1f} GB, at most "
-        f"{max_bytes / 1e9:,.1f} GB is accepted.\nKeep fewer columns, or save a sparse matrix."
-    )
+        raise size_error(file, about.num_rows, size, max_bytes, _REMEDY)
 
 
 def _index_first(table: pa.Table) -> pa.Table:

@@ -237,7 +237,7 @@ def _blank_note(names: tuple[str, ...]) -> tuple[str, ...]:
     joined_names = "".join(names)
     ends = joined_names[:1] + joined_names[-1:]
     is_free = len(joined_names.split(None, 1)) == 1 and ends == ends.strip()
-    blank = [] if is_free else [name for name in names if name != name.strip()]
+    blank = [name for name in names if name != name.strip()] if not is_free else list[str]()
     if not blank:
         return ()
     begin = "1 name begins or ends" if len(blank) == 1 else f"{len(blank):,} names begin or end"
