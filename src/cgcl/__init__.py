@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -67,11 +68,11 @@ except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "0+source"
 
 
-def load(folder: str, device: str = "auto") -> LinkPredictor:
-    """Return the predictor that `LinkPredictor.save`, or `cgcl train`, wrote to a folder."""
-    from cgcl.predict import LinkPredictor
+def load(folder: str | Path, device: str = "auto") -> LinkPredictor | BaselinePredictor:
+    """Return the predictor that a `save` method, or `cgcl train`, wrote to a folder."""
+    from cgcl.predict.load import load_predictor
 
-    return LinkPredictor.load(folder, device)
+    return load_predictor(Path(folder), device)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

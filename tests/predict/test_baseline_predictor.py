@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import cgcl
 from cgcl.errors import (
     ConfigError,
     GraphContentError,
@@ -159,3 +160,13 @@ def test_a_crash_while_saving_leaves_no_folder_that_looks_complete(
         BaselinePredictor(seed=1).fit(sbm(0)).save(tmp_path)
     with pytest.raises(RunFolderError):
         BaselinePredictor.load(tmp_path)
+
+
+def test_load_gives_back_whatever_kind_was_saved(sbm: Build, tmp_path) -> None:
+    graph = sbm(0)
+    BaselinePredictor("adamic-adar").fit(graph).save(tmp_path / "simple")
+    LinkPredictor(hidden=4, epochs=1).fit(graph).save(tmp_path / "network")
+    assert isinstance(cgcl.load(tmp_path / "simple"), BaselinePredictor)
+    assert isinstance(cgcl.load(str(tmp_path / "network")), LinkPredictor)
+    with pytest.raises(RunFolderError, match="does not exist"):
+        cgcl.load(tmp_path / "nothing")

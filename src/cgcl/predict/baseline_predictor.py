@@ -30,9 +30,11 @@ from cgcl.tensors import read_tensors, write_tensors
 from cgcl.train.config import ModelConfig, Resources, TrainConfig, pick
 from cgcl.train.execution import computing_with, resolve_device
 
-__all__ = ["BaselinePredictor"]
+__all__ = ["BASELINE", "BaselinePredictor"]
 
-_GRAPH, _SPLIT, _LEARNED = "graph.safetensors", "split.safetensors", "baseline.safetensors"
+BASELINE = "baseline.safetensors"
+"""What a simple method remembers of its training; only its folders have this file."""
+_GRAPH, _SPLIT, _LEARNED = "graph.safetensors", "split.safetensors", BASELINE
 _KIND = "cgcl baseline 1"
 
 
