@@ -122,5 +122,5 @@ def _measured(scorer: Scorer, split: Split, seen: Graph, is_full: bool) -> dict[
         low, high = best.amin(dim=0), best.amax(dim=0)
         test = split.test[0] * split.num_nodes + split.test[1]
         hits = torch.isin(low * split.num_nodes + high, test)
-        metrics[f"precision@{_BEST}"] = float(hits.float().mean()) if hits.numel() else 0.0
+        metrics[f"precision@{_BEST}"] = float(hits.double().mean()) if hits.numel() else 0.0
     return metrics
