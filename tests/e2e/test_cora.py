@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -33,12 +34,18 @@ def test_a_closed_pipe_neither_ends_nor_fails_training(tmp_path: Path) -> None:
     """As in `cgcl train 2>&1 | head -1`: nobody reads on. Nor does `cgcl predict` complain."""
     command = f"{sys.executable} -m cgcl train cora --epochs 30 --evaluate-every 1 --hidden 8"
     script = f"set -o pipefail; {command} 2>&1 >path | head -1"
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    # Buffered, as Python is unless told otherwise: what is left in a buffer must not fail, either.
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=buffered, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     about = json.loads((tmp_path / "runs/cora-1/run.json").read_text())
     assert (about["status"], about["epochs"]) == ("finished", 30)
     assert (tmp_path / "path").read_text() == "runs/cora-1\n"
     ask = f"{sys.executable} -m cgcl predict runs/cora-1 --top 5000 --format csv --quiet"
     script = f"set -o pipefail; {ask} | head -1"
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=buffered, capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, HEAD, "")

@@ -21,7 +21,7 @@ from cgcl.cli.inspect import inspect
 from cgcl.cli.predict import predict
 from cgcl.cli.report import report
 from cgcl.cli.settings import OPTIONS, settings_file, settings_preset
-from cgcl.cli.terminal import say
+from cgcl.cli.terminal import forget, say
 from cgcl.cli.train import train
 from cgcl.errors import CGCLError, ConfigError
 
@@ -62,9 +62,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         say("Interrupted.")
         code = _INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output, such as head, has had enough. Nothing is left to say, and
-        # closing the pipe here keeps Python from complaining about it on its way out.
-        sys.stderr.close()
+        # The reader of our output, such as head, has had enough. Nothing is left to say.
+        forget(sys.stdout)
         code = 0
     except (MemoryError, RuntimeError) as error:
         code = _memory(error)

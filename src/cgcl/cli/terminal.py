@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from cgcl.train.trainer import EpochRecord
 
-__all__ = ["TrainingLine", "say", "say_fact"]
+__all__ = ["TrainingLine", "forget", "say", "say_fact"]
 
 _INDENT = 14
 
@@ -23,8 +24,22 @@ def say(text: str) -> None:
 
     If nobody listens any more, because a pipe was closed, that must not end what is being told.
     """
-    with contextlib.suppress(OSError):
+    try:
         print(text, file=sys.stderr, flush=True)  # noqa: T201
+    except OSError:
+        forget(sys.stderr)
+
+
+def forget(stream: TextIO) -> None:
+    """Send what a stream still holds, and all that follows, nowhere: its reader has gone.
+
+    What is left in a buffer would otherwise fail once more when Python ends, and spoil its exit
+    code.
+    """
+    with contextlib.suppress(OSError, ValueError):  # a stream of a test has no file behind it
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def say_fact(what: str, text: str) -> None:
