@@ -49,6 +49,17 @@ def test_the_python_programs_work(project: Path, tmp_path: Path, number: int) ->
     assert done.returncode == 0, done.stderr
 
 
+def test_the_contract_s_example_fails_as_its_page_says(project: Path, tmp_path: Path) -> None:
+    page = (project / "docs/testing-a-predictor.md").read_text()
+    program, *_ = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (said,) = re.findall(r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert said.strip() in done.stderr
+
+
 def test_every_command_that_the_page_mentions_exists(project: Path) -> None:
     """Also those in running text, which are not run."""
     page = (project / "README.md").read_text()
