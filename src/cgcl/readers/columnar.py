@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from cgcl.errors import CGCLError, ConfigError, GraphFormatError, ResourceError
+from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.graph.wording import listed, shown
 from cgcl.readers.delimited import MAX_COLUMNS
 from cgcl.readers.edge_table import EdgeTable, ignored_note
 from cgcl.readers.node_names import MAX_NAME_LENGTH, EncodedNames, encode_names
-from cgcl.readers.parquet_batches import read_batches, size_error
+from cgcl.readers.parquet_batches import damage_told, read_batches, size_error
 from cgcl.readers.regular_file import read_bytes
 from cgcl.readers.table import missing_column_error
 from cgcl.readers.times import read_times
@@ -57,7 +57,7 @@ def read_parquet(
     from pyarrow import parquet
 
     content = read_bytes(path)
-    try:
+    with damage_told(path.name):
         ends = ("source" if source is None else source, "target" if target is None else target)
         reader = io.BytesIO(content)
         schema = parquet.read_schema(reader)
@@ -70,15 +70,6 @@ def read_parquet(
         return edges_from_columns(
             columns, path.name, source=source, target=target, time=time, all_names=schema.names
         )
-    except CGCLError:
-        raise
-    except MemoryError as error:
-        raise ResourceError(f"{path.name} does not fit into memory.") from error
-    except Exception as error:  # damaged bytes reach Arrow in many ways
-        raise GraphFormatError(
-            f"{path.name} is damaged or not a Parquet file: {shown(str(error), 120)}\n"
-            f"Write it again."
-        ) from error
 
 
 def edges_from_columns(

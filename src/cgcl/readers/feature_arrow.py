@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cgcl.errors import CGCLError, FeatureError, GraphFormatError, ResourceError
+from cgcl.errors import CGCLError, FeatureError, GraphFormatError
 from cgcl.graph.wording import listed, shown
 from cgcl.readers.delimited import MAX_COLUMNS
 from cgcl.readers.feature_columns import (
@@ -19,7 +19,7 @@ from cgcl.readers.feature_columns import (
     check_memory,
     problem_of_number,
 )
-from cgcl.readers.parquet_batches import read_batches, size_error
+from cgcl.readers.parquet_batches import damage_told, read_batches, size_error
 from cgcl.readers.regular_file import read_bytes
 from cgcl.readers.table import MAX_NAME_LENGTH
 
@@ -52,7 +52,7 @@ def columns_of_parquet(
     from pyarrow import parquet
 
     content = read_bytes(path)
-    try:
+    with damage_told(path.name):
         reader = io.BytesIO(content)
         # Texts that repeat stay numbers into a list of distinct ones: no small file grows large.
         names = parquet.read_schema(reader).names
@@ -61,15 +61,6 @@ def columns_of_parquet(
         check_memory(path.name, file.metadata.num_rows, len(names))
         table = read_batches(path.name, file, max_bytes, _REMEDY)
         return _columns(_index_first(table), path.name, text)
-    except CGCLError:
-        raise
-    except MemoryError as error:
-        raise ResourceError(f"{path.name} does not fit into memory.") from error
-    except Exception as error:  # damaged bytes reach Arrow in many ways
-        raise GraphFormatError(
-            f"{path.name} is damaged or not a Parquet file: {shown(str(error), 120)}\n"
-            f"Write it again."
-        ) from error
 
 
 def columns_of_frame(frame: Any, text: TextColumns) -> FeatureColumns:  # noqa: ANN401

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cgcl.errors import GraphFormatError
+from cgcl.errors import CGCLError, GraphFormatError, ResourceError
+from cgcl.graph.wording import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow import parquet
 
-__all__ = ["read_batches", "size_error"]
+__all__ = ["damage_told", "read_batches", "size_error"]
 
 _BATCH_ROWS = 1 << 16
+
+
+@contextlib.contextmanager
+def damage_told(file: str) -> Iterator[None]:
+    """Turn whatever a damaged Parquet file brings about into an error of ours.
+
+    Raises:
+        GraphFormatError: The file is damaged, or no Parquet file.
+        ResourceError: It does not fit into memory.
+    """
+    try:
+        yield
+    except CGCLError:
+        raise
+    except MemoryError as error:
+        raise ResourceError(f"{file} does not fit into memory.") from error
+    except Exception as error:  # damaged bytes reach Arrow in many ways
+        raise GraphFormatError(
+            f"{file} is damaged or not a Parquet file: {shown(str(error), 120)}\nWrite it again."
+        ) from error
 
 
 def read_batches(
