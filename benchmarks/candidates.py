@@ -25,19 +25,17 @@ from torch import Tensor
 
 import cgcl
 from cgcl.graph import Graph
-from cgcl.graph.prepare import features_of
-from cgcl.model import CGCL, symmetric
+from cgcl.methods.linearised import REFERENCE_NODES
+from cgcl.methods.scoring import DecoderScorer
+from cgcl.model import CGCL
 from cgcl.search.candidates import LinearCandidates, list_size
-from cgcl.search.linearised import REFERENCE_NODES
 from cgcl.search.pair_space import PairSpace
 from cgcl.search.query import Query
-from cgcl.search.scorer import CGCLScorer
 from cgcl.search.search import find, share_held
 from cgcl.search.two_hop import TwoHopCandidates
 from cgcl.search.way import SAMPLED_NODES
 from cgcl.seeds import stream
 from cgcl.train.execution import versions
-from cgcl.train.scoring import embed
 
 __all__: list[str] = []
 
@@ -46,15 +44,17 @@ BEST = 100
 MILLION = 1_000_000
 
 
-def load(run: str) -> tuple[CGCLScorer, Graph, Tensor]:
+def load(run: str) -> tuple[DecoderScorer, Graph, Tensor]:
     """Return the scorer, the graph and the embeddings of a run."""
     predictor = cgcl.LinkPredictor.load(run, device="cpu")
     graph = predictor.graph_
-    z = embed(predictor.model_, features_of(graph), symmetric(graph.edges))
-    return CGCLScorer(predictor.model_, z), graph, z
+    scorer = predictor.scorer()
+    if not isinstance(scorer, DecoderScorer):
+        raise SystemExit(f"{run} was trained by another method than CGCL.")
+    return scorer, graph, scorer.z
 
 
-def score_all(scorer: CGCLScorer, graph: Graph) -> Tensor:
+def score_all(scorer: DecoderScorer, graph: Graph) -> Tensor:
     """Return the logits of all pairs, [n, n]; -inf where a pair cannot be suggested."""
     logits = torch.full((graph.num_nodes, graph.num_nodes), -torch.inf)
     for pairs in PairSpace(graph, Query()).blocks(2**18):
@@ -141,10 +141,9 @@ def show(row: dict[str, Any]) -> None:
 def search_top(run: str) -> dict[str, Any]:
     """Look for the best 1,000 links; meant for a process of its own."""
     predictor = cgcl.LinkPredictor.load(run, device="cpu")
-    graph = predictor.graph_
-    z = embed(predictor.model_, features_of(graph), symmetric(graph.edges))
+    graph, scorer = predictor.graph_, predictor.scorer()
     start = time.process_time()
-    found = find(CGCLScorer(predictor.model_, z), graph, Query(count=1000))
+    found = find(scorer, graph, Query(count=1000))
     return {
         "cpu_seconds": time.process_time() - start,
         "sentence": found.sentence,
@@ -161,7 +160,7 @@ def one_of_a_million() -> dict[str, Any]:
     model.reset_parameters(generator)
     z = torch.randn(MILLION, 64, generator=generator)
     start = time.process_time()
-    found = find(CGCLScorer(model, z), graph, Query(count=10, sources=torch.tensor([7])))
+    found = find(DecoderScorer(model.decode, z), graph, Query(count=10, sources=torch.tensor([7])))
     return {"cpu_seconds": time.process_time() - start, "sentence": found.sentence}
 
 

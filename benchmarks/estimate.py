@@ -21,10 +21,13 @@ import torch
 
 from cgcl.graph import Graph
 from cgcl.graph.prepare import features_of, prepare
+from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.readers import read
+from cgcl.settings import pick
 from cgcl.split import random_split
-from cgcl.train.config import ModelConfig, Resources, TrainConfig, pick
+from cgcl.train.config import Resources, SplitConfig
 from cgcl.train.estimate import estimate_graph
+from cgcl.train.recipe import Recipe
 from cgcl.train.start import start_run
 from cgcl.train.trainer import Trainer
 
@@ -45,9 +48,9 @@ CASES = [
 
 def train(dataset: str, settings: dict[str, Any]) -> int:
     """Read, train, calibrate and write a run, as `cgcl train` does; return the peak in bytes."""
-    model, config = pick(ModelConfig, settings), pick(TrainConfig, settings)
+    recipe = Recipe.of("cgcl", settings)
     with tempfile.TemporaryDirectory() as folder:
-        run = start_run(read(dataset), model, config, Resources(threads=1), Path(folder), "")
+        run = start_run(read(dataset), recipe, Resources(threads=1), Path(folder), "")
         with run.folder:
             run.train()
     # Not getrusage: what it says of a child may be the peak of its parent.
@@ -62,15 +65,15 @@ def peak_memory(dataset: str, settings: dict[str, Any]) -> int:
     return int(done.stdout)
 
 
-def epoch_seconds(graph: Graph, model: ModelConfig, config: TrainConfig) -> float:
+def epoch_seconds(graph: Graph, recipe: Recipe) -> float:
     """Return the processor time of an epoch on one thread, whatever else the machine does."""
-    split = random_split(graph, config.val, config.test)
-    trainer = Trainer(features_of(graph), split, model, config, torch.device("cpu"))
+    split = random_split(graph, recipe.split.val, recipe.split.test)
+    trainer = Trainer(features_of(graph), split, recipe, torch.device("cpu"))
     trainer.run_epoch()  # the first one also warms up
     start = time.process_time()
-    for _ in range(config.epochs - 1):
+    for _ in range(recipe.epochs - 1):
         trainer.run_epoch()
-    return (time.process_time() - start) / (config.epochs - 1)
+    return (time.process_time() - start) / (recipe.epochs - 1)
 
 
 def main() -> None:
@@ -80,11 +83,14 @@ def main() -> None:
     results = []
     for dataset, hidden, views, epochs in CASES:
         settings: dict[str, Any] = {"hidden": hidden, "views": views, "epochs": epochs}
-        model, config = pick(ModelConfig, settings), pick(TrainConfig, settings)
+        network, shares = pick(CGCLSettings, settings), SplitConfig()
         graph = read(dataset)
         graph = prepare(graph, graph.edges)
-        expected = estimate_graph(graph, model, config)
-        peak, seconds = peak_memory(dataset, settings), epoch_seconds(graph, model, config)
+        expected = estimate_graph(graph, network, shares)
+        peak, seconds = (
+            peak_memory(dataset, settings),
+            epoch_seconds(graph, Recipe("cgcl", network, shares)),
+        )
         results.append(
             {
                 "dataset": dataset,

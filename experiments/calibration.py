@@ -24,14 +24,14 @@ TOPS = (100, 1000, 10_000)
 _BLOCK = 2**21
 
 
-def best_pairs(model: Any, z: Any, split: Any) -> tuple[Any, Any]:  # noqa: ANN401
+def best_pairs(decoder: Any, z: Any, split: Any) -> tuple[Any, Any]:  # noqa: ANN401
     """Return the logits of the best unknown pairs, best first, and which are test links.
 
     Unknown is every pair that is neither a training nor a validation link.
     """
     import torch
 
-    from cgcl.train.scoring import evaluating
+    from cgcl.methods.scoring import evaluating
 
     def codes(pairs: Any) -> Any:  # noqa: ANN401
         return (pairs[0] * n + pairs[1]).sort().values.to(z.device)
@@ -41,12 +41,12 @@ def best_pairs(model: Any, z: Any, split: Any) -> tuple[Any, Any]:  # noqa: ANN4
     test = codes(split.test)
     logits, labels = torch.empty(0, device=z.device), torch.empty(0, device=z.device).bool()
     size = _BLOCK if z.is_cuda else 2**16
-    with evaluating(model):
+    with evaluating(decoder):
         for pairs in row_blocks(n, size, z.device):
             code = pairs[0] * n + pairs[1]
             unknown = ~torch.isin(code, seen)
             pairs, code = pairs[:, unknown], code[unknown]
-            logits = torch.cat([logits, model.decode(z, pairs)])
+            logits = torch.cat([logits, decoder(z, pairs)])
             labels = torch.cat([labels, torch.isin(code, test)])
             logits, order = logits.topk(min(max(TOPS), logits.numel()))
             labels = labels[order]
@@ -64,7 +64,7 @@ def row_blocks(num_nodes: int, size: int, device: Any) -> Iterator[Any]:  # noqa
 
 
 def trained(graph_name: str, seed: int, device: str, data_root: str | None) -> tuple[Any, ...]:
-    """Return graph, features, split, trainer and test metrics of the quick preset.
+    """Return graph, split, trainer and test metrics of the quick preset.
 
     Without the class that users fit, whose files need packages that a bare machine lacks.
     """
@@ -73,17 +73,17 @@ def trained(graph_name: str, seed: int, device: str, data_root: str | None) -> t
     import cgcl
     from cgcl.graph.prepare import features_of
     from cgcl.split import random_split
-    from cgcl.train.config import ModelConfig, TrainConfig
+    from cgcl.train.recipe import Recipe
     from cgcl.train.trainer import Trainer
 
     graph = cgcl.read(graph_name, data_root=data_root)
-    config = TrainConfig(seed=seed)
-    split = random_split(graph, config.val, config.test, seed)
+    recipe = Recipe.of("cgcl", {"seed": seed})
+    split = random_split(graph, recipe.split.val, recipe.split.test, seed)
     x = features_of(graph).to(device)
-    trainer = Trainer(x, split, ModelConfig(), config, torch.device(device))
-    for _ in range(config.epochs):
+    trainer = Trainer(x, split, recipe, torch.device(device))
+    for _ in range(trainer.epochs):
         trainer.run_epoch()
-    return graph, x, split, trainer, trainer.finish()
+    return graph, split, trainer, trainer.finish()
 
 
 def measure(curve: Any, sets: dict[str, Any], base_rate: float) -> dict[str, Any]:  # noqa: ANN401
@@ -116,23 +116,26 @@ def run(graph_name: str, seed: int, device: str, data_root: str | None) -> dict[
     import numpy as np
 
     from cgcl.calibrate import METHODS, Line
-    from cgcl.model import symmetric
     from cgcl.split import UnlinkedPairs
-    from cgcl.train.calibrating import calibrate_model, validation_sample
-    from cgcl.train.scoring import embed, score_test_links
+    from cgcl.train.calibrating import calibrate, validation_sample
 
     clock = [time.perf_counter()]
-    graph, x, split, trainer, test = trained(graph_name, seed, device, data_root)
-    model = trainer.model
+    graph, split, trainer, test = trained(graph_name, seed, device, data_root)
+    known, learner = trainer.known, trainer.learner
     clock.append(time.perf_counter())
-    calibration = calibrate_model(model, x, split, seed=seed)
+    calibration = calibrate(
+        lambda links: learner.scorer(known.with_links(links.to(known.device))), split, seed=seed
+    )
     clock.append(time.perf_counter())
-    found = validation_sample(model, x, split, seed=seed)
+    scorer = learner.scorer(known)
+    found = validation_sample(scorer, split, seed=seed)
     if calibration is None or found is None:
         raise SystemExit(f"{graph_name} has no validation links to calibrate on.")
-    positive, negative = (part.double().numpy() for part in score_test_links(model, x, split))
+    positive, negative = (
+        scorer.logits(pairs).double().numpy() for pairs in (split.test, split.test_negatives)
+    )
     labels = np.repeat([1, 0], [positive.size, negative.size])
-    best, hits = best_pairs(model, embed(model, x, symmetric(split.train.to(x.device))), split)
+    best, hits = best_pairs(learner.decode, scorer.z, split)
     sets = {
         "even": (np.concatenate([positive, negative]), labels),
         "best": (best.double().numpy(), hits.numpy()),
@@ -156,7 +159,7 @@ def run(graph_name: str, seed: int, device: str, data_root: str | None) -> dict[
             "training": round(clock[1] - clock[0], 2),
             "calibration": round(clock[2] - clock[1], 2),
         },
-        "device": str(x.device),
+        "device": str(known.device),
         "fingerprint": graph.fingerprint,
     }
 

@@ -61,7 +61,7 @@ def new_links_table() -> str:
     lines = [f"| method | {header} | AUC |", "| --- |" + " --- |" * (len(cuts) + 1)]
     names = {
         "cgcl": "CGCL",
-        "features-mlp": "features only (MLP)",
+        "mlp": "features only (MLP)",
         "adamic-adar": "Adamic-Adar",
         "common-neighbours": "common neighbours",
     }

@@ -194,21 +194,21 @@ def graph_of(name: str, data_root: str | None) -> Graph:
 def measure(job: tuple[str, str, int, str | None, str]) -> dict[str, Any]:
     """Train and test once with one kind of features."""
     from cgcl.split import random_split
-    from cgcl.train.config import ModelConfig, TrainConfig
     from cgcl.train.execution import versions
     from cgcl.train.loop import train
+    from cgcl.train.recipe import Recipe
     from cgcl.train.trainer import Trainer
 
     name, features, seed, data_root, device = job
     torch.set_num_threads(1)
     graph = graph_of(name, data_root)
-    config = TrainConfig(seed=seed)
-    split = random_split(graph, config.val, config.test, seed)
+    recipe = Recipe.of("cgcl", {"seed": seed})
+    split = random_split(graph, recipe.split.val, recipe.split.test, seed)
     start = time.perf_counter()
     x = CANDIDATES[features](split.train, graph.num_nodes)
     made = time.perf_counter()
-    trainer = Trainer(x, split, ModelConfig(), config, torch.device(device))
-    stopped = train(trainer, config)
+    trainer = Trainer(x, split, recipe, torch.device(device))
+    stopped = train(trainer)
     test = trainer.finish() or {}
     return {
         "graph": name,

@@ -19,10 +19,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import method_tables
 import own_graph_tables
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/paper-to-code.md", "docs/measured.md", "docs/your-own-graph.md")
+PAGES = (
+    "README.md",
+    "docs/paper-to-code.md",
+    "docs/measured.md",
+    "docs/your-own-graph.md",
+    "docs/methods.md",
+)
 
 Result = dict[str, Any]
 
@@ -113,6 +120,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "candidates": own_graph_tables.candidates_table,
     "cost": own_graph_tables.cost_table,
     "structure": own_graph_tables.structure_table,
+    **method_tables.TABLES,
 }
 
 
@@ -126,7 +134,7 @@ def fill(page: str) -> str:
         output = (ROOT / "experiments" / "results" / f"{match[1]}.txt").read_text()
         return f"<!-- output {match[1]} -->\n```text\n{output.rstrip()}\n```\n<!-- end -->"
 
-    page = re.sub(r"<!-- table (\w+) -->\n.*?<!-- end -->", make, page, flags=re.DOTALL)
+    page = re.sub(r"<!-- table ([\w-]+) -->\n.*?<!-- end -->", make, page, flags=re.DOTALL)
     return re.sub(r"<!-- output ([\w-]+) -->\n.*?<!-- end -->", quote, page, flags=re.DOTALL)
 
 

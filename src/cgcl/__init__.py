@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cgcl.graph import Graph
     from cgcl.model import CGCL, consistency_loss, draw_views
-    from cgcl.predict import BaselinePredictor, LinkPredictor, Links
+    from cgcl.predict import LinkPredictor, Links
     from cgcl.readers import read
     from cgcl.split import (
         Split,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CGCL",
-    "BaselinePredictor",
     "Graph",
     "LinkPredictor",
     "Links",
@@ -46,7 +45,6 @@ __all__ = [
 
 # Imported on first use: `import cgcl` and `cgcl --help` must not wait for torch.
 _HOME = {
-    "BaselinePredictor": "cgcl.predict",
     "audit_split": "cgcl.split",
     "given_split": "cgcl.split",
     "time_split": "cgcl.split",
@@ -68,11 +66,11 @@ except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "0+source"
 
 
-def load(folder: str | Path, device: str = "auto") -> LinkPredictor | BaselinePredictor:
-    """Return the predictor that a `save` method, or `cgcl train`, wrote to a folder."""
-    from cgcl.predict.load import load_predictor
+def load(folder: str | Path, device: str = "auto") -> LinkPredictor:
+    """Return the predictor that `save`, or `cgcl train`, wrote to a folder."""
+    from cgcl.predict import LinkPredictor
 
-    return load_predictor(Path(folder), device)
+    return LinkPredictor.load(Path(folder), device)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

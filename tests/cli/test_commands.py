@@ -140,7 +140,7 @@ def test_report_writes_the_same_page_again(cli, run_folder: Path) -> None:
 def test_doctor_tells_what_there_is(cli) -> None:
     result = cli("doctor")
     assert result.code == 0
-    found = {line[:14].strip(): line[14:] for line in result.out.splitlines()}
+    found = {line[:17].strip(): line[17:] for line in result.out.splitlines()}
     assert {"cgcl", "python", "torch", "device", "threads", "memory", "runs"} <= set(found)
     assert found["cora"] == "present"
 

@@ -12,10 +12,10 @@ import torch
 from cgcl.cli.embed import embed
 from cgcl.errors import ConfigError, ResourceError, RunFolderError
 from cgcl.graph import Graph
+from cgcl.methods.scoring import embed as encoded
 from cgcl.model import symmetric
 from cgcl.predict import LinkPredictor
 from cgcl.readers.npz import read_npz_arrays
-from cgcl.train.scoring import embed as encoded
 
 
 @pytest.fixture(scope="module")

@@ -248,7 +248,7 @@ def test_comparing_is_done_when_cheap_when_asked_and_not_when_not(
     usual, never = train("g.csv"), train("g.csv", "--no-compare")
     assert (usual / file).exists()
     assert not (never / file).exists()
-    monkeypatch.setattr("cgcl.predict.compare.CHEAP_PAIRS", 0)
+    monkeypatch.setattr("cgcl.predict.beside.CHEAP_PAIRS", 0)
     large, asked = train("g.csv"), train("g.csv", "--compare")
     precise = [
         "precision@100" in json.loads((run / file).read_text())["results"][0]["metrics"]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from cgcl.cli.settings import COMMANDS
+
 
 def blocks(project: Path, language: str) -> list[str]:
     page = (project / "README.md").read_text()
@@ -23,7 +25,7 @@ def environment() -> dict[str, str]:
 
 def test_the_shell_commands_work(project: Path, tmp_path: Path) -> None:
     commands = blocks(project, "sh")
-    assert len(commands) == 4
+    assert len(commands) == 5
     script = "set -e\n" + "\n".join(commands)
     done = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True
@@ -32,6 +34,7 @@ def test_the_shell_commands_work(project: Path, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
     assert (tmp_path / "runs/cora-1/report.html").exists()
     assert (tmp_path / "runs/friends-1/run.json").exists()
+    assert (tmp_path / "runs/compare-cora/comparison.html").exists()
     assert "35,1033," in done.stdout
     assert re.search(r"^auc +0\.9", done.stdout, re.MULTILINE)
 
@@ -63,8 +66,8 @@ def test_the_contract_s_example_fails_as_its_page_says(project: Path, tmp_path: 
 def test_every_command_that_the_page_mentions_exists(project: Path) -> None:
     """Also those in running text, which are not run."""
     page = (project / "README.md").read_text()
-    mentioned = set(re.findall(r"\bcgcl ([a-z]+) ", page))
-    assert mentioned == {"inspect", "train", "predict", "evaluate", "report", "audit", "embed"}
+    mentioned = set(re.findall(r"\bcgcl ([a-z]+)[ `\n]", page)) - {"hides"}
+    assert mentioned == set(COMMANDS)
 
 
 def test_committed_tables_are_those_of_the_committed_results(project: Path) -> None:

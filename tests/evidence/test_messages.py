@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from cgcl.evidence import messages
 from cgcl.evidence.messages import rests_on, without_each_link
 from cgcl.graph import Graph
+from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.model import CGCL, symmetric
-from cgcl.train.scoring import decode_pairs, embed
 
 
 def model_of(num_features: int, seed: int, product: str = "hadamard") -> CGCL:

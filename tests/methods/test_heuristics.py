@@ -8,9 +8,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgcl.methods import AdamicAdar, CommonNeighbours
 from cgcl.methods import shared_neighbours as module
+from cgcl.methods.adamic_adar import AdamicAdar
+from cgcl.methods.common_neighbours import CommonNeighbours
+from cgcl.methods.method import Known
+from cgcl.methods.preferential_attachment import PreferentialAttachment
+from cgcl.methods.resource_allocation import ResourceAllocation
 from cgcl.methods.shared_neighbours import Neighbourhoods, as_logits
+from cgcl.methods.table import method_named
+
+SHARED = [CommonNeighbours, AdamicAdar, ResourceAllocation]
 
 # 0 - 1, 0 - 2, 1 - 2, 1 - 3, 2 - 3, 3 - 4, and 5 alone
 LINKS = torch.tensor([[0, 0, 1, 1, 2, 3], [1, 2, 2, 3, 3, 4]])
@@ -29,7 +36,68 @@ def test_adamic_adar_is_summed_as_by_hand() -> None:
     assert AdamicAdar(LINKS, 6).values(PAIRS) == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("method", [CommonNeighbours, AdamicAdar])
+def test_resource_allocation_is_summed_as_by_hand() -> None:
+    """0 and 3 share 1 and 2, of 3 links each; 1 and 2 share 0, of 2, and 3, of 3."""
+    expected = [2 / 3, 1 / 2 + 1 / 3, 1 / 3, 0, 1 / 3, 1 / 3, 0]
+    assert ResourceAllocation(LINKS, 6).values(PAIRS) == pytest.approx(expected, abs=1e-9)
+
+
+def test_preferential_attachment_is_multiplied_as_by_hand() -> None:
+    """Degrees: 0 has 2, 1, 2 and 3 have 3, 4 has 1, 5 has none."""
+    scorer = PreferentialAttachment(LINKS, 6)
+    assert scorer.values(PAIRS).tolist() == [6, 9, 3, 2, 3, 6, 0]
+    left, right = scorer.factors()
+    assert torch.equal(
+        (left @ right.T)[PAIRS[0], PAIRS[1]].double(),
+        torch.tensor([6.0, 9, 3, 2, 3, 6, 0]).double(),
+    )
+    assert scorer.num_nodes == 6
+    assert scorer.cost_per_pair > 0
+
+
+def test_preferential_attachment_reads_the_links_to_expect_as_odds() -> None:
+    """1 and 2 have 3 of the 12 ends of links each: 9 / 12 links to expect, and 3 / 7 as score."""
+    scorer = PreferentialAttachment(LINKS, 6)
+    pairs = torch.cartesian_prod(torch.arange(6), torch.arange(6)).T
+    logits, values = scorer.logits(pairs), scorer.values(pairs)
+    assert logits.dtype == torch.float32
+    assert torch.isfinite(logits).all()
+    assert torch.equal(logits, scorer.logits(pairs.flip(0)))
+    for a in range(36):
+        for b in range(36):
+            assert (values[a] < values[b]) == bool(logits[a] < logits[b])
+    assert torch.sigmoid(scorer.logits(torch.tensor([[1], [2]]))).item() == pytest.approx(3 / 7)
+
+
+def test_preferential_attachment_cannot_tell_equals_apart() -> None:
+    """Two triangles: a pair within one and a pair across have the same score, by its nature."""
+    triangles = torch.tensor([[0, 0, 1, 3, 3, 4], [1, 2, 2, 4, 5, 5]])
+    within, across = PreferentialAttachment(triangles, 6).logits(torch.tensor([[0, 0], [1, 3]]))
+    assert within == across
+    assert method_named("preferential-attachment").exceptions == {"check_learns_planted_partition"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "across"),
+    [
+        ("common-neighbours", CommonNeighbours, False),
+        ("adamic-adar", AdamicAdar, False),
+        ("resource-allocation", ResourceAllocation, False),
+        ("preferential-attachment", PreferentialAttachment, True),
+    ],
+)
+def test_the_table_leads_to_the_formula(name, kind, across) -> None:
+    method = method_named(name)
+    learner = method.build(7, method.settings())
+    scorer = learner.scorer(Known(6, LINKS))
+    assert type(scorer) is kind
+    assert torch.equal(scorer.logits(PAIRS), kind(LINKS, 6).logits(PAIRS))
+    assert list(learner.parameters()) == []
+    assert not method.needs_features
+    assert method.works_across_sides is across
+
+
+@pytest.mark.parametrize("method", SHARED)
 def test_logits_are_finite_float32_in_the_order_of_the_values(method) -> None:
     scorer = method(LINKS, 6)
     pairs = torch.cartesian_prod(torch.arange(6), torch.arange(6)).T
@@ -50,8 +118,17 @@ def test_logits_are_finite_float32_in_the_order_of_the_values(method) -> None:
 
 def test_nothing_shared_is_below_the_least_that_can_be_shared() -> None:
     """A neighbour that ten million nodes share still counts."""
-    least = as_logits(np.array([1 / math.log(1e7), 0.0]))
-    assert least[0] > least[1] + 5
+    for method in SHARED:
+        scorer = method(LINKS, 6)
+        least = scorer.weight_of(np.array([10**7]))[0]
+        shared, none = as_logits(np.array([least, 0.0]), scorer.nothing)
+        assert shared > none + 4
+
+
+def test_what_nothing_counts_is_the_methods_own() -> None:
+    unshared = torch.tensor([[0], [5]])
+    odds = [math.exp(method(LINKS, 6).logits(unshared).item()) for method in SHARED]
+    assert odds == pytest.approx([1e-6, 1e-6, 1e-9], rel=1e-4)
 
 
 def links_and_pairs():
@@ -124,6 +201,8 @@ def test_blocks_stay_within_the_budget(monkeypatch) -> None:
 
 def test_graphs_without_links_or_pairs_are_fine() -> None:
     nobody = torch.empty(2, 0, dtype=torch.int64)
-    for method in (CommonNeighbours, AdamicAdar):
+    for method in (*SHARED, PreferentialAttachment):
         assert method(nobody, 3).values(torch.tensor([[0, 1], [1, 2]])).tolist() == [0, 0]
+        assert torch.isfinite(method(nobody, 3).logits(torch.tensor([[0, 1], [1, 1]]))).all()
         assert method(LINKS, 6).logits(nobody).shape == (0,)
+        assert method(nobody, 0).logits(nobody).shape == (0,)

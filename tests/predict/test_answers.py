@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from cgcl.errors import ConfigError, GraphContentError, NotFittedError, SplitError
 from cgcl.graph import Graph
+from cgcl.methods.scoring import DecoderScorer
 from cgcl.predict import LinkPredictor, Links
 from cgcl.predict.answers import Answers, Ask
-from cgcl.search.scorer import CGCLScorer
 from cgcl.split import given_split, random_split
 
 SETTINGS = {"hidden": 8, "epochs": 20, "evaluate_every": 5, "threads": 1, "lr": 0.05}
@@ -70,7 +70,7 @@ def test_a_higher_score_is_never_less_probable(fitted: LinkPredictor, pairs) -> 
 def test_probabilities_are_what_the_calibration_makes_of_the_logits(
     fitted: LinkPredictor, graph: Graph, pairs
 ) -> None:
-    scorer = CGCLScorer(fitted.model_, torch.from_numpy(fitted.embeddings()))
+    scorer = DecoderScorer(fitted.model_.decode, torch.from_numpy(fitted.embeddings()))
     numbers = torch.tensor([[graph.node_of[a], graph.node_of[b]] for a, b in pairs]).T
     logits = scorer.logits(numbers)
     assert fitted.calibration_ is not None
@@ -186,6 +186,7 @@ class Fixed:
 
     num_nodes = 30
     cost_per_pair = 1.0
+    cost_per_node = 0.0
 
     def __init__(self) -> None:
         generator = torch.Generator().manual_seed(0)
@@ -300,7 +301,7 @@ def test_a_prior_without_probabilities_changes_nothing(bare: LinkPredictor) -> N
 
 
 def test_a_method_without_a_network_explains_without_it(fitted: LinkPredictor, graph) -> None:
-    scorer = CGCLScorer(fitted.model_, torch.from_numpy(fitted.embeddings()))
+    scorer = DecoderScorer(fitted.model_.decode, torch.from_numpy(fitted.embeddings()))
     links = Answers(graph, scorer).find(Ask(count=3, explain=True))
     assert all("rests" not in text for text in links.evidence["because"])
     assert rows(links) == rows(fitted.top(3))

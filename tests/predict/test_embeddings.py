@@ -14,9 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from cgcl.errors import GraphContentError, ModelFileError, ResourceError
+from cgcl.errors import ConfigError, GraphContentError, ModelFileError, ResourceError
 from cgcl.graph import Graph
-from cgcl.model import CGCL, symmetric
+from cgcl.methods.cgcl import CrossViewLearner
+from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.common_neighbours import CommonNeighbours
+from cgcl.methods.method import Known
+from cgcl.model import symmetric
+from cgcl.predict import LinkPredictor
 from cgcl.predict import embeddings as module
 from cgcl.predict.embeddings import csv_blocks, embeddings_of, write_embeddings
 from cgcl.readers.npz import read_npz_arrays
@@ -122,22 +127,45 @@ def toy() -> Graph:
     return Graph.from_pairs("toy", "abcd", torch.tensor([[0, 1, 2], [1, 2, 3]]), torch.eye(4))
 
 
+def learner_of(num_features: int = 4) -> CrossViewLearner:
+    return CrossViewLearner(num_features, CGCLSettings(hidden=6))
+
+
 def test_embeddings_are_what_the_encoder_gives_for_the_links_asked_for() -> None:
-    graph, model = toy(), CGCL(4, 6)
-    model.eval()
-    some = torch.tensor([[0], [1]])
-    for links, known in ((None, graph.edges), (some, some)):
+    graph, model = toy(), learner_of()
+    for known in (graph.edges, torch.tensor([[0], [1]])):
+        model.eval()
         expected = model.encode(graph.x, symmetric(known)).detach().numpy()
         model.train()
-        found = embeddings_of(model, graph, links)
-        model.eval()
+        scorer = model.scorer(Known(4, known, graph.x))
+        found = embeddings_of(scorer, "CGCL")
+        assert model.training
         assert found.dtype == np.float32
         assert np.array_equal(found, expected)
 
 
+def test_a_predictor_embeds_all_known_links_or_those_it_is_given(two_cliques: Graph) -> None:
+    predictor = LinkPredictor(hidden=6, epochs=2, threads=1).fit(two_cliques)
+    some = predictor.split_.train
+    model = predictor.model_.eval()
+    for links, known in ((None, two_cliques.edges), (some, some), (some[:, :1], some[:, :1])):
+        with torch.no_grad():
+            expected = model.encode(predictor.graph_.x, symmetric(known)).numpy()
+        assert np.array_equal(predictor.embeddings(links), expected)
+
+
 def test_a_broken_model_is_not_passed_on() -> None:
-    model = CGCL(4, 6)
+    model = learner_of()
     with torch.no_grad():
         model.encode.bias[0] = torch.nan
     with pytest.raises(ModelFileError, match="embeddings that are not finite"):
-        embeddings_of(model, toy())
+        embeddings_of(model.scorer(Known(4, toy().edges, toy().x)), "CGCL")
+
+
+def test_a_method_without_embeddings_is_refused_by_its_title() -> None:
+    with pytest.raises(ConfigError) as error:
+        embeddings_of(CommonNeighbours(toy().edges, 4), "Common neighbours")
+    assert str(error.value) == (
+        "Common neighbours scores pairs as a whole and has no embedding of a node.\n"
+        "Train a method that embeds nodes, such as --method cgcl."
+    )

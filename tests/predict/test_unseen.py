@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from cgcl.errors import FeatureError, GraphContentError
 from cgcl.graph import Graph
+from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.model import CGCL, symmetric
 from cgcl.predict.new_features import read_new_features
 from cgcl.predict.unseen import with_new_nodes
-from cgcl.train.scoring import decode_pairs, embed
 
 
 def toy(x: torch.Tensor | None = None, **more) -> Graph:

@@ -46,6 +46,10 @@ def trained(tmp_path_factory) -> Path:
         with contextlib.chdir(folder), pytest.raises(SystemExit) as stopped:
             main(["train", "people.csv", *common, *more, "--out", out])
         assert not stopped.value.code
+    heuristic = ["--method", "adamic-adar", *common[4:], *features, "--val", "0.1", "--no-compare"]
+    with contextlib.chdir(folder), pytest.raises(SystemExit) as stopped:
+        main(["train", "people.csv", *heuristic, "--out", "counted"])
+    assert not stopped.value.code
     return folder
 
 
@@ -60,16 +64,22 @@ def bare(trained: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def untrained(trained: Path, tmp_path: Path) -> Path:
+    """The run of a method that has nothing to train."""
+    return Path(shutil.copytree(trained / "counted" / "people-1", tmp_path / "untrained"))
+
+
+@pytest.fixture
 def counted(monkeypatch) -> list[bool]:
     """How often, and how thoroughly, methods were compared."""
     calls: list[bool] = []
-    original = gather.compare
+    original = gather.set_beside
 
-    def compare(fitted, *, thorough: bool):
+    def set_beside(fitted, resources, *, thorough: bool):
         calls.append(thorough)
-        return original(fitted, thorough=thorough)
+        return original(fitted, resources, thorough=thorough)
 
-    monkeypatch.setattr(gather, "compare", compare)
+    monkeypatch.setattr(gather, "set_beside", set_beside)
     return calls
 
 
@@ -81,6 +91,7 @@ def test_a_comparison_is_computed_once_and_kept(run: Path, counted) -> None:
     assert first == second
     assert first is not None
     assert [result.method for result in first.results][:2] == ["CGCL", "Common neighbours"]
+    assert first.ours == "CGCL"
     assert (run / gather.COMPARISON).read_bytes() == stored
 
 
@@ -134,7 +145,7 @@ def test_a_comparison_with_the_right_model_and_wrong_insides_is_made_again(
 def test_asking_makes_a_quick_comparison_thorough_and_only_once(
     run: Path, counted, monkeypatch
 ) -> None:
-    monkeypatch.setattr("cgcl.predict.compare.CHEAP_PAIRS", 0)
+    monkeypatch.setattr("cgcl.predict.beside.CHEAP_PAIRS", 0)
     quick = gather.comparison(run)
     thorough = gather.comparison(run, ask=True)
     assert quick is not None
@@ -172,6 +183,27 @@ def test_a_graph_too_large_to_search_has_no_suggestions(run: Path, monkeypatch) 
     monkeypatch.setattr(LinkPredictor, "top", lambda *_, **__: pytest.fail("it was searched"))
     monkeypatch.setattr(gather, "_SEARCHED_PAIRS", 24 * 23 // 2 - 1)
     assert gather.suggestions(predictor) is None
+
+
+def test_a_method_too_dear_to_search_with_has_no_suggestions(run: Path, monkeypatch) -> None:
+    predictor = LinkPredictor.load(run, device="cpu").set_params(threads=1)
+    cost = predictor.scorer().cost_per_pair
+    monkeypatch.setattr(gather, "_DEAR", cost)
+    assert gather.suggestions(predictor) is not None
+    monkeypatch.setattr(LinkPredictor, "top", lambda *_, **__: pytest.fail("it was searched"))
+    monkeypatch.setattr(gather, "_DEAR", cost - 1)
+    assert gather.suggestions(predictor) is None
+
+
+def test_a_run_of_another_method_is_set_beside_the_others(untrained: Path) -> None:
+    found = gather.comparison(untrained)
+    assert found is not None
+    methods = [result.method for result in found.results]
+    assert methods == ["Adamic-Adar", "Common neighbours", "Features only (MLP)"]
+    assert found.ours == "Adamic-Adar"
+    assert gather.comparison(untrained) == found
+    test = json.loads((untrained / "run.json").read_text())["test"]
+    assert found.results[0].metrics["auc"] == pytest.approx(test["auc"], abs=1e-9)
 
 
 def test_a_search_that_is_refused_leaves_the_page_without_suggestions(run, monkeypatch) -> None:
@@ -235,6 +267,17 @@ def test_the_page_holds_suggestions_probabilities_audit_and_comparison(run: Path
     assert best.evidence["because"] in text
     assert "<n00>" not in markup
     assert write_report(run).read_text() == markup
+
+
+def test_the_page_of_a_method_without_training_says_which_it_is(untrained: Path) -> None:
+    text = text_of(write_report(untrained))
+    for words in ("Link prediction report, Adamic-Adar", "Suggested links", "Probabilities"):
+        assert words in text
+    assert "Beside simple methods" in text
+    best = LinkPredictor.load(untrained, device="cpu").set_params(threads=1).top(1, explain=True)[0]
+    assert f"{best.source} {best.target}" in text
+    assert "epoch 0" not in text
+    assert "nan" not in text.lower().split()
 
 
 def test_the_page_says_what_the_audit_found(run: Path, monkeypatch) -> None:

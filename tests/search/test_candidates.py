@@ -8,18 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgcl.graph import Graph
+from cgcl.methods.linearised import linear_factors
+from cgcl.methods.scoring import DecoderScorer, decode_pairs
 from cgcl.model import CGCL
 from cgcl.search.candidates import LinearCandidates, list_size
 from cgcl.search.found import Account
-from cgcl.search.linearised import linear_factors
 from cgcl.search.pair_space import PairSpace
 from cgcl.search.query import Query
-from cgcl.search.scorer import CGCLScorer
 from cgcl.search.search import find, share_held
 from cgcl.search.two_hop import TwoHopCandidates
 from cgcl.search.way import in_words
 from cgcl.seeds import stream
-from cgcl.train.scoring import decode_pairs
 
 
 def bare(n: int, links: list[tuple[int, int]] = (), **more) -> Graph:
@@ -85,12 +84,12 @@ def test_few_candidates_of_a_random_decoder_hold_the_best() -> None:
     with torch.no_grad():
         model.decode.layer_1.bias += 0.5  # some units bend, most pairs keep most of them on
     z = 0.5 * torch.randn(1500, 16, generator=stream(1, "z"))
-    found = find(CGCLScorer(model, z), bare(1500), Query(count=20), "linear")
+    found = find(DecoderScorer(model.decode, z), bare(1500), Query(count=20), "linear")
     assert found.recall is not None
     assert found.recall > 0.9
     assert found.nodes_sampled == 50
     assert found.pairs_scored < 1500 * 128
-    exact = find(CGCLScorer(model, z), bare(1500), Query(count=20), "exact")
+    exact = find(DecoderScorer(model.decode, z), bare(1500), Query(count=20), "exact")
     assert torch.equal(found.pairs, exact.pairs)
     torch.testing.assert_close(found.logits, exact.logits)
 
@@ -192,14 +191,14 @@ def test_logits_come_from_the_decoder_whatever_the_block(monkeypatch) -> None:
     model = random_model(8)
     z = torch.randn(30, 8, generator=stream(0, "z"))
     pairs = torch.randint(30, (2, 100), generator=stream(0, "pairs"))
-    scorer = CGCLScorer(model, z)
+    scorer = DecoderScorer(model.decode, z)
     whole = scorer.logits(pairs)
-    monkeypatch.setattr("cgcl.train.scoring._CACHED_ENTRIES", 8 * 7)
+    monkeypatch.setattr("cgcl.methods.scoring._CACHED_ENTRIES", 8 * 7)
     torch.testing.assert_close(scorer.logits(pairs), whole)
     torch.testing.assert_close(scorer.logits(pairs), decode_pairs(model, z, pairs))
     assert scorer.logits(pairs[:, :0]).shape == (0,)
     assert scorer.num_nodes == 30
-    wide = CGCLScorer(random_model(16), torch.randn(30, 16))
+    wide = DecoderScorer(random_model(16).decode, torch.randn(30, 16))
     assert wide.cost_per_pair > 2 * scorer.cost_per_pair
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import pytest
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from cgcl.errors import ConfigError, GraphContentError, ModelFileError, ResourceError
 from cgcl.graph import Graph
+from cgcl.search import way
 from cgcl.search.query import Query
 from cgcl.search.search import Search, find
 
@@ -24,6 +25,7 @@ class TableScorer:
     table: Tensor
     linear: tuple[Tensor, Tensor] | None = None
     cost_per_pair: float = 1.0
+    cost_per_node: float = 0.0
     asked: int = 0
 
     @property
@@ -235,8 +237,29 @@ def test_the_way_follows_from_the_work(monkeypatch) -> None:
     cheap, dear = TableScorer(table, linear, 7.0), TableScorer(table, linear, 7.1)
     assert find(cheap, line(), Query()).way == "exact"
     assert find(dear, line(), Query()).way == "linear"
-    assert find(TableScorer(table, None, 7.1), line(), Query()).way == "exact"
+    # Without a linear form two steps apart is the next best, except where no two steps go across.
+    assert find(TableScorer(table, None, 7.0), line(), Query()).way == "exact"
+    assert find(TableScorer(table, None, 7.1), line(), Query()).way == "two-hop"
+    across = replace(line(), sides=torch.arange(6) % 2 == 1)
+    assert find(TableScorer(table, None, 20.0), across, Query()).way == "exact"
     assert find(dear, line(), Query(sources=torch.tensor([3]))).way == "exact"
+    # Six rows and ten pairs: what a row takes counts, too.
+    assert find(TableScorer(table, linear, 1.0, 10.0), line(), Query()).way == "exact"
+    assert find(TableScorer(table, linear, 1.0, 10.1), line(), Query()).way == "linear"
+
+
+def test_the_machine_is_measured_on_a_few_rows_of_pairs() -> None:
+    """As a search asks: a few rows, many pairs in each."""
+    asked = []
+
+    class Slow(TableScorer):
+        def logits(self, pairs):
+            asked.append(pairs)
+            return super().logits(pairs)
+
+    assert way._seconds_per_operation(Slow(torch.zeros(60, 60), None, 1e6, 1e9)) > 0
+    assert asked[-1].shape == (2, 2**14)
+    assert asked[-1][0].unique().numel() == 16
 
 
 def test_what_takes_hours_is_refused_with_an_estimate_and_ways_out(monkeypatch) -> None:

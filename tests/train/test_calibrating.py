@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -8,16 +9,20 @@ import pytest
 import torch
 
 from cgcl.calibrate import Calibration, Line, Sample
+from cgcl.calibrate.reservoir import Kept
 from cgcl.errors import TrainingError
 from cgcl.graph import Graph
-from cgcl.model import CGCL, symmetric
+from cgcl.methods.common_neighbours import CommonNeighbours
+from cgcl.methods.method import Known, Learner, PairScorer
+from cgcl.methods.scoring import decode_pairs, embed
+from cgcl.methods.shared_neighbours import as_logits
+from cgcl.model import symmetric
 from cgcl.seeds import stream
 from cgcl.split import Split, random_split
 from cgcl.train import calibrating
-from cgcl.train.calibrating import _measure_shift, calibrate_model, validation_sample
-from cgcl.train.config import ModelConfig
-from cgcl.train.scoring import decode_pairs, embed
-from cgcl.train.trainer import build_model
+from cgcl.train.calibrating import _measure_shift, calibrate, pairs_to_score, validation_sample
+from cgcl.train.recipe import Recipe
+from cgcl.train.trainer import build_learner
 
 NODES = 40
 
@@ -28,8 +33,16 @@ def x() -> torch.Tensor:
 
 
 @pytest.fixture
-def model() -> CGCL:
-    return build_model(5, ModelConfig(hidden=8), seed=0)
+def model() -> Learner:
+    return build_learner(5, Recipe.of("cgcl", {"hidden": 8}))
+
+
+def scoring(model: Learner, x: torch.Tensor) -> Callable[[torch.Tensor], PairScorer]:
+    return lambda links: model.scorer(Known(len(x), links, x))
+
+
+def sample_of(model: Learner, x: torch.Tensor, split: Split) -> tuple[Sample, Kept] | None:
+    return validation_sample(scoring(model, x)(split.train), split, seed=0)
 
 
 def make_split(*, sides: bool = False, seed: int = 0) -> Split:
@@ -57,10 +70,10 @@ def known(split: Split) -> set[int]:
 
 @pytest.mark.parametrize("sides", [False, True])
 def test_a_small_graph_gives_every_unlinked_pair_once(
-    model: CGCL, x: torch.Tensor, sides: bool
+    model: Learner, x: torch.Tensor, sides: bool
 ) -> None:
     split = make_split(sides=sides)
-    found = validation_sample(model, x, split, seed=0)
+    found = sample_of(model, x, split)
     assert found is not None
     sample, others = found
     possible = 15 * 25 if sides else NODES * (NODES - 1) // 2
@@ -77,13 +90,13 @@ def test_a_small_graph_gives_every_unlinked_pair_once(
 
 @pytest.mark.parametrize("sides", [False, True])
 def test_a_large_graph_is_sampled_and_the_sample_stands_for_all(
-    model: CGCL, x: torch.Tensor, sides: bool, monkeypatch: pytest.MonkeyPatch
+    model: Learner, x: torch.Tensor, sides: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calibrating, "MIN_SCORED", 50)
-    monkeypatch.setattr(calibrating, "MAX_SCORED", 100)
+    monkeypatch.setattr(calibrating, "_MIN_SCORED", 50)
+    monkeypatch.setattr(calibrating, "_MAX_SCORED", 100)
     monkeypatch.setattr(calibrating, "_KEPT", 10)
     split = make_split(sides=sides)
-    found = validation_sample(model, x, split, seed=0)
+    found = sample_of(model, x, split)
     assert found is not None
     _, others = found
     possible = 15 * 25 if sides else NODES * (NODES - 1) // 2
@@ -94,20 +107,48 @@ def test_a_large_graph_is_sampled_and_the_sample_stands_for_all(
     assert float(others.weights.sum()) == pytest.approx(possible - 200)
 
 
-def test_only_training_links_are_encoded(model: CGCL, x: torch.Tensor) -> None:
+def test_only_training_links_are_encoded(model: Learner, x: torch.Tensor) -> None:
     split = make_split()
-    found = validation_sample(model, x, split, seed=0)
+    found = sample_of(model, x, split)
     assert found is not None
     z = embed(model, x, symmetric(split.train))
     assert found[0].links.tolist() == decode_pairs(model, z, split.val).double().tolist()
     assert found[1].logits.tolist() == decode_pairs(model, z, found[1].pairs).tolist()
 
 
+def test_how_many_pairs_are_scored_follows_from_what_one_costs() -> None:
+    assert pairs_to_score(0.0) == pairs_to_score(1000.0) == 2**24
+    assert pairs_to_score(2.0**18) == 2**20
+    assert pairs_to_score(1e12) == 10_000
+    # 2^13 nodes in blocks of 2^16 pairs: every eighth pair has a first end of its own.
+    assert pairs_to_score(0.0, 2.0**21, 2**13) == 2**20
+    assert pairs_to_score(0.0, 2.0**18, 2**20) == 2**20
+
+
+def test_any_method_can_be_calibrated() -> None:
+    split = make_split()
+    asked: list[torch.Tensor] = []
+
+    def counting(links: torch.Tensor) -> PairScorer:
+        asked.append(links)
+        return CommonNeighbours(links, NODES)
+
+    found = calibrate(counting, split, seed=0)
+    assert found is not None
+    assert [links.tolist() for links in asked] == [
+        split.train.tolist(),
+        torch.cat([split.train, split.test], dim=1).tolist(),
+    ]
+    probabilities = found.probability(as_logits(np.array([0.0, 1.0, 5.0])))
+    assert (np.diff(probabilities) >= 0).all()
+    assert ((probabilities > 0) & (probabilities < 1)).all()
+
+
 @pytest.mark.parametrize("sides", [False, True])
 def test_the_base_rate_is_hidden_links_over_unknown_pairs(
-    model: CGCL, x: torch.Tensor, sides: bool
+    model: Learner, x: torch.Tensor, sides: bool
 ) -> None:
-    found = calibrate_model(model, x, make_split(sides=sides), seed=0)
+    found = calibrate(scoring(model, x), make_split(sides=sides), seed=0)
     assert found is not None
     # 200 links: 20 to test, 40 to choose by, 140 to learn from.
     possible = 15 * 25 if sides else NODES * (NODES - 1) // 2
@@ -117,14 +158,14 @@ def test_the_base_rate_is_hidden_links_over_unknown_pairs(
 
 
 def test_the_shift_is_measured_with_the_test_links_encoded_too(
-    model: CGCL, x: torch.Tensor
+    model: Learner, x: torch.Tensor
 ) -> None:
     split = make_split()
-    found = calibrate_model(model, x, split, seed=0)
+    found = calibrate(scoring(model, x), split, seed=0)
     assert found is not None
     assert found.shift is not None
     z = embed(model, x, symmetric(torch.cat([split.train, split.test], dim=1)))
-    sample = validation_sample(model, x, split, seed=0)
+    sample = sample_of(model, x, split)
     assert sample is not None
     logits = decode_pairs(model, z, torch.cat([split.val, sample[1].pairs], dim=1))
     weights = np.concatenate([np.ones(40), sample[0].weights])
@@ -135,42 +176,42 @@ def test_the_shift_is_measured_with_the_test_links_encoded_too(
 
 
 def test_without_validation_links_there_is_nothing_to_calibrate_on(
-    model: CGCL, x: torch.Tensor
+    model: Learner, x: torch.Tensor
 ) -> None:
     split = make_split()
-    assert calibrate_model(model, x, replace(split, val=split.val[:, :0]), seed=0) is None
+    assert calibrate(scoring(model, x), replace(split, val=split.val[:, :0]), seed=0) is None
 
 
-def test_where_every_pair_is_linked_there_is_nothing_to_calibrate_on(model: CGCL) -> None:
+def test_where_every_pair_is_linked_there_is_nothing_to_calibrate_on(model: Learner) -> None:
     pairs = torch.combinations(torch.arange(5), 2).T.contiguous()
     none = pairs[:, :0]
     split = Split(5, pairs[:, :6], pairs[:, 6:8], pairs[:, 8:], none, none)
-    assert calibrate_model(model, torch.ones(5, 5), split, seed=0) is None
+    assert calibrate(scoring(model, torch.ones(5, 5)), split, seed=0) is None
 
 
-def test_without_test_links_the_shift_is_not_checked(model: CGCL, x: torch.Tensor) -> None:
+def test_without_test_links_the_shift_is_not_checked(model: Learner, x: torch.Tensor) -> None:
     split = make_split()
-    found = calibrate_model(model, x, replace(split, test=split.test[:, :0]), seed=0)
+    found = calibrate(scoring(model, x), replace(split, test=split.test[:, :0]), seed=0)
     assert found is not None
     assert found.shift is None
     assert found.prior == pytest.approx(40 / (NODES * (NODES - 1) / 2 - 140))
 
 
 def test_a_calibration_of_a_model_follows_from_its_seed_and_survives_json(
-    model: CGCL, x: torch.Tensor
+    model: Learner, x: torch.Tensor
 ) -> None:
     split = make_split()
-    found = calibrate_model(model, x, split, seed=1)
-    assert found == calibrate_model(model, x, split, seed=1)
+    found = calibrate(scoring(model, x), split, seed=1)
+    assert found == calibrate(scoring(model, x), split, seed=1)
     assert found is not None
     assert Calibration.from_json(found.to_json()) == found
 
 
-def test_scores_that_are_not_finite_are_not_calibrated(model: CGCL, x: torch.Tensor) -> None:
+def test_scores_that_are_not_finite_are_not_calibrated(model: Learner, x: torch.Tensor) -> None:
     with torch.no_grad():
         model.decode.layer_2.bias.fill_(math.nan)
     with pytest.raises(TrainingError, match="not finite"):
-        calibrate_model(model, x, make_split(), seed=0)
+        calibrate(scoring(model, x), make_split(), seed=0)
 
 
 def test_a_shift_is_reported_in_words_only_when_chance_does_not_explain_it() -> None:

@@ -5,18 +5,19 @@ import torch
 
 from cgcl.errors import ModelFileError
 from cgcl.tensors import write_tensors
-from cgcl.train.config import ModelConfig
-from cgcl.train.model_file import read_model, write_model
-from cgcl.train.trainer import build_model
+from cgcl.train.model_file import count_weights, read_model, write_model
+from cgcl.train.recipe import Recipe
+from cgcl.train.trainer import build_learner
 
-CONFIG = ModelConfig(hidden=8, product="inner", last_layer="relu", targets="sigmoid")
+OPTIONS = {"hidden": 8, "product": "inner", "last_layer": "relu", "targets": "sigmoid"}
+RECIPE = Recipe.of("cgcl", {**OPTIONS, "val": 0.1, "seed": 3})
 
 
 def test_a_model_is_read_back_with_its_options(tmp_path) -> None:
-    model = build_model(5, CONFIG, seed=3)
-    write_model(tmp_path / "m", model, CONFIG, {"note": 1})
-    again, config, about = read_model(tmp_path / "m")
-    assert (config, about) == (CONFIG, {"note": 1})
+    model = build_learner(5, RECIPE)
+    write_model(tmp_path / "m", model, 5, RECIPE, {"note": 1})
+    again, recipe, about = read_model(tmp_path / "m")
+    assert (recipe, about) == (RECIPE, {"note": 1})
     assert again.targets == "sigmoid"
     assert again.decode.product == "inner"
     assert again.decode.last_layer == "relu"
@@ -24,46 +25,87 @@ def test_a_model_is_read_back_with_its_options(tmp_path) -> None:
         assert torch.equal(value, again.state_dict()[name])
 
 
-def stored(tmp_path, tensors, hidden: int = 8, in_channels: int = 5):
-    description = {
-        "model": {"hidden": hidden, "product": "inner"},
-        "in_channels": in_channels,
-        "about": {},
-    }
-    write_tensors(tmp_path / "m", "cgcl model 1", tensors, description)
+def stored(tmp_path, tensors, num_features: int = 5, kind: str = "cgcl model 2", **told):
+    recipe = {"method": "cgcl", "hidden": 8, "product": "inner", **told}
+    description = {"recipe": recipe, "num_features": num_features, "about": {}}
+    write_tensors(tmp_path / "m", kind, tensors, description)
     return tmp_path / "m"
 
 
 def test_a_wrong_shape_names_the_tensor_and_both_shapes(tmp_path) -> None:
-    tensors = build_model(5, CONFIG, seed=0).state_dict()
+    tensors = build_learner(5, RECIPE).state_dict()
     tensors["encode.weight"] = torch.zeros(5, 9)
     with pytest.raises(ModelFileError, match=r"encode\.weight is \(5, 9\), expected \(5, 8\)"):
         read_model(stored(tmp_path, tensors))
 
 
 def test_a_missing_and_a_surplus_tensor_are_named(tmp_path) -> None:
-    tensors = build_model(5, CONFIG, seed=0).state_dict()
+    tensors = build_learner(5, RECIPE).state_dict()
     del tensors["encode.bias"]
     with pytest.raises(ModelFileError, match=r"encode\.bias is missing, expected \(8,\)"):
         read_model(stored(tmp_path, tensors))
-    tensors = {**build_model(5, CONFIG, seed=0).state_dict(), "extra": torch.ones(2)}
+    tensors = {**build_learner(5, RECIPE).state_dict(), "extra": torch.ones(2)}
     with pytest.raises(ModelFileError, match=r"extra is \(2,\), expected nothing of that name"):
         read_model(stored(tmp_path, tensors))
 
 
 def test_weights_that_are_not_finite_are_refused(tmp_path) -> None:
-    tensors = build_model(5, CONFIG, seed=0).state_dict()
+    tensors = build_learner(5, RECIPE).state_dict()
     tensors["encode.bias"][2] = torch.nan
     with pytest.raises(ModelFileError, match=r"encode\.bias holds NaN or infinite values"):
         read_model(stored(tmp_path, tensors))
 
 
 def test_a_huge_model_in_a_small_file_is_refused_before_memory_is_taken(tmp_path) -> None:
-    tensors = build_model(5, CONFIG, seed=0).state_dict()
+    tensors = build_learner(5, RECIPE).state_dict()
     with pytest.raises(ModelFileError, match="expected"):
-        read_model(stored(tmp_path, tensors, hidden=65536, in_channels=10**9))
+        read_model(stored(tmp_path, tensors, hidden=65536, num_features=10**9))
 
 
-def test_settings_that_make_no_model_are_refused(tmp_path) -> None:
-    with pytest.raises(ModelFileError, match="does not say how its model is built"):
-        read_model(stored(tmp_path, {}, hidden=0))
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ({"hidden": 0}, "hidden is 0; it must be at least 2"),
+        ({"hidden": "8"}, "hidden is '8'; it must be a whole number"),
+        ({"method": "oracle"}, "method is 'oracle'; it must be one of cgcl, "),
+        ({"method": None}, "method is None; it must be one of"),
+        ({"num_features": "many"}, "invalid literal"),
+    ],
+)
+def test_settings_that_make_no_model_are_refused(tmp_path, told, found: str) -> None:
+    with pytest.raises(ModelFileError, match="does not say how its model is built") as error:
+        read_model(stored(tmp_path, {}, **told))
+    assert found in str(error.value)
+
+
+def test_a_description_without_a_recipe_is_refused(tmp_path) -> None:
+    write_tensors(tmp_path / "m", "cgcl model 2", {}, {"num_features": 5, "about": {}})
+    with pytest.raises(ModelFileError, match=r"does not say how its model is built \('recipe'\)"):
+        read_model(tmp_path / "m")
+
+
+def test_a_model_of_an_older_version_is_refused_by_its_kind(tmp_path) -> None:
+    tensors = build_learner(5, RECIPE).state_dict()
+    with pytest.raises(ModelFileError, match="cgcl model 1"):
+        read_model(stored(tmp_path, tensors, kind="cgcl model 1"))
+
+
+@pytest.mark.parametrize("name", ["mlp", "common-neighbours"])
+def test_every_kind_of_method_is_read_back(tmp_path, name: str) -> None:
+    recipe = Recipe.of(name, {"hidden": 8} if name == "mlp" else {})
+    learner = build_learner(5, recipe)
+    write_model(tmp_path / "m", learner, 5, recipe, {})
+    again, found, _ = read_model(tmp_path / "m")
+    assert found == recipe
+    assert type(again) is type(learner)
+    assert again.state_dict().keys() == learner.state_dict().keys()
+    for key, value in learner.state_dict().items():
+        assert torch.equal(value, again.state_dict()[key])
+
+
+def test_weights_are_counted_without_being_made() -> None:
+    recipe = Recipe.of("cgcl", {"hidden": 8})
+    assert count_weights(5, recipe) == 5 * 8 + 8 + (8 * 4 + 4) + (4 + 1)
+    wide = Recipe.of("cgcl", {"hidden": 65536})
+    assert count_weights(10**9, wide) > 6 * 10**13
+    assert count_weights(0, Recipe.of("adamic-adar", {})) == 0

@@ -16,22 +16,23 @@ from cgcl.errors import ModelFileError, ResourceError, RunFolderError, TrainingE
 from cgcl.graph import Graph
 from cgcl.predict import LinkPredictor
 from cgcl.train.checkpoint import CHECKPOINT, PREVIOUS_CHECKPOINT
-from cgcl.train.config import ModelConfig, Resources, TrainConfig
+from cgcl.train.config import Resources
 from cgcl.train.history import HISTORY, read_history
 from cgcl.train.model_file import read_model
+from cgcl.train.recipe import Recipe
 from cgcl.train.run import Run
 from cgcl.train.run_folder import RunFolder, read_run
 from cgcl.train.start import resume_run, start_run
 from cgcl.train.trainer import EpochRecord
 
 Build = Callable[[int], Graph]
-MODEL = ModelConfig(hidden=8)
-CONFIG = TrainConfig(epochs=12, evaluate_every=3)
+SMALL = {"hidden": 8, "epochs": 12, "evaluate_every": 3}
 OFTEN = Resources(threads=1, checkpoint_every=0.0)
 
 
-def begin(graph: Graph, out: Path, config: TrainConfig = CONFIG, res: Resources = OFTEN) -> Run:
-    return start_run(graph, MODEL, config, res, out, "cgcl train sbm")
+def begin(graph: Graph, out: Path, res: Resources = OFTEN, **settings) -> Run:
+    recipe = Recipe.of("cgcl", SMALL | settings)
+    return start_run(graph, recipe, res, out, "cgcl train sbm")
 
 
 class Crash(BaseException):
@@ -80,6 +81,7 @@ def test_a_finished_run_says_everything_about_itself(straight: Path) -> None:
     assert set(run["val"]) == {"auc", "ap"}
     assert list(run["test"]) == ["auc", "ap", "hits@10", "hits@50", "hits@100", "mrr"]
     assert all(0 <= value <= 1 for value in run["test"].values())
+    assert run["config"]["method"] == "cgcl"
     assert run["config"]["hidden"] == 8
     assert {"cgcl", "python", "torch", "numpy"} <= set(run["versions"])
     assert (run["device"], run["threads"]) == ("cpu", 1)
@@ -98,6 +100,51 @@ def test_a_run_and_the_python_class_give_the_same_model(sbm: Build, straight: Pa
     for name, value in predictor.model_.state_dict().items():
         assert torch.equal(value, model.state_dict()[name])
     assert predictor.test_ == read_run(straight)["test"]
+
+
+@pytest.mark.parametrize("method", ["mlp", "common-neighbours"])
+def test_a_run_of_any_method_gives_the_model_of_the_python_class(sbm, tmp_path, method) -> None:
+    settings = SMALL if method == "mlp" else {}
+    run = start_run(sbm(0), Recipe.of(method, settings), OFTEN, tmp_path, "cgcl train sbm")
+    path = finish(run)
+    predictor = LinkPredictor(method, threads=1, **settings).fit(sbm(0))
+    again = LinkPredictor.load(path)
+    about = read_run(path)
+    assert (about["test"], about["val"]) == (predictor.test_, predictor.val_)
+    assert (about["config"]["method"], about["status"]) == (method, "finished")
+    assert again.get_params() == predictor.set_params(threads=0).get_params()
+    for name, value in predictor.model_.state_dict().items():
+        assert torch.equal(value, again.model_.state_dict()[name])
+    resumed = resume_run(path)
+    with resumed.folder:
+        assert resumed.is_finished
+
+
+def test_a_run_of_another_method_resumes_to_the_same_bits(sbm, tmp_path) -> None:
+    recipe = Recipe.of("mlp", SMALL)
+    paths = []
+    for name, epoch in (("straight", None), ("crashed", 7)):
+        run = start_run(sbm(0), recipe, OFTEN, tmp_path / name, "cgcl train sbm")
+        if epoch is None:
+            finish(run)
+        else:
+            with run.folder, pytest.raises(Crash):
+                run.train(on_epoch=crash_at(epoch))
+            finish(resume_run(run.folder.path))
+        paths.append(run.folder.path)
+    assert_same_bits(*paths)
+
+
+def test_a_run_without_anything_to_train_needs_no_epochs_and_no_features(sbm, tmp_path) -> None:
+    graph = sbm(0)
+    bare = Graph.from_pairs("bare", graph.names, graph.edges)
+    run = start_run(bare, Recipe.of("adamic-adar", {}), OFTEN, tmp_path, "cgcl train bare")
+    path = finish(run)
+    about = read_run(path)
+    assert (about["epochs"], about["best_epoch"], about["parameters"]) == (0, None, 0)
+    assert about["graph"]["features"] == 0
+    assert about["test"] is not None
+    assert read_history(path) == []
 
 
 @pytest.mark.parametrize("epoch", [1, 4, 6, 11, 12])
@@ -214,7 +261,7 @@ def test_two_damaged_checkpoints_are_an_error_and_nothing_is_lost(sbm, tmp_path)
 
 def test_a_checkpoint_of_another_run_is_refused_by_its_first_difference(sbm, tmp_path) -> None:
     path = crashed(sbm(0), tmp_path, epoch=7)
-    other = begin(sbm(0), tmp_path / "other", TrainConfig(epochs=12, evaluate_every=3, lr=0.02))
+    other = begin(sbm(0), tmp_path / "other", lr=0.02)
     foreign = finish(other)
     (path / CHECKPOINT).write_bytes((foreign / CHECKPOINT).read_bytes())
     run = resume_run(path)
@@ -363,7 +410,7 @@ def test_a_disk_that_fills_up_while_recording_is_an_error_of_ours(sbm, tmp_path,
 def test_a_run_that_cannot_train_is_marked_as_failed_and_says_why(sbm, tmp_path) -> None:
     graph = sbm(0)
     huge = Graph(graph.title, graph.names, graph.edges, graph.x * 1e38)
-    run = begin(huge, tmp_path, TrainConfig(epochs=5, lr=10.0, evaluate_every=5))
+    run = begin(huge, tmp_path, epochs=5, lr=10.0, evaluate_every=5)
     run.graph = huge  # past the scaling of large features
     with run.folder, pytest.raises(TrainingError):
         run.train()
@@ -389,7 +436,7 @@ def test_another_number_of_threads_is_warned_of_and_written_down(sbm, tmp_path) 
 
 
 def test_an_exchanged_split_is_refused(sbm: Build, straight: Path, tmp_path) -> None:
-    other = finish(begin(sbm(0), tmp_path, TrainConfig(epochs=12, evaluate_every=3, seed=1)))
+    other = finish(begin(sbm(0), tmp_path, seed=1))
     (straight / "split.safetensors").write_bytes((other / "split.safetensors").read_bytes())
     with pytest.raises(ModelFileError, match="was trained on another split"):
         LinkPredictor.load(straight)
@@ -418,6 +465,18 @@ def test_settings_of_another_type_are_refused(straight: Path, name: str, value) 
         resume_run(straight)
 
 
+@pytest.mark.parametrize("method", [None, "oracle", 5])
+def test_a_run_of_an_unknown_method_is_refused(straight: Path, method) -> None:
+    run = json.loads((straight / "run.json").read_text())
+    if method is None:
+        del run["config"]["method"]
+    else:
+        run["config"]["method"] = method
+    (straight / "run.json").write_text(json.dumps(run))
+    with pytest.raises(RunFolderError, match=r"settings in run\.json are damaged \(.*method"):
+        resume_run(straight)
+
+
 def test_a_run_is_described_from_its_first_moment(sbm: Build, tmp_path: Path) -> None:
     run = begin(sbm(0), tmp_path)
     run.folder.close()
@@ -426,7 +485,7 @@ def test_a_run_is_described_from_its_first_moment(sbm: Build, tmp_path: Path) ->
 
 
 def test_without_validation_links_a_time_limited_run_keeps_its_last_epoch(sbm, tmp_path) -> None:
-    config = TrainConfig(epochs=10_000, evaluate_every=7, val=0.0)
-    path = finish(begin(sbm(0), tmp_path, config, Resources(threads=1, time_limit="0.3s")))
+    limited = Resources(threads=1, time_limit="0.3s")
+    path = finish(begin(sbm(0), tmp_path, limited, epochs=10_000, evaluate_every=7, val=0.0))
     about = read_run(path)
     assert about["best_epoch"] == about["epochs"]

@@ -34,7 +34,8 @@ def doctor(
     folder = next(place for place in (out.absolute(), *out.absolute().parents) if place.exists())
     lines = [
         *versions().items(),
-        ("matplotlib", _matplotlib()),
+        ("matplotlib", _optional("matplotlib", "reports have no pictures", "report")),
+        ("optuna", _optional("optuna", "there is no cgcl tune", "tune")),
         ("device", _devices()),
         ("threads", f"{Resources().num_threads} of {os.cpu_count()} cores"),
         ("memory", f"{memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free"),
@@ -49,14 +50,15 @@ def doctor(
         here = dataset.is_present(data_folder(data_root))
         lines.append((name, "present" if here else "absent; downloaded when first used"))
     for what, found in lines:
-        print(f"{what:<14}{found}")  # noqa: T201
+        print(f"{what:<17}{found}")  # noqa: T201
 
 
-def _matplotlib() -> str:
+def _optional(package: str, loss: str, extra: str) -> str:
+    """Return the version of a package, or what is missing without it."""
     try:
-        return version("matplotlib")
+        return version(package)
     except PackageNotFoundError:
-        return "absent; reports have no pictures. pip install 'cgcl[report]'"
+        return f"absent; {loss}. pip install 'cgcl[{extra}]'"
 
 
 def _devices() -> str:

@@ -42,7 +42,7 @@ def embed(
     """
     kind = _chosen(out, output)
     from cgcl.predict import LinkPredictor
-    from cgcl.predict.embeddings import csv_blocks, embeddings_of, write_embeddings
+    from cgcl.predict.embeddings import csv_blocks, write_embeddings
     from cgcl.train.config import Resources
     from cgcl.train.execution import computing_with
 
@@ -50,7 +50,7 @@ def embed(
     graph = predictor.graph_
     links = predictor.split_.train if known == "train" else graph.edges
     with computing_with(Resources(device=device, threads=threads)):
-        z = embeddings_of(predictor.model_, graph, links)
+        z = predictor.embeddings(links)
     if out is None:
         for text in csv_blocks(graph.names, z):
             sys.stdout.write(text)

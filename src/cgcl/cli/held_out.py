@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cgcl.cli.reading import Reading
 from cgcl.cli.settings import given_settings
 from cgcl.errors import ConfigError
-from cgcl.train.config import TrainConfig
+from cgcl.train.config import SplitConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,7 +32,7 @@ class HeldOut:
         flags = (("--test-edges", self.test), ("--val-edges", self.val))
         return [f"{flag}={file}" for flag, file in flags if file]
 
-    def read(self, graph: str, reading: Reading, config: TrainConfig) -> tuple[Graph, Split | None]:
+    def read(self, graph: str, reading: Reading, config: SplitConfig) -> tuple[Graph, Split | None]:
         """Return the graph with all its links, and its split; None if it is to be drawn.
 
         Raises:
@@ -64,7 +64,7 @@ class HeldOut:
         return found, None
 
     def _given(
-        self, graph: Graph, test: Path, reading: Reading, config: TrainConfig
+        self, graph: Graph, test: Path, reading: Reading, config: SplitConfig
     ) -> tuple[Graph, Split]:
         from cgcl.split import given_split
 
@@ -84,7 +84,7 @@ def _pairs(graph: Graph, file: Path, reading: Reading) -> Tensor:
     return graph.nodes_named(table.names)[table.pairs]
 
 
-def _newest(graph: Graph, config: TrainConfig) -> tuple[Graph, Split]:
+def _newest(graph: Graph, config: SplitConfig) -> tuple[Graph, Split]:
     from cgcl.split import time_split
 
     split, notes = time_split(graph, config.val, config.test, config.seed)

@@ -15,7 +15,9 @@ from cyclopts import Parameter
 from cgcl.cli.reading import Reading
 from cgcl.cli.settings import FLAT
 from cgcl.errors import CGCLError
-from cgcl.train.config import PRESETS, ModelConfig, Resources, TrainConfig, pick
+from cgcl.methods.cgcl_settings import PRESETS, CGCLSettings
+from cgcl.settings import pick
+from cgcl.train.config import Resources, SplitConfig
 
 if TYPE_CHECKING:
     from cgcl.graph import Graph
@@ -86,7 +88,7 @@ class _Split:
     def of(cls, graph: Graph) -> _Split:
         from cgcl.split import audit_split, random_split, time_split
 
-        config = TrainConfig()
+        config = SplitConfig()
         notes: tuple[str, ...] = ()
         try:
             if graph.times is None:
@@ -129,9 +131,7 @@ class _Costs:
         except CGCLError as error:
             return cls({}, threads, free, problem=str(error))
         presets = {
-            name: estimate_graph(
-                prepared, pick(ModelConfig, values), pick(TrainConfig, values), speed=speed
-            )
+            name: estimate_graph(prepared, pick(CGCLSettings, values), SplitConfig(), speed=speed)
             for name, values in PRESETS.items()
         }
         return cls(presets, threads, free, prepared.notes[len(graph.notes) :])
@@ -143,7 +143,7 @@ class _Costs:
             return _lines("Training", f"not possible as it is.\n{self.problem}")
         lines = list(self.notes)
         for name, cost in self.presets.items():
-            epochs = pick(TrainConfig, PRESETS[name]).epochs
+            epochs = pick(CGCLSettings, PRESETS[name]).epochs
             lines.append(
                 f"--preset {name}: about {in_words(cost.memory_bytes)} and "
                 f"{_duration(cost.seconds)} (width {cost.hidden}, {epochs} epochs)"

@@ -14,15 +14,18 @@ from cyclopts.config import Env
 
 from cgcl import __version__
 from cgcl.cli.audit import audit
+from cgcl.cli.compare import compare
 from cgcl.cli.doctor import doctor
 from cgcl.cli.embed import embed
 from cgcl.cli.evaluate import evaluate
 from cgcl.cli.inspect import inspect
+from cgcl.cli.methods import methods
 from cgcl.cli.predict import predict
 from cgcl.cli.report import report
 from cgcl.cli.settings import OPTIONS, settings_file, settings_preset
 from cgcl.cli.terminal import forget, say
 from cgcl.cli.train import train
+from cgcl.cli.tune import tune
 from cgcl.errors import CGCLError, ConfigError
 
 __all__ = ["app", "main"]
@@ -42,7 +45,19 @@ app = App(
     config=[Env("CGCL_", command=False), settings_file, settings_preset],
     default_parameter=OPTIONS,
 )
-for command in (inspect, train, predict, evaluate, report, audit, embed, doctor):
+for command in (
+    inspect,
+    train,
+    predict,
+    evaluate,
+    compare,
+    tune,
+    report,
+    audit,
+    embed,
+    methods,
+    doctor,
+):
     app.command(command)
 
 

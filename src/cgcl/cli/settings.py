@@ -10,7 +10,7 @@ from cyclopts import App, ArgumentCollection, Parameter, Token
 from cyclopts.config import Toml
 
 from cgcl.errors import ConfigError
-from cgcl.train.config import PRESETS
+from cgcl.methods.cgcl_settings import PRESETS
 
 __all__ = ["COMMANDS", "FLAT", "OPTIONS", "given_settings", "settings_file", "settings_preset"]
 
@@ -20,7 +20,19 @@ OPTIONS = Parameter(show_env_var=False)
 FLAT = Parameter(name="*")
 """The fields of a settings class become options of their own."""
 
-COMMANDS = ("inspect", "train", "predict", "evaluate", "report", "audit", "embed", "doctor")
+COMMANDS = (
+    "inspect",
+    "train",
+    "predict",
+    "evaluate",
+    "compare",
+    "tune",
+    "report",
+    "audit",
+    "embed",
+    "methods",
+    "doctor",
+)
 """The tables that a settings file may hold."""
 
 _DEFAULT_FILE = "cgcl.toml"

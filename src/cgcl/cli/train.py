@@ -8,14 +8,20 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from cyclopts import Parameter
+
 from cgcl.cli.held_out import HeldOut
 from cgcl.cli.reading import Reading
 from cgcl.cli.settings import FLAT, given_settings
 from cgcl.cli.terminal import TrainingLine, say, say_fact
+from cgcl.cli.told import Told
 from cgcl.errors import ConfigError
-from cgcl.train.config import ModelConfig, Resources, TrainConfig, describe_difference, pick
+from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.settings import pick
+from cgcl.train.config import Resources, SplitConfig
 
 if TYPE_CHECKING:
+    from cgcl.train.recipe import Recipe
     from cgcl.train.run import Run
 
 __all__ = ["train"]
@@ -24,12 +30,14 @@ __all__ = ["train"]
 def train(
     graph: str = "cora",
     *,
+    method: str = "cgcl",
     reading: Annotated[Reading, FLAT] = Reading(),  # noqa: B008
     test_edges: Path | None = None,
     val_edges: Path | None = None,
-    preset: Literal["quick", "paper"] = "quick",  # noqa: ARG001, read by settings_preset
-    model: Annotated[ModelConfig, FLAT] = ModelConfig(),  # noqa: B008
-    training: Annotated[TrainConfig, FLAT] = TrainConfig(),  # noqa: B008
+    preset: Literal["quick", "paper"] = "quick",
+    settings: Annotated[CGCLSettings, FLAT] = CGCLSettings(),  # noqa: B008
+    more: Annotated[dict[str, str] | None, Parameter(name="--set")] = None,
+    shares: Annotated[SplitConfig, FLAT] = SplitConfig(),  # noqa: B008
     resources: Annotated[Resources, FLAT] = Resources(),  # noqa: B008
     out: Path = Path("runs"),
     resume: Path | None = None,
@@ -45,14 +53,19 @@ def train(
     Args:
         graph: A data set (cora, citeseer, pubmed, photo, computers), or a file of links: CSV, TSV,
             an edge list (.txt, .edges), Parquet, GraphML, GEXF or NPZ.
+        method: cgcl, graphsage, vgae, seal, s3grl, s2gae, maskgae, ncn, gcn, mlp, or a heuristic:
+            common-neighbours, adamic-adar, resource-allocation, preferential-attachment, katz,
+            pagerank. `cgcl methods` says what each is, `cgcl methods NAME` what it can be told.
         reading: The files.
         test_edges: A file with the links to test on, instead of drawing them. They may be in the
             graph's file or not; either way they are not learned from.
         val_edges: A file with the links to choose the epoch by; goes with --test-edges.
         preset: Settings that other options can override. quick takes seconds on two cores;
-            paper follows the authors' code (hidden 512, lr 0.005, 800 epochs, directed views).
-        model: The network.
-        training: The training.
+            paper follows the authors' code (hidden 512, lr 0.005, 800 epochs, directed views), and
+            for another method its authors' settings.
+        settings: The network and its training.
+        more: Any setting of the method by name, such as --set.hops 2.
+        shares: What is held out.
         resources: The machine.
         out: The folder to make the run folder in.
         resume: A run folder to go on with, instead of starting a new run.
@@ -62,10 +75,11 @@ def train(
         quiet: Print nothing but the run folder, warnings and errors.
     """
     if resume is not None:
-        run = _resume(resume, model, training, resources)
+        run = _resume(resume, settings, shares, more or {}, resources)
     else:
+        told = Told(method, preset, settings, shares, more or {})
         held_out = HeldOut(test_edges, val_edges)
-        run = _start(graph, reading, held_out, (model, training, resources), out)
+        run = _start(graph, reading, held_out, told, resources, out)
     with run.folder:
         return _train(run, compare, quiet)
 
@@ -74,7 +88,8 @@ def _start(
     graph: str,
     reading: Reading,
     held_out: HeldOut,
-    settings: tuple[ModelConfig, TrainConfig, Resources],
+    told: Told,
+    resources: Resources,
     out: Path,
 ) -> Run:
     """Read the graph and begin a run in a folder of its own."""
@@ -86,25 +101,38 @@ def _start(
         raise ConfigError(
             f"The folder name after --out is not valid UTF-8: {str(out)!r}. Choose another one."
         ) from error
-    found, split = held_out.read(graph, reading, settings[1])
-    command = _command(graph, [*reading.words_of_command(), *held_out.words()], *settings)
-    return start_run(found, *settings, out, command, split)
+    told.require_method()
+    found, split = held_out.read(graph, reading, told.shares)
+    recipe = told.recipe(found)
+    words = [*reading.words_of_command(), *held_out.words()]
+    return start_run(
+        found, recipe, resources, out, _command(graph, words, recipe, resources), split
+    )
 
 
-def _resume(path: Path, model: ModelConfig, training: TrainConfig, resources: Resources) -> Run:
+def _resume(
+    path: Path,
+    settings: CGCLSettings,
+    shares: SplitConfig,
+    more: dict[str, str],
+    resources: Resources,
+) -> Run:
     """Open a run, refusing flags that would make it another one."""
     from cgcl.train.run_folder import read_run
     from cgcl.train.start import resume_run
 
     about, by_flag = read_run(path), given_settings(by_flag=True)
-    for asked in (model, training):
-        difference = describe_difference(about["config"], asked, by_flag)
-        if difference:
+    started = about["config"]
+    asked = {**asdict(settings), **asdict(shares)}
+    for name in asked:
+        if name in by_flag & started.keys() and started[name] != asked[name]:
             raise ConfigError(
-                f"{difference}\nA run keeps its settings: start a new one, or resume without them."
+                f"This run was started with {name}={started[name]}; you asked for {asked[name]}.\n"
+                f"A run keeps its settings: start a new one, or resume without them."
             )
-    own = {field.name for kind in (ModelConfig, TrainConfig, Resources) for field in fields(kind)}
-    foreign = sorted(by_flag - own - {"resume", "quiet", "config", "compare"})
+    own = (asked.keys() & started.keys()) | asdict(resources).keys()
+    foreign = sorted(by_flag - own - {"resume", "quiet", "config", "compare", "set"})
+    foreign += [f"set.{name}" for name in more if "set" in by_flag]
     if foreign:
         flags = ", ".join("GRAPH" if name == "graph" else _flag(name) for name in foreign)
         raise ConfigError(
@@ -124,7 +152,7 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
     if not quiet:
         _tell_beginning(run)
     if not run.is_finished:
-        line = TrainingLine(run.config.epochs, quiet)
+        line = TrainingLine(run.recipe.epochs, quiet)
 
         def on_start(epoch: int, warnings: Sequence[str]) -> None:
             for warning in warnings:
@@ -152,7 +180,7 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
 
 
 def _tell_beginning(run: Run) -> None:
-    graph, split, config = run.graph, run.split.sizes, run.config
+    graph, split, recipe = run.graph, run.split.sizes, run.recipe
     sparse = ", kept sparse" if graph.x is not None and graph.x.is_sparse else ""
     say_fact(
         "Graph",
@@ -164,13 +192,9 @@ def _tell_beginning(run: Run) -> None:
     say_fact(
         "Split",
         f"{split['train']:,} links to learn from, {split['val']:,} to choose the epoch by, "
-        f"{split['test']:,} to test on (seed {config.seed})",
+        f"{split['test']:,} to test on (seed {recipe.split.seed})",
     )
-    say_fact(
-        "Model",
-        f"CGCL, width {run.model_config.hidden}, {config.views} views, {config.epochs} epochs, "
-        f"lr {config.lr}",
-    )
+    say_fact("Model", _in_words(recipe))
     say_fact("Run", str(run.folder.path))
 
 
@@ -187,12 +211,10 @@ def _tell_result(run: Run, page: Path, compare: bool | None) -> None:
     about, path = run.about, run.folder.path
     val, test = about["val"], about["test"]
     if val:
-        say_fact(
-            "Validation",
-            f"AUC {val['auc']:.4f}   AP {val['ap']:.4f}   at epoch {about['best_epoch']}, "
-            f"the best of {about['epochs']}",
-        )
-    else:
+        epoch = f"   at epoch {about['best_epoch']}, the best of {about['epochs']}"
+        figures = f"AUC {val['auc']:.4f}   AP {val['ap']:.4f}"
+        say_fact("Validation", f"{figures}{epoch if run.recipe.epochs else ''}")
+    elif run.recipe.epochs:
         say_fact("Kept", f"the last epoch, {about['best_epoch']}: there are no validation links")
     if test:
         # With fewer unlinked pairs than 100 every link is "above the 100th", which says nothing.
@@ -222,24 +244,33 @@ def _tell_comparison(path: Path) -> None:
         say_fact("Beside", f"AUC of {', '.join(others)}")
 
 
-def _command(
-    graph: str,
-    reading: list[str],
-    model: ModelConfig,
-    training: TrainConfig,
-    resources: Resources,
-) -> str:
+def _in_words(recipe: Recipe) -> str:
+    settings = recipe.settings
+    if isinstance(settings, CGCLSettings):
+        return (
+            f"CGCL, width {settings.hidden}, {settings.views} views, {settings.epochs} epochs, "
+            f"lr {settings.lr}"
+        )
+    told = ", ".join(f"{name} {value}" for name, value in asdict(settings).items())
+    return f"{recipe.method.title}{': ' if told else ''}{told}"
+
+
+def _command(graph: str, reading: list[str], recipe: Recipe, resources: Resources) -> str:
     """Return a command that repeats a run, whatever file or preset its settings came from."""
     words = ["cgcl", "train", graph, *reading]
-    for settings in (model, training):
+    if recipe.name != "cgcl":
+        words += ["--method", recipe.name]
+    own = {field.name for field in fields(CGCLSettings)}
+    for settings in (recipe.settings, recipe.split):
         for field in fields(settings):
             value = getattr(settings, field.name)
             if value != field.default:
-                words += [_flag(field.name), str(value)]
+                is_flag = field.name in own or settings is recipe.split
+                words += [_flag(field.name if is_flag else f"set.{field.name}"), str(value)]
     # Their number decides the last bits.
     words += ["--threads", str(resources.num_threads)]
     return shlex.join(words)
 
 
 def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    return f"--{name if name.startswith('set.') else name.replace('_', '-')}"

@@ -14,8 +14,8 @@ from torch.nn import functional
 from cgcl.evidence.sorted_lists import Numbers, SortedLists, blocks_of, neighbour_lists
 from cgcl.graph import Graph
 from cgcl.graph.prepare import features_of
+from cgcl.methods.scoring import decode_pairs, evaluating
 from cgcl.model import CGCL
-from cgcl.train.scoring import decode_pairs, evaluating
 
 __all__ = ["MOST_TRIED", "Reason", "Removals", "RestsOn", "rests_on", "without_each_link"]
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from cgcl.methods.heuristic import Heuristic
+from cgcl.methods.method import Method
+from cgcl.methods.settings import MethodSettings
 from cgcl.methods.shared_neighbours import Numbers, SharedNeighbours, Sums
 
-__all__ = ["AdamicAdar"]
+__all__ = ["METHOD", "AdamicAdar"]
 
 
 class AdamicAdar(SharedNeighbours):
@@ -23,3 +26,14 @@ class AdamicAdar(SharedNeighbours):
         """Return 1 / log of the number of links."""
         # What two nodes share has two links at least; log 1 = 0 is never asked for.
         return np.where(degree >= 2, 1 / np.log(np.maximum(degree, 2)), 0.0)
+
+
+METHOD = Method(
+    title="Adamic-Adar",
+    settings=MethodSettings,
+    build=lambda _features, _settings: Heuristic(
+        lambda known: AdamicAdar(known.links, known.num_nodes)
+    ),
+    needs_features=False,
+    works_across_sides=False,
+)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from cgcl.methods.heuristic import Heuristic
+from cgcl.methods.method import Method
+from cgcl.methods.settings import MethodSettings
 from cgcl.methods.shared_neighbours import Numbers, SharedNeighbours, Sums
 
-__all__ = ["CommonNeighbours"]
+__all__ = ["METHOD", "CommonNeighbours"]
 
 
 class CommonNeighbours(SharedNeighbours):
@@ -22,3 +25,14 @@ class CommonNeighbours(SharedNeighbours):
     def weight_of(self, degree: Numbers) -> Sums:
         """Return 1 for every node."""
         return np.ones(len(degree))
+
+
+METHOD = Method(
+    title="Common neighbours",
+    settings=MethodSettings,
+    build=lambda _features, _settings: Heuristic(
+        lambda known: CommonNeighbours(known.links, known.num_nodes)
+    ),
+    needs_features=False,
+    works_across_sides=False,
+)

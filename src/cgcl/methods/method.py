@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from cgcl.split import Split
+from cgcl.errors import FeatureError
+from cgcl.methods.settings import MethodSettings
+from cgcl.seeds import stream
+from cgcl.split import UnlinkedPairs
 
-__all__ = ["Known", "Learned", "Method", "PairScorer"]
+__all__ = ["EVERY_GRAPH", "Epoch", "Known", "Learner", "Method", "PairScorer"]
 
-Learned = Mapping[str, Tensor]
-"""All that a method remembers of its training, by name; this is what is stored."""
+EVERY_GRAPH = "*"
+"""Where a method keeps the settings that its authors use on every graph."""
 
 
 class PairScorer(Protocol):
@@ -26,36 +31,146 @@ class PairScorer(Protocol):
 
     @property
     def cost_per_pair(self) -> float:
-        """About how many operations one pair takes, of which two CPU cores do 4e10 a second."""
+        """About how many operations one pair takes, of which two CPU cores do 4e10 a second.
+
+        Whoever scores a million pairs a second says 4e4. It decides the way to search and must
+        not depend on the clock.
+        """
+        ...
+
+    @property
+    def cost_per_node(self) -> float:
+        """How many more operations each different first end takes, however many pairs it has.
+
+        0 for what scores every pair by itself.
+        """
         ...
 
     def logits(self, pairs: Tensor) -> Tensor:
-        """Return a finite number for each pair, float32 [p] on the CPU, higher for likelier."""
+        """Return a number for each pair, float32 [p] on the CPU, higher for likelier links.
+
+        It does not depend on the order of a pair's ends, nor on which pairs it is asked with.
+
+        Args:
+            pairs: Node numbers, int64 [2, p]; p may be large, memory must stay bounded.
+        """
         ...
 
-    def factors(self) -> None:
-        """Return what a search for candidates could use; None if there is nothing."""
+    def factors(self) -> tuple[Tensor, Tensor] | None:
+        """Return left and right, float [n, k], such that `left @ right.T` orders pairs alike.
+
+        It only proposes candidates, so it need not be exact. None if there is no such thing.
+        """
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What a method may look at when it scores."""
+    """What a method may look at: the nodes, some links, features. Held-out links are not in it."""
 
     num_nodes: int
     links: Tensor
-    """Each link once, int64 [2, m]."""
-    x: Tensor | None
-    """Features, [n, d], on the device to compute on; None if the method needs none."""
+    """Each link once, the smaller node first, int64 [2, m], on the device to compute on."""
+    x: Tensor | None = None
+    """Features, [n, d], dense or coalesced sparse COO; None if the method needs none."""
+    sides: Tensor | None = None
+    """The side of every node of a bipartite graph, bool [n], or None."""
+
+    @property
+    def features(self) -> Tensor:
+        """The features, for a method that cannot do without.
+
+        Raises:
+            FeatureError: There are none.
+        """
+        if self.x is None:
+            raise FeatureError("This method needs features, and the graph has none.")
+        return self.x
+
+    @property
+    def device(self) -> torch.device:
+        """Where to compute."""
+        return self.links.device
+
+    @cached_property
+    def unlinked(self) -> UnlinkedPairs:
+        """The pairs that are no link in here: where counter-examples are drawn from.
+
+        Held-out links are among them: avoiding those would tell which pairs they are.
+        """
+        return UnlinkedPairs(self.links, self.num_nodes, self.sides)
+
+    def with_links(self, links: Tensor) -> Known:
+        """Return the same nodes with other links."""
+        return replace(self, links=links)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch, and where its random numbers come from."""
+
+    number: int
+    """1 for the first."""
+    seed: int
+    """The seed of the whole run."""
+
+    def stream(self, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
+        """Return the generator for one purpose of this epoch."""
+        return stream(self.seed, purpose, self.number, device)
+
+
+class Learner(nn.Module):
+    """A method with its weights: how they are trained, and how they score.
+
+    It never sees a held-out link. While it is built and while an epoch runs, torch's global
+    generators follow from the seed: ordinary layers and dropout are repeatable as they are.
+    """
+
+    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:  # noqa: ARG002
+        """Yield the loss of each step of an epoch; the trainer steps the optimizer after each.
+
+        No link that a step predicts may be among those it passes messages along.
+
+        Args:
+            known: The links to learn from.
+            epoch: Which epoch it is.
+        """
+        yield from ()
+
+    def scorer(self, known: Known) -> PairScorer:
+        """Return what scores pairs by these links, with dropout off and no gradients.
+
+        Args:
+            known: What may be looked at; more links, or more nodes, than were learned from.
+        """
+        raise NotImplementedError
+
+    def track(self, known: Known, epoch: Epoch) -> dict[str, float] | None:  # noqa: ARG002
+        """Return figures to write down at an evaluation, if the method has any."""
+        return None
 
 
 @dataclass(frozen=True)
 class Method:
-    """One way to predict links."""
+    """One way to predict links, as the table of methods knows it."""
 
-    needs_features: bool
-    """Whether it looks at features; without any in the graph they are made for it."""
-    learn: Callable[[Known, Split, Mapping[str, Any]], Learned]
-    """Learn from the training links of a split under the predictor's settings."""
-    scorer: Callable[[Known, Learned], PairScorer]
-    """Make a scorer that looks at these links and uses what was learned."""
+    title: str
+    """How people call it, such as `GraphSAGE`."""
+    settings: type[MethodSettings]
+    """What it can be told; the defaults are for any graph."""
+    build: Callable[[int, Any], Learner]
+    """Make it for so many features, with these settings."""
+    needs_features: bool = True
+    """Whether it looks at features; without any in the graph they are made from its links."""
+    authors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By graph, or `EVERY_GRAPH`: where its authors' settings differ from the defaults."""
+    search: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """What to try for each setting that is worth tuning."""
+    works_across_sides: bool = True
+    """Whether it says anything about two nodes on different sides of a bipartite graph."""
+    exceptions: frozenset[str] = frozenset()
+    """Checks of `cgcl.testing` that it cannot keep by its nature."""
+
+    def authors_settings(self, graph: str) -> dict[str, Any]:
+        """Return where its authors' settings for a graph differ from the defaults."""
+        return {**self.authors.get(EVERY_GRAPH, {}), **self.authors.get(graph, {})}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +24,7 @@ _BUDGET = 2**20
 _GRAIN = 2.0**-32
 # A step in a table, or of a walk; measured: 2e7 a second.
 _OPERATIONS = 2000.0
-# Every heuristic gives more than this as soon as one neighbour is shared.
-_NOTHING_SHARED = 1e-6
+_NOTHING = 1e-6
 
 
 class Neighbourhoods:
@@ -49,7 +49,7 @@ class Neighbourhoods:
     def cost_per_pair(self) -> float:
         """About how many operations one pair takes when all pairs are summed over.
 
-        In the unit of `cgcl.search.scorer`: two ordinary CPU cores do 4e10 a second. A pair takes
+        In the unit of `cgcl.methods.method`: two ordinary CPU cores do 4e10 a second. A pair takes
         one step in a table, and its share of the walks of two steps that fill the table.
         """
         walks = float(self._walks.sum()) / max(self.num_nodes, 1) ** 2
@@ -133,6 +133,12 @@ def _blocks(costs: Numbers) -> Iterator[slice]:
 class SharedNeighbours:
     """A heuristic that sums a weight over the neighbours that two nodes share."""
 
+    nothing: ClassVar[float] = _NOTHING
+    """What counts as no shared neighbour: less than any single one weighs."""
+
+    cost_per_node = 0.0
+    """Every pair is scored by itself."""
+
     def __init__(self, links: Tensor, num_nodes: int) -> None:
         """Take the links to go by.
 
@@ -163,21 +169,25 @@ class SharedNeighbours:
 
     def logits(self, pairs: Tensor) -> Tensor:
         """Return the logarithm of each pair's sum, float32 [p]; a finite floor for no sum."""
-        return as_logits(self.values(pairs))
+        return as_logits(self.values(pairs), self.nothing)
 
     def factors(self) -> None:
         """There are none: the sum is no function of one vector per node."""
         return
 
 
-def as_logits(sums: Sums) -> Tensor:
+def as_logits(sums: Sums, nothing: float = _NOTHING) -> Tensor:
     r"""Return sums that are 0 or positive as logits, float32 on the CPU.
 
     The sum s is read as odds: the sigmoid of its logarithm is $s / (1 + s)$, between 0 and 1 and
     in the same order.
 
+    Args:
+        sums: What to read as odds, float64 [p].
+        nothing: What a sum of 0 is read as; less than any other sum.
+
     Example:
         >>> torch.sigmoid(as_logits(np.array([0.0, 1.0, 3.0])))
         tensor([1.0000e-06, 5.0000e-01, 7.5000e-01])
     """
-    return torch.from_numpy(np.log(np.maximum(sums, _NOTHING_SHARED))).float()
+    return torch.from_numpy(np.log(np.maximum(sums, nothing))).float()

@@ -1,59 +1,37 @@
-"""The table of methods: a line each."""
+"""The table of methods: a line each. A method's file is only opened when it is used."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import difflib
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from cgcl.errors import ConfigError, FeatureError
-from cgcl.methods.adamic_adar import AdamicAdar
-from cgcl.methods.common_neighbours import CommonNeighbours
-from cgcl.methods.features_mlp import FeaturesMLP, train_features_mlp
-from cgcl.methods.method import Known, Learned, Method
-from cgcl.split import Split
+from cgcl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cgcl.methods.method import Method
 
 __all__ = ["METHODS", "method_named"]
 
-_MLP_SETTINGS = (
-    "hidden",
-    "input_dropout",
-    "decoder_dropout",
-    "lr",
-    "epochs",
-    "weight_decay",
-    "evaluate_every",
-    "seed",
-)
-
-
-def _nothing(known: Known, split: Split, settings: Mapping[str, Any]) -> Learned:  # noqa: ARG001
-    """Learn nothing, as a heuristic does."""
-    return {}
-
-
-def _features_mlp(known: Known, split: Split, settings: Mapping[str, Any]) -> Learned:
-    if known.x is None:
-        raise FeatureError("The features-only network needs features, and the graph has none.")
-    chosen = {name: settings[name] for name in _MLP_SETTINGS}
-    return train_features_mlp(known.x, split, **chosen)
-
-
-def _features_scorer(known: Known, learned: Learned) -> FeaturesMLP:
-    if known.x is None:
-        raise FeatureError("The features-only network needs features, and the graph has none.")
-    return FeaturesMLP(known.x, learned)
-
-
-METHODS: dict[str, Method] = {
-    "common-neighbours": Method(
-        False, _nothing, lambda known, _: CommonNeighbours(known.links, known.num_nodes)
-    ),
-    "adamic-adar": Method(
-        False, _nothing, lambda known, _: AdamicAdar(known.links, known.num_nodes)
-    ),
-    "features-mlp": Method(True, _features_mlp, _features_scorer),
+METHODS: dict[str, str] = {
+    "cgcl": "cgcl.methods.cgcl",
+    "graphsage": "cgcl.methods.graphsage",
+    "vgae": "cgcl.methods.vgae",
+    "seal": "cgcl.methods.seal",
+    "s3grl": "cgcl.methods.s3grl",
+    "s2gae": "cgcl.methods.s2gae",
+    "maskgae": "cgcl.methods.maskgae",
+    "ncn": "cgcl.methods.ncn",
+    "gcn": "cgcl.methods.gcn",
+    "mlp": "cgcl.methods.mlp",
+    "common-neighbours": "cgcl.methods.common_neighbours",
+    "adamic-adar": "cgcl.methods.adamic_adar",
+    "resource-allocation": "cgcl.methods.resource_allocation",
+    "preferential-attachment": "cgcl.methods.preferential_attachment",
+    "katz": "cgcl.methods.katz",
+    "pagerank": "cgcl.methods.pagerank",
 }
-"""Every method by the name that users give it."""
+"""Every method by the name that users give it: the module that holds it as `METHOD`."""
 
 
 def method_named(name: str) -> Method:
@@ -63,5 +41,8 @@ def method_named(name: str) -> Method:
         ConfigError: There is none.
     """
     if name not in METHODS:
-        raise ConfigError(f"method is {name!r}; it must be one of {', '.join(METHODS)}.")
-    return METHODS[name]
+        nearest = difflib.get_close_matches(str(name), METHODS, 1)
+        remedy = f" Did you mean {nearest[0]}?" if nearest else ""
+        raise ConfigError(f"method is {name!r}; it must be one of {', '.join(METHODS)}.{remedy}")
+    method: Method = import_module(METHODS[name]).METHOD
+    return method

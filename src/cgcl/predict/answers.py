@@ -19,10 +19,10 @@ from cgcl.evidence.explain import explained
 from cgcl.evidence.messages import rests_on
 from cgcl.evidence.sorted_lists import SortedLists, neighbour_lists
 from cgcl.graph import Graph
+from cgcl.methods.method import PairScorer
 from cgcl.model import CGCL
 from cgcl.predict.links import Links
 from cgcl.search.query import Query
-from cgcl.search.scorer import Scorer
 from cgcl.search.search import Search, find
 from cgcl.search.way import Asked
 
@@ -59,7 +59,7 @@ class Answers:
     def __init__(
         self,
         graph: Graph,
-        scorer: Scorer,
+        scorer: PairScorer,
         calibration: Calibration | None = None,
         model: CGCL | None = None,
     ) -> None:

@@ -10,15 +10,12 @@ from typing import IO, TYPE_CHECKING, BinaryIO, Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
-from cgcl.errors import GraphContentError, ModelFileError
+from cgcl.errors import ConfigError, GraphContentError, ModelFileError
 from cgcl.files import writing_atomically
-from cgcl.graph import Graph
-from cgcl.graph.prepare import features_of
 from cgcl.graph.wording import shown
-from cgcl.model import CGCL, symmetric
-from cgcl.train.scoring import embed
+from cgcl.methods.method import PairScorer
+from cgcl.methods.scoring import EmbeddingScorer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,20 +29,23 @@ _BLOCK = 2**14
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # what zip calls the beginning; equal content gives equal files
 
 
-def embeddings_of(model: CGCL, graph: Graph, links: Tensor | None = None) -> Embeddings:
+def embeddings_of(scorer: PairScorer, title: str) -> Embeddings:
     """Return the embedding of every node, in node order, [n, d_v].
 
     Args:
-        model: The trained network; its device computes.
-        graph: The names, and the features as the network saw them.
-        links: The links to encode, int64 [2, any]; None for all known links.
+        scorer: A trained method with the links it looks at.
+        title: What the method is called.
 
     Raises:
+        ConfigError: The method scores pairs without embedding nodes.
         ModelFileError: The network gives numbers that are not finite.
     """
-    device = model.encode.weight.device
-    known = graph.edges if links is None else links
-    z = embed(model, features_of(graph).to(device), symmetric(known.to(device))).cpu()
+    if not isinstance(scorer, EmbeddingScorer):
+        raise ConfigError(
+            f"{title} scores pairs as a whole and has no embedding of a node.\n"
+            f"Train a method that embeds nodes, such as --method cgcl."
+        )
+    z = scorer.z.cpu()
     if not torch.isfinite(z).all():
         raise ModelFileError(
             "The model gives embeddings that are not finite numbers.\n"

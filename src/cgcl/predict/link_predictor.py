@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,22 +14,24 @@ from torch import Tensor
 
 from cgcl.errors import GraphContentError, NotFittedError
 from cgcl.graph import Graph
-from cgcl.graph.prepare import features_of, prepare
-from cgcl.model import symmetric
+from cgcl.methods.method import PairScorer
+from cgcl.methods.table import METHODS, method_named
+from cgcl.model import CGCL
 from cgcl.predict.answers import Answers, Ask, Pairs, checked_pairs
+from cgcl.predict.embeddings import embeddings_of
 from cgcl.predict.links import Links
 from cgcl.predict.params import Params
 from cgcl.predict.saved import Fitted, read_fitted, write_fitted
 from cgcl.predict.unseen import with_new_nodes
-from cgcl.search.scorer import CGCLScorer
 from cgcl.search.way import Asked
+from cgcl.settings import pick
 from cgcl.split import Split, random_split
-from cgcl.train.calibrating import calibrate_model
-from cgcl.train.config import ModelConfig, Resources, TrainConfig, pick
+from cgcl.train.calibrating import calibrate
+from cgcl.train.config import Resources
 from cgcl.train.execution import computing_with, resolve_device
-from cgcl.train.loop import Stopped, train
-from cgcl.train.scoring import embed, score_test_links
-from cgcl.train.trainer import EpochRecord, Trainer
+from cgcl.train.loop import Stopped
+from cgcl.train.once import known_of, train_once
+from cgcl.train.recipe import Recipe
 
 __all__ = ["LinkPredictor"]
 
@@ -61,19 +62,8 @@ class LinkPredictor(Params):
 
     def __init__(
         self,
+        method: str = "cgcl",
         *,
-        hidden: int = 128,
-        input_dropout: float = 0.8,
-        decoder_dropout: float = 0.2,
-        product: Literal["hadamard", "inner"] = "hadamard",
-        last_layer: Literal["linear", "relu"] = "linear",
-        targets: Literal["hard", "sigmoid"] = "hard",
-        views: Literal["disjoint", "shared", "directed", "one"] = "disjoint",
-        negatives: Literal["train", "view"] = "train",
-        lr: float = 0.01,
-        epochs: int = 200,
-        weight_decay: float = 1e-5,
-        evaluate_every: int = 10,
         val: float = 0.05,
         test: float = 0.10,
         seed: int = 0,
@@ -81,23 +71,26 @@ class LinkPredictor(Params):
         threads: int = 0,
         time_limit: str = "",
         track_consistency: bool = False,
+        **settings: Any,  # noqa: ANN401
     ) -> None:
-        """Store the settings; `cgcl.train.config` says what each one means.
+        """Store the settings; their values are checked when `fit` is called.
 
-        They are checked when `fit` is called.
+        Args:
+            method: One of `cgcl.methods.table.METHODS`, such as `cgcl`, `vgae` or `adamic-adar`.
+            val: Share of the links to choose the best epoch by; 0 keeps the last epoch.
+            test: Share of the links to test on; 0 for none.
+            seed: Seed of everything random.
+            device: auto, cpu, cuda or cuda:N.
+            threads: CPU threads; 0 takes the cores, at most 4.
+            time_limit: Stop at the next epoch after this long, such as 5m; empty for no limit.
+            track_consistency: Log the method's own figures, for CGCL the terms of Eq. 10-11.
+            **settings: Settings of the method by name, such as `hidden=64`; `cgcl methods NAME`
+                prints them. What is not given is as by default.
+
+        Raises:
+            ConfigError: The method has no setting of that name.
         """
-        self.hidden = hidden
-        self.input_dropout = input_dropout
-        self.decoder_dropout = decoder_dropout
-        self.product: Literal["hadamard", "inner"] = product
-        self.last_layer: Literal["linear", "relu"] = last_layer
-        self.targets: Literal["hard", "sigmoid"] = targets
-        self.views: Literal["disjoint", "shared", "directed", "one"] = views
-        self.negatives: Literal["train", "view"] = negatives
-        self.lr = lr
-        self.epochs = epochs
-        self.weight_decay = weight_decay
-        self.evaluate_every = evaluate_every
+        self.method = method
         self.val = val
         self.test = test
         self.seed = seed
@@ -105,6 +98,12 @@ class LinkPredictor(Params):
         self.threads = threads
         self.time_limit = time_limit
         self.track_consistency = track_consistency
+        self._store(settings)
+
+    @property
+    def declared_exceptions(self) -> frozenset[str]:
+        """Checks of `cgcl.testing` that the method cannot keep by its nature."""
+        return method_named(self.method).exceptions if self.method in METHODS else frozenset()
 
     def fit(self, graph: Graph, split: Split | None = None) -> LinkPredictor:
         """Split the graph's links, train, keep the best epoch, calibrate and test it.
@@ -129,29 +128,28 @@ class LinkPredictor(Params):
                 f"fit needs a graph, as cgcl.read returns it; found {type(graph).__name__}."
             )
         params = self.get_params()
-        model_config, config = pick(ModelConfig, params), pick(TrainConfig, params)
         resources = pick(Resources, params)
-        device = resolve_device(resources)
+        shares = {name: params[name] for name in ("val", "test", "seed")}
+        own = {name: params[name] for name in self._method_names()}
+        recipe = Recipe.of(self.method, {**own, **shares})
+        graph = replace(graph)  # checked anew: a tensor may have been written to since
         if split is None:
-            split = random_split(graph, config.val, config.test, config.seed)
-        else:
-            split.require_parts_of(graph)
-        graph = prepare(graph, split.train)
-        history: list[EpochRecord] = []
+            split = random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)
+        trained = train_once(graph, split, recipe, resources)
         with computing_with(resources):
-            x = features_of(graph).to(device)
-            trainer = Trainer(
-                x, split, model_config, config, device, track_consistency=self.track_consistency
-            )
-            stopped = train(
-                trainer, config, on_epoch=history.append, time_limit_s=resources.time_limit_s
-            )
-            test = trainer.finish()
-            calibration = calibrate_model(trainer.model, x, split, seed=config.seed)
-        records = [record.to_json() for record in history]
-        best_epoch, val = trainer.best_epoch, trainer.best_val
-        fitted = (graph, split, trainer.model, calibration, params, records, best_epoch, val, test)
-        self._take(Fitted(*fitted), stopped)
+            calibration = calibrate(trained.scorer, split, seed=recipe.split.seed)
+        fitted = Fitted(
+            graph=trained.graph,
+            split=split,
+            learner=trained.learner,
+            recipe=recipe,
+            calibration=calibration,
+            history=trained.history,
+            best_epoch=trained.best_epoch,
+            val=trained.val,
+            test=trained.test,
+        )
+        self._take(fitted, trained.stopped)
         return self
 
     def score(self, pairs: Pairs) -> npt.NDArray[np.float32]:
@@ -298,15 +296,20 @@ class LinkPredictor(Params):
         extended._take(replace(fitted, graph=graph), self.stopped_)
         return extended
 
-    def embeddings(self) -> npt.NDArray[np.float32]:
-        """Return the embedding of every node, all known links encoded, [n, hidden].
+    def embeddings(self, links: Tensor | None = None) -> npt.NDArray[np.float32]:
+        """Return the embedding of every node, [n, hidden].
+
+        Args:
+            links: The links to encode, int64 [2, any]; None for all known links.
 
         Raises:
             NotFittedError: `fit` was not called.
+            ConfigError: The method scores pairs without embedding nodes.
         """
-        self._fitted()
+        fitted = self._fitted()
         with self._computing():
-            return self._embeddings().cpu().numpy()
+            scorer = self.scorer() if links is None else self._scorer_for(links)
+            return embeddings_of(scorer, fitted.recipe.method.title)
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted predictor to a folder: weights, names, links, split, calibration.
@@ -331,10 +334,9 @@ class LinkPredictor(Params):
             ResourceError: The device does not exist.
         """
         fitted = read_fitted(Path(folder))
-        known = inspect.signature(cls).parameters
-        settings: dict[str, Any] = {k: v for k, v in fitted.settings.items() if k in known}
-        predictor = cls(**settings).set_params(device=device)
-        predictor._take(replace(fitted, settings=settings), None)
+        recipe = fitted.recipe.to_json()
+        predictor = cls(**recipe).set_params(device=device)
+        predictor._take(fitted, None)
         return predictor
 
     def test_scores(self) -> tuple[Tensor, Tensor]:
@@ -345,18 +347,29 @@ class LinkPredictor(Params):
         Raises:
             NotFittedError: `fit` was not called.
         """
-        fitted = self._fitted()
+        split = self._fitted().split
         with self._computing():
-            x = features_of(fitted.graph).to(self._device)
-            return score_test_links(fitted.model, x, fitted.split)
+            scorer = self._scorer_for(split.train)
+            return scorer.logits(split.test), scorer.logits(split.test_negatives)
+
+    def scorer(self) -> PairScorer:
+        """Return what scores pairs of node numbers by all known links.
+
+        Raises:
+            NotFittedError: `fit` was not called.
+        """
+        self._fitted()
+        if self._scoring is None:
+            self._scoring = self._scorer_for(self.graph_.edges)
+        return self._scoring
 
     def _take(self, fitted: Fitted, stopped: Stopped | None) -> None:
         self._device = resolve_device(pick(Resources, self.get_params()))
-        fitted.model.to(self._device)
+        fitted.learner.to(self._device)
         self._learned = fitted
-        self._z: Tensor | None = None
+        self._scoring: PairScorer | None = None
         self._answering: Answers | None = None
-        self.graph_, self.split_, self.model_ = fitted.graph, fitted.split, fitted.model
+        self.graph_, self.split_, self.model_ = fitted.graph, fitted.split, fitted.learner
         self.calibration_, self.history_ = fitted.calibration, fitted.history
         self.best_epoch_, self.val_, self.test_ = fitted.best_epoch, fitted.val, fitted.test
         self.stopped_ = stopped
@@ -372,16 +385,13 @@ class LinkPredictor(Params):
     def _answers(self) -> Answers:
         fitted = self._fitted()
         if self._answering is None:
-            scorer = CGCLScorer(fitted.model, self._embeddings())
-            self._answering = Answers(fitted.graph, scorer, fitted.calibration, fitted.model)
+            model = fitted.learner if isinstance(fitted.learner, CGCL) else None
+            self._answering = Answers(fitted.graph, self.scorer(), fitted.calibration, model)
         return self._answering
 
-    def _embeddings(self) -> Tensor:
-        """Encode all known links, once."""
-        if self._z is None:
-            x, links = features_of(self.graph_), symmetric(self.graph_.edges)
-            self._z = embed(self.model_, x.to(self._device), links.to(self._device))
-        return self._z
+    def _scorer_for(self, links: Tensor) -> PairScorer:
+        learner = self._fitted().learner
+        return learner.scorer(known_of(self.graph_, links, learner))
 
     def _computing(self) -> AbstractContextManager[None]:
         return computing_with(pick(Resources, self.get_params()))

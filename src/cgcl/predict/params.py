@@ -3,39 +3,93 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, Self
 
 from cgcl.errors import ConfigError
+from cgcl.methods.table import METHODS, method_named
 
 __all__ = ["Params"]
 
 
 class Params:
-    """The constructor's arguments, kept as attributes of the same names."""
+    """Settings as attributes of the same names: the constructor's arguments, and the method's.
+
+    A subclass stores its own arguments in its constructor and hands the rest, the settings of its
+    `method`, to `_store`. The method's other settings are there with their defaults.
+    """
+
+    method: str
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """Return the settings by name."""
-        names = inspect.signature(type(self)).parameters
+        """Return the settings by name: the predictor's own, then all of the method's."""
+        names = [*self._own_names(), *self._method_names()]
         return {name: getattr(self, name) for name in names}
 
     def set_params(self, **params: Any) -> Self:  # noqa: ANN401
         """Change settings by name and return the predictor.
 
+        Another method brings its own settings, with their defaults.
+
         Raises:
             ConfigError: There is no setting of that name.
         """
-        known = self.get_params()
+        own = self._own_names()
+        if params.get("method", self.method) != self.method:
+            for name in self._method_names():
+                delattr(self, name)
+            self.method = params["method"]
+            self._store({})
+        more = {name: value for name, value in params.items() if name not in own}
+        self._require_settings(more)
         for name, value in params.items():
-            if name not in known:
-                raise ConfigError(f"There is no setting {name!r}. Known: {', '.join(known)}.")
             setattr(self, name, value)
         return self
 
+    def _store(self, settings: Mapping[str, Any]) -> None:
+        """Keep the settings of the method; an unknown method is refused later, by fit.
+
+        Raises:
+            ConfigError: The method has no setting of that name.
+        """
+        self._require_settings(settings)
+        for name, value in {**_defaults_of(self.method), **settings}.items():
+            setattr(self, name, value)
+
+    def _require_settings(self, settings: Mapping[str, Any]) -> None:
+        known = _defaults_of(self.method)
+        unknown = [name for name in settings if name not in known]
+        if unknown and self.method in METHODS:
+            names = ", ".join([*self._own_names(), *known])
+            raise ConfigError(
+                f"There is no setting {unknown[0]!r} for {self.method}. Known: {names}."
+            )
+
+    def _own_names(self) -> list[str]:
+        parameters = inspect.signature(type(self)).parameters.values()
+        return [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
+
+    def _method_names(self) -> list[str]:
+        """Return the names of the method's settings; of an unknown one those that were given."""
+        if self.method in METHODS:
+            return list(_defaults_of(self.method))
+        own = self._own_names()
+        return [n for n in vars(self) if n not in own and not n.startswith("_") and n[-1] != "_"]
+
     def __repr__(self) -> str:
-        defaults = inspect.signature(type(self)).parameters
+        parameters = inspect.signature(type(self)).parameters
+        defaults = {name: parameters[name].default for name in self._own_names()}
+        defaults |= _defaults_of(self.method)
         changed = [
             f"{name}={value!r}"
             for name, value in self.get_params().items()
-            if value != defaults[name].default
+            if name not in defaults or value != defaults[name]
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
+
+
+def _defaults_of(method: str) -> dict[str, Any]:
+    if method not in METHODS:
+        return {}
+    return {field.name: field.default for field in fields(method_named(method).settings)}

@@ -11,12 +11,12 @@ from cgcl.errors import ModelFileError, RunFolderError
 from cgcl.files import make_folder
 from cgcl.graph import Graph
 from cgcl.graph.stored import read_stored_graph, write_graph
-from cgcl.model import CGCL
+from cgcl.methods.method import Learner
 from cgcl.split import Split
 from cgcl.split.stored import read_split, write_split
-from cgcl.train.config import ModelConfig, pick
 from cgcl.train.history import read_history, write_history
 from cgcl.train.model_file import MODEL, describe_model, read_model, write_model
+from cgcl.train.recipe import Recipe
 from cgcl.train.run_folder import GRAPH, RUN, SPLIT, read_run
 
 __all__ = ["Fitted", "read_fitted", "write_fitted"]
@@ -28,9 +28,9 @@ class Fitted:
 
     graph: Graph
     split: Split
-    model: CGCL
+    learner: Learner
+    recipe: Recipe
     calibration: Calibration | None
-    settings: dict[str, Any]
     history: list[dict[str, Any]]
     best_epoch: int
     val: dict[str, float] | None
@@ -52,13 +52,13 @@ def write_fitted(folder: Path, fitted: Fitted) -> None:
     about = describe_model(
         fitted.graph,
         fitted.split,
-        fitted.settings,
         fitted.best_epoch,
         fitted.val,
         fitted.test,
         fitted.calibration,
     )
-    write_model(folder / MODEL, fitted.model, pick(ModelConfig, fitted.settings), about)
+    num_features = fitted.graph.num_features if fitted.recipe.method.needs_features else 0
+    write_model(folder / MODEL, fitted.learner, num_features, fitted.recipe, about)
 
 
 def read_fitted(folder: Path) -> Fitted:
@@ -69,7 +69,7 @@ def read_fitted(folder: Path) -> Fitted:
         ModelFileError: A file is missing, damaged, foreign or does not belong to the others.
     """
     _require_model(folder)
-    model, _, about = read_model(folder / MODEL)
+    learner, recipe, about = read_model(folder / MODEL)
     graph, split = read_stored_graph(folder / GRAPH), read_split(folder / SPLIT)
     for what, found, file in (("graph", graph, GRAPH), ("split", split, SPLIT)):
         if about.get(what) != found.fingerprint:
@@ -81,9 +81,9 @@ def read_fitted(folder: Path) -> Fitted:
     return Fitted(
         graph=graph,
         split=split,
-        model=model,
+        learner=learner,
+        recipe=recipe,
         calibration=None if calibration is None else Calibration.from_json(calibration),
-        settings=about["settings"],
         history=read_history(folder),
         best_epoch=about["best_epoch"],
         val=about["val"],

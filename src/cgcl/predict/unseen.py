@@ -118,7 +118,14 @@ def _check_linked(graph: Graph, names: Sequence[str], pairs: Tensor) -> None:
 
 def _extended_features(
     graph: Graph, names: Sequence[str], x_new: Tensor | None, pairs: Tensor, train: Tensor | None
-) -> Tensor:
+) -> Tensor | None:
+    if graph.x is None:  # the method looks at links only
+        if x_new is not None:
+            raise FeatureError(
+                f"'{shown(graph.title)}' has no features, so new nodes cannot bring any.\n"
+                f"Give their links only."
+            )
+        return None
     x = features_of(graph)
     shape = (len(names), x.shape[1])
     if has_structural_features(graph):

@@ -10,7 +10,7 @@ from typing import Any
 from cgcl.errors import ResourceError
 from cgcl.files import write_atomically
 from cgcl.predict import LinkPredictor, Links
-from cgcl.predict.compare import CHEAP_PAIRS, compare
+from cgcl.predict.beside import CHEAP_PAIRS, set_beside
 from cgcl.predict.saved import read_fitted
 from cgcl.report.inputs import (
     AuditFinding,
@@ -21,6 +21,7 @@ from cgcl.report.inputs import (
     Suggestions,
 )
 from cgcl.split import audit_split
+from cgcl.train.config import Resources
 from cgcl.train.model_file import MODEL
 
 __all__ = ["COMPARISON", "audit_findings", "comparison", "probabilities", "suggestions"]
@@ -30,12 +31,15 @@ _SHOWN_LINKS = 100
 _EXAMPLES = 5
 # Searching up to so many pairs takes about a minute at most; larger graphs are asked for it.
 _SEARCHED_PAIRS = 10 * CHEAP_PAIRS
+# A method that looks at the surroundings of every pair scores a thousand a second, and a search
+# scores at least a hundred thousand.
+_DEAR = 4e6
 
 
 def suggestions(predictor: LinkPredictor) -> Suggestions | None:
     """Return the best new links with what speaks for them; None where that would take long."""
     nodes = predictor.graph_.num_nodes
-    if nodes * (nodes - 1) // 2 > _SEARCHED_PAIRS:
+    if nodes * (nodes - 1) // 2 > _SEARCHED_PAIRS or predictor.scorer().cost_per_pair > _DEAR:
         return None
     try:
         links: Links = predictor.top(_SHOWN_LINKS, explain=True)
@@ -100,14 +104,14 @@ def comparison(folder: Path, *, ask: bool = False) -> Comparison | None:
     model = hashlib.sha256((folder / MODEL).read_bytes()).hexdigest()
     found: dict[str, Any] | None = _stored(folder / COMPARISON, model)
     if found is None or (ask and not found.get("thorough")):
-        compared = compare(read_fitted(folder), thorough=ask)
+        compared = set_beside(read_fitted(folder), Resources(device="cpu"), thorough=ask)
         if compared is None:
             return None
         found = dict[str, Any](model=model, thorough=ask, **compared.to_json())
         found["digest"] = _digest(found)
         write_atomically(folder / COMPARISON, (json.dumps(found, indent=2) + "\n").encode())
     results = [MethodResult(item["method"], item["metrics"]) for item in found["results"]]
-    return Comparison(results, found["protocol"])
+    return Comparison(results, found["protocol"], ours=results[0].method)
 
 
 def _stored(path: Path, model: str) -> dict[str, Any] | None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cgcl.report import figures
+from cgcl.report.document import filled, has_matplotlib, packaged
 from cgcl.report.inputs import AuditFinding, Comparison, Probabilities, Suggestions
 from cgcl.report.reliability import Reliability, reliability
 from cgcl.report.verdict import (
@@ -24,11 +21,9 @@ from cgcl.report.verdict import (
     shift_sentence,
     verdict,
 )
-from cgcl.report.words import FILTERS, percent
+from cgcl.report.words import percent
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
-
     from cgcl.graph.survey import Survey
 
 __all__ = ["render_page"]
@@ -71,7 +66,8 @@ def render_page(
     appears as text and never as markup. Without matplotlib the page has no figures and says so.
 
     Args:
-        run: What run.json holds, and `folder`, the run folder as a shell would take it.
+        run: What run.json holds, `folder`, the run folder as a shell would take it, and `method`,
+            what the method is called.
         history: What the run recorded about every epoch.
         positive: Scores of the test links, or None if there was no test.
         negative: Scores of the unlinked test pairs, or None if there was no test.
@@ -81,7 +77,7 @@ def render_page(
         audit: What the split audit found, empty if nothing, None if there was no audit.
         survey: The shape of the graph, None if nobody looked.
     """
-    links, others = _scores(positive), _scores(negative)
+    links, others, draws = _scores(positive), _scores(negative), has_matplotlib()
     comparison = comparison if comparison and best_values(comparison.results) else None
     trust = None
     if probabilities:
@@ -96,17 +92,16 @@ def render_page(
         **(_calibrated(probabilities) if probabilities else {}),
         "suggested": _suggested(suggestions) if suggestions else None,
     }
-    drawn = None
-    if _has_matplotlib():
-        drawn = _draw(run, history, links, others) | _draw_more(comparison, trust)
-    return _fill(
-        drawn,
-        has_script=bool(suggestions and suggestions.links),
+    return filled(
+        "page.html.jinja",
+        _draw(run, history, links, others) | _draw_more(comparison, trust) if draws else None,
+        script=packaged("links.js") if suggestions and suggestions.links else "",
         run=run,
         graph=run["graph"],
         split=run["split"],
         spread=_spread(links, others),
         metrics=_METRICS,
+        **_method(run),
         last_consistency=_last_consistency(history),
         contents=_contents(parts),
         **_notes(run["graph"].get("notes") or []),
@@ -114,57 +109,9 @@ def render_page(
     )
 
 
-def _fill(drawn: Mapping[str, str] | None, *, has_script: bool, **values: object) -> str:
-    """Return the filled template.
-
-    Args:
-        drawn: The figures by name, None without matplotlib.
-        has_script: Whether there is a table for the script to work on.
-        values: What the template shows.
-    """
-    from markupsafe import Markup
-
-    script = _packaged("links.js") if has_script else ""
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    if script:
-        # This script and no other: a browser refuses whatever has another hash.
-        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        policy += f"; script-src 'sha256-{digest}'"
-    # S704: all three come from this package, where nothing unescaped goes in.
-    return (
-        _environment()
-        .get_template("page.html.jinja")
-        .render(
-            style=Markup(_packaged("page.css")),  # noqa: S704
-            script=Markup(script),  # noqa: S704
-            figures={name: Markup(svg) for name, svg in (drawn or {}).items()},  # noqa: S704
-            has_matplotlib=drawn is not None,
-            policy=Markup(policy),  # noqa: S704
-            **values,
-        )
-    )
-
-
-@cache
-def _environment() -> Environment:
-    """Return the template engine: everything escaped, nothing undefined."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        loader=FunctionLoader(_packaged),
-    )
-    environment.filters.update(FILTERS)
-    return environment
-
-
-@cache
-def _packaged(name: str) -> str:
-    """Return the text of a file of this package."""
-    return resources.files("cgcl.report").joinpath(name).read_text("utf-8")
+def _method(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the method is called, and whether there was anything to train."""
+    return {"method": run.get("method"), "is_trained": "epochs" in run["config"]}
 
 
 def _contents(parts: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -237,15 +184,6 @@ def _scores(scores: npt.ArrayLike | None) -> npt.NDArray[np.float64] | None:
         return None
     array = np.asarray(scores, dtype=np.float64).ravel()
     return array if array.size else None
-
-
-def _has_matplotlib() -> bool:
-    """Tell whether the optional dependency for figures can be imported."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 def _draw(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cgcl.files import write_atomically
 from cgcl.graph.survey import survey
+from cgcl.methods.table import method_named
 from cgcl.predict import LinkPredictor
 from cgcl.report import gather
 from cgcl.report.page import render_page
@@ -40,6 +41,7 @@ def write_report(folder: Path, *, compare: bool | None = None) -> Path:
     if run["test"]:
         links, others = predictor.test_scores()
         positive, negative = links.sigmoid().numpy(), others.sigmoid().numpy()
+    run["method"] = method_named(predictor.method).title
     run["folder"] = shlex.quote(str(folder))
     run["warnings"] = [text for text in (learned_nothing(run["val"]),) if text]
     page = render_page(

@@ -2,8 +2,7 @@
 
 from cgcl.search.found import Found
 from cgcl.search.query import Query
-from cgcl.search.scorer import CGCLScorer, Scorer
 from cgcl.search.search import Search, find
 from cgcl.search.way import Asked
 
-__all__ = ["Asked", "CGCLScorer", "Found", "Query", "Scorer", "Search", "find"]
+__all__ = ["Asked", "Found", "Query", "Search", "find"]

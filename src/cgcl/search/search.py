@@ -10,12 +10,12 @@ from torch import Tensor
 
 from cgcl.errors import ModelFileError
 from cgcl.graph import Graph
+from cgcl.methods.method import PairScorer
 from cgcl.search.best import Best
 from cgcl.search.candidates import LinearCandidates
 from cgcl.search.found import RECALL_AT, Account, Found
 from cgcl.search.pair_space import PairSpace
 from cgcl.search.query import Query
-from cgcl.search.scorer import Scorer
 from cgcl.search.two_hop import TwoHopCandidates
 from cgcl.search.way import SAMPLED_NODES, Asked, choose_way
 from cgcl.seeds import stream
@@ -27,7 +27,7 @@ _BLOCK = 2**18
 
 
 def find(
-    scorer: Scorer,
+    scorer: PairScorer,
     graph: Graph,
     query: Query,
     way: Asked = "auto",
@@ -66,7 +66,7 @@ class Search:
 
     def __init__(
         self,
-        scorer: Scorer,
+        scorer: PairScorer,
         graph: Graph,
         query: Query,
         way: Asked = "auto",

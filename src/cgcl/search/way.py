@@ -9,9 +9,9 @@ import torch
 
 from cgcl.errors import ConfigError, ResourceError
 from cgcl.graph import Graph
+from cgcl.methods.method import PairScorer
 from cgcl.search.candidates import list_size
 from cgcl.search.pair_space import PairSpace
-from cgcl.search.scorer import Scorer
 from cgcl.search.two_hop import TwoHopCandidates
 
 __all__ = ["SAMPLED_NODES", "WAYS", "Asked", "Way", "choose_way", "in_words"]
@@ -31,13 +31,14 @@ _CHEAP = 60 * _SPEED
 _NEVER_REFUSED = 600 * _SPEED
 _MAX_SECONDS = 3600.0
 _MEASURED_PAIRS = 2**14
+_MEASURED_ROWS = 16
 
 # Selecting the largest inner products of a row, per product, in the same unit.
 _SELECT = 300.0
 
 
 def choose_way(
-    scorer: Scorer, graph: Graph, space: PairSpace, asked: Asked, per_node: int | None = None
+    scorer: PairScorer, graph: Graph, space: PairSpace, asked: Asked, per_node: int | None = None
 ) -> Way:
     """Return the way to search, or refuse what would keep the machine busy for hours.
 
@@ -54,12 +55,8 @@ def choose_way(
     """
     if asked not in WAYS:
         raise ConfigError(f"There is no way {asked!r} to search. Known: {', '.join(WAYS)}.")
-    exact = space.size * scorer.cost_per_pair
-    way: Way
-    if asked == "auto":
-        way = "exact" if exact <= _CHEAP or scorer.factors() is None else "linear"
-    else:
-        way = asked
+    exact = _scoring(scorer, space.rows.numel(), space.size)
+    way: Way = _cheapest(exact, scorer, graph) if asked == "auto" else asked
     if way == "linear" and scorer.factors() is None:
         raise ConfigError(
             "This method has no linear form that could propose candidates.\n"
@@ -73,14 +70,26 @@ def choose_way(
     return way
 
 
-def _work(way: Way, scorer: Scorer, graph: Graph, space: PairSpace, per_node: int | None) -> float:
+def _cheapest(exact: float, scorer: PairScorer, graph: Graph) -> Way:
+    """Return exact while that is cheap, else the way to candidates that the method allows."""
+    if exact <= _CHEAP:
+        return "exact"
+    if scorer.factors() is not None:
+        return "linear"
+    return "two-hop" if graph.sides is None else "exact"
+
+
+def _work(
+    way: Way, scorer: PairScorer, graph: Graph, space: PairSpace, per_node: int | None
+) -> float:
     """Return about how many operations a way takes."""
     if way == "exact":
-        return space.size * scorer.cost_per_pair
+        return _scoring(scorer, space.rows.numel(), space.size)
     rows, columns = space.rows.numel(), space.columns.numel()
     checked = min(SAMPLED_NODES, rows) * columns  # pairs scored to measure the recall
     if way == "two-hop":
-        return (TwoHopCandidates(graph, space).most_pairs + checked) * scorer.cost_per_pair
+        most = TwoHopCandidates(graph, space).most_pairs
+        return _scoring(scorer, rows, most + checked)
     factors = scorer.factors()
     width = 0 if factors is None else factors[0].shape[1]
     listed = rows * (per_node or list_size(columns)) + columns * (per_node or list_size(rows))
@@ -88,20 +97,29 @@ def _work(way: Way, scorer: Scorer, graph: Graph, space: PairSpace, per_node: in
     # Two walks over all inner products; the second needs them from either end.
     walks = (2 if space.is_square else 4) * 2 * width + _SELECT
     pairs = min(listed, space.size) + checked
-    return rows * columns * walks + pairs * scorer.cost_per_pair
+    return rows * columns * walks + _scoring(scorer, rows, pairs)
 
 
-def _seconds_per_operation(scorer: Scorer) -> float:
-    """Measure the machine on one block of pairs, spread over all nodes."""
-    ends = torch.arange(2 * _MEASURED_PAIRS) * 7919 % scorer.num_nodes
-    scorer.logits(ends.reshape(2, -1)[:, :1])  # the first call may have to wake a device
+def _scoring(scorer: PairScorer, rows: int, pairs: int) -> float:
+    """Return how many operations it takes to score so many pairs of some rows."""
+    return rows * scorer.cost_per_node + pairs * scorer.cost_per_pair
+
+
+def _seconds_per_operation(scorer: PairScorer) -> float:
+    """Measure the machine on a few rows of pairs, spread over all nodes."""
+    partners = _MEASURED_PAIRS // _MEASURED_ROWS
+    first = torch.arange(_MEASURED_ROWS).repeat_interleave(partners) * 7919
+    other = torch.arange(_MEASURED_PAIRS) * 104729 + 1
+    ends = torch.stack([first, other]) % scorer.num_nodes
+    scorer.logits(ends[:, :1])  # the first call may have to wake a device
     start = time.perf_counter()
-    scorer.logits(ends.reshape(2, -1))
-    return (time.perf_counter() - start) / (_MEASURED_PAIRS * scorer.cost_per_pair)
+    scorer.logits(ends)
+    work = _scoring(scorer, _MEASURED_ROWS, _MEASURED_PAIRS)
+    return (time.perf_counter() - start) / work
 
 
 def _refusal(
-    way: Way, pace: float, scorer: Scorer, graph: Graph, space: PairSpace, per_node: int | None
+    way: Way, pace: float, scorer: PairScorer, graph: Graph, space: PairSpace, per_node: int | None
 ) -> str:
     """Say how long it would take and what would be quicker."""
     rows, columns = space.rows.numel(), space.columns.numel()

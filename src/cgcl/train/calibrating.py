@@ -1,9 +1,9 @@
-"""Calibrate a trained network on its validation links."""
+"""Calibrate a trained method on its validation links."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,18 +14,19 @@ from torch import Tensor
 from cgcl.calibrate import Calibration, Sample, fit_calibration
 from cgcl.calibrate.reservoir import Kept, Reservoir
 from cgcl.errors import TrainingError
-from cgcl.model import CGCL, symmetric
+from cgcl.methods.method import PairScorer
+from cgcl.methods.scoring import BLOCK_PAIRS
 from cgcl.seeds import stream
 from cgcl.split import Split, UnlinkedPairs
-from cgcl.train.scoring import BLOCK_PAIRS, decode_pairs, embed
 
-__all__ = ["MAX_OPERATIONS", "MAX_SCORED", "MIN_SCORED", "calibrate_model", "validation_sample"]
+__all__ = ["calibrate", "pairs_to_score", "validation_sample"]
 
 # How many unlinked pairs are scored: some seconds on two cores. The best thousand of a graph can
 # be one pair in 10^5 or fewer, so that a hundred thousand pairs would hold none of them.
-MAX_SCORED = 2**24
-MAX_OPERATIONS = 2**38
-MIN_SCORED = 100_000
+_MAX_SCORED = 2**24
+_MAX_OPERATIONS = 2**38
+# A method that looks at the surroundings of every pair takes a millisecond for each.
+_MIN_SCORED = 10_000
 # How many of those are kept: the best, and as many that stand for the rest.
 _KEPT = 100_000
 # The check for a shift counts the links among all pairs, and among the best of them.
@@ -33,23 +34,24 @@ _TOP_PAIRS = 1000
 _SHIFT_BAND = 1.5
 
 
-def calibrate_model(model: CGCL, x: Tensor, split: Split, *, seed: int) -> Calibration | None:
-    """Return how the network's logits become probabilities, or None without validation links.
+def calibrate(
+    scorer_for: Callable[[Tensor], PairScorer], split: Split, *, seed: int
+) -> Calibration | None:
+    """Return how a method's logits become probabilities, or None without validation links.
 
-    Only the training links are encoded. Validation links are set against a large sample of pairs
-    that are no link of any part, across the sides of a bipartite graph only.
+    Only the training links are looked at. Validation links are set against a large sample of
+    pairs that are no link of any part, across the sides of a bipartite graph only.
 
     Args:
-        model: The network with the weights to keep.
-        x: Node features, [n, d], on the network's device.
+        scorer_for: Returns the method as it scores pairs by some links, int64 [2, m].
         split: The links that it learned from, chose by and was tested on.
         seed: The sample and the folds follow from it.
 
     Raises:
-        TrainingError: The network gives scores that are not finite.
+        TrainingError: The method gives scores that are not finite.
     """
     num_val, num_test = split.val.shape[1], split.test.shape[1]
-    found = validation_sample(model, x, split, seed=seed)
+    found = validation_sample(scorer_for(split.train), split, seed=seed)
     if found is None:
         return None
     sample, others = found
@@ -58,42 +60,49 @@ def calibrate_model(model: CGCL, x: Tensor, split: Split, *, seed: int) -> Calib
     calibration = fit_calibration(sample, hidden / unknown, seed)
     if num_test == 0:
         return calibration
-    # Predictions encode every known link; the nearest that can be checked leaves out one part.
-    seen = torch.cat([split.train, split.test], dim=1)
-    z = embed(model, x, symmetric(seen.to(x.device)))
-    links, unlinked = (decode_pairs(model, z, pairs) for pairs in (split.val, others.pairs))
+    # Predictions look at every known link; the nearest that can be checked leaves out one part.
+    scorer = scorer_for(torch.cat([split.train, split.test], dim=1))
+    links, unlinked = (scorer.logits(pairs) for pairs in (split.val, others.pairs))
     return replace(
         calibration, shift=_measure_shift(calibration, _as_sample(links, unlinked, others))
     )
 
 
-def validation_sample(
-    model: CGCL, x: Tensor, split: Split, *, seed: int
-) -> tuple[Sample, Kept] | None:
+def validation_sample(scorer: PairScorer, split: Split, *, seed: int) -> tuple[Sample, Kept] | None:
     """Return what a calibration is fitted on, and the unlinked pairs in it.
 
     None without validation links, or where every pair is linked.
 
     Args:
-        model: The network with the weights to keep.
-        x: Node features, [n, d], on the network's device.
+        scorer: The method as it scores pairs by the training links.
         split: The links that it learned from, chose by and was tested on.
         seed: The sample follows from it.
 
     Raises:
-        TrainingError: The network gives scores that are not finite.
+        TrainingError: The method gives scores that are not finite.
     """
     known = torch.cat([split.train, split.val, split.test], dim=1)
     unlinked = UnlinkedPairs(known, split.num_nodes, split.sides)
     if split.val.shape[1] == 0 or unlinked.count == 0:
         return None
-    z = embed(model, x, symmetric(split.train.to(x.device)))
-    others = _sample_unlinked(model, z, split, known, unlinked.count, seed)
-    return _as_sample(decode_pairs(model, z, split.val), others.logits, others), others
+    others = _sample_unlinked(scorer, split, known, unlinked.count, seed)
+    return _as_sample(scorer.logits(split.val), others.logits, others), others
+
+
+def pairs_to_score(cost_per_pair: float, cost_per_node: float = 0.0, num_nodes: int = 0) -> int:
+    """Return how many unlinked pairs a calibration scores, all or at random, in blocks.
+
+    Args:
+        cost_per_pair: How many operations a pair takes.
+        cost_per_node: How many more each different first end takes in a block of pairs.
+        num_nodes: Number of nodes; a block of random pairs has nearly all of them at one end.
+    """
+    cost = cost_per_pair + min(1.0, num_nodes / BLOCK_PAIRS) * cost_per_node
+    return int(max(_MIN_SCORED, min(_MAX_SCORED, _MAX_OPERATIONS // max(cost, 1.0))))
 
 
 def _sample_unlinked(
-    model: CGCL, z: Tensor, split: Split, known: Tensor, count: int, seed: int
+    scorer: PairScorer, split: Split, known: Tensor, count: int, seed: int
 ) -> Kept:
     """Score as many unlinked pairs as is cheap, and keep those that tell most.
 
@@ -106,16 +115,14 @@ def _sample_unlinked(
         known = tested
     else:  # a graph so dense that the test has taken every pair
         unlinked = UnlinkedPairs(known, split.num_nodes, split.sides)
-    layer = model.decode.layer_1
-    operations = 2 * layer.in_features * layer.out_features
-    scored = max(MIN_SCORED, min(MAX_SCORED, MAX_OPERATIONS // operations))
+    scored = pairs_to_score(scorer.cost_per_pair, scorer.cost_per_node, scorer.num_nodes)
     if unlinked.count <= scored:
         scored, blocks = unlinked.count, _every_pair(known, split.num_nodes, split.sides)
     else:
         blocks = _random_pairs(unlinked, scored, seed)
     reservoir = Reservoir(_KEPT, scored, stream(seed, "calibration sample"))
     for pairs in blocks:
-        reservoir.offer(pairs, decode_pairs(model, z, pairs))
+        reservoir.offer(pairs, scorer.logits(pairs))
     return reservoir.kept(count)
 
 

@@ -1,4 +1,4 @@
-"""What training will cost in memory and time, told before it begins."""
+"""What training CGCL will cost in memory and time, told before it begins."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from cgcl.graph import Graph
 from cgcl.graph.feature_matrix import SPARSE_UP_TO
 from cgcl.graph.prepare import features_of
 from cgcl.memory import free_memory, in_words
+from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.scoring import block_size
 from cgcl.seeds import stream
 from cgcl.split import random_split
-from cgcl.train.calibrating import MAX_OPERATIONS, MAX_SCORED, MIN_SCORED
-from cgcl.train.config import ModelConfig, Resources, TrainConfig
+from cgcl.train.calibrating import pairs_to_score
+from cgcl.train.config import Resources, SplitConfig
 from cgcl.train.execution import computing_with
 from cgcl.train.model_file import count_weights
-from cgcl.train.scoring import block_size
+from cgcl.train.recipe import Recipe
 from cgcl.train.trainer import Trainer
 
 __all__ = ["Estimate", "estimate", "estimate_graph", "measure_speed", "require_memory"]
@@ -91,8 +93,8 @@ def estimate(
     num_links: int,
     num_features: int,
     nonzeros: int,
-    model_config: ModelConfig,
-    train_config: TrainConfig,
+    settings: CGCLSettings,
+    split: SplitConfig,
     *,
     is_sparse: bool | None = None,
     speed: float = 1.0,
@@ -104,8 +106,8 @@ def estimate(
         num_links: Number of links, each counted once, before any are held out.
         num_features: Number of features per node, d.
         nonzeros: Number of feature entries that are not zero.
-        model_config: The network.
-        train_config: The training.
+        settings: The network and its training.
+        split: Which links are held out.
         is_sparse: Whether features are kept sparse; None to do as the readers do.
         speed: How fast the machine is, see `measure_speed`.
     """
@@ -113,33 +115,33 @@ def estimate(
         is_sparse = nonzeros <= SPARSE_UP_TO * num_nodes * num_features
     job = _Job(
         num_nodes,
-        (1 - train_config.val - train_config.test) * num_links,
+        (1 - split.val - split.test) * num_links,
         num_features,
         nonzeros if is_sparse else num_nodes * num_features,
         is_sparse,
-        model_config,
-        train_config,
+        settings,
+        split,
     )
     parts = job.memory()
-    width = model_config.hidden // 2
+    width = settings.hidden // 2
     narrower: dict[int, int] = {}
     while width >= 8:
-        smaller = replace(job, model=replace(model_config, hidden=width))
+        smaller = replace(job, settings=replace(settings, hidden=width))
         narrower[width] = sum(smaller.memory().values())
         width //= 2
     epoch = job.epoch_seconds() / speed
     return Estimate(
         memory_bytes=sum(parts.values()),
-        seconds=train_config.epochs * epoch + job.calibration_seconds() / speed,
+        seconds=settings.epochs * epoch + job.calibration_seconds() / speed,
         epoch_seconds=epoch,
-        hidden=model_config.hidden,
+        hidden=settings.hidden,
         parts=parts,
         narrower=narrower,
     )
 
 
 def estimate_graph(
-    graph: Graph, model_config: ModelConfig, train_config: TrainConfig, *, speed: float = 1.0
+    graph: Graph, settings: CGCLSettings, split: SplitConfig, *, speed: float = 1.0
 ) -> Estimate:
     """Return what training on a graph will cost; it must have features already (`prepare`)."""
     return estimate(
@@ -147,8 +149,8 @@ def estimate_graph(
         graph.num_edges,
         graph.num_features,
         graph.num_nonzeros,
-        model_config,
-        train_config,
+        settings,
+        split,
         is_sparse=graph.x is not None and graph.x.is_sparse,
         speed=speed,
     )
@@ -195,16 +197,18 @@ def measure_speed(resources: Resources) -> float:
     names = [str(node) for node in range(num_nodes)]
     pairs = torch.randint(num_nodes, (2, num_links), generator=stream(0, "speed"))
     graph = Graph.from_pairs("speed", names, pairs, torch.eye(num_nodes).to_sparse_coo())
-    model, config = ModelConfig(), TrainConfig(epochs=_TIMED_EPOCHS + 2, evaluate_every=100)
+    settings = CGCLSettings(epochs=_TIMED_EPOCHS + 2, evaluate_every=100)
+    shares = SplitConfig()
     with computing_with(resources):
-        split = random_split(graph, config.val, config.test)
-        trainer = Trainer(features_of(graph), split, model, config, torch.device("cpu"))
+        split = random_split(graph, shares.val, shares.test)
+        recipe = Recipe("cgcl", settings, shares)
+        trainer = Trainer(features_of(graph), split, recipe, torch.device("cpu"))
         trainer.run_epoch()  # the first one also warms up
         start, seconds = time.perf_counter(), 0.0
         while trainer.epoch <= _TIMED_EPOCHS and seconds < _TIMED_S:
             trainer.run_epoch()
             seconds = time.perf_counter() - start
-    return estimate_graph(graph, model, config).epoch_seconds * (trainer.epoch - 1) / seconds
+    return estimate_graph(graph, settings, shares).epoch_seconds * (trainer.epoch - 1) / seconds
 
 
 @dataclass(frozen=True)
@@ -217,13 +221,13 @@ class _Job:
     num_entries: int
     """Stored features: those that are not zero if they are sparse, all otherwise."""
     is_sparse: bool
-    model: ModelConfig
-    config: TrainConfig
+    settings: CGCLSettings
+    split: SplitConfig
 
     @property
     def num_pairs(self) -> float:
         """Pairs to score in a turn, linked or not."""
-        return _VIEWS[self.config.views][0] * self.num_links
+        return _VIEWS[self.settings.views][0] * self.num_links
 
     @property
     def possible_pairs(self) -> int:
@@ -232,14 +236,15 @@ class _Job:
 
     def memory(self) -> dict[str, int]:
         """Return the bytes that each thing takes at the worst moment."""
-        hidden, product = self.model.hidden, self.model.product
+        hidden, product = self.settings.hidden, self.settings.product
+        weights = count_weights(self.num_features, Recipe("cgcl", self.settings, self.split))
         entry = _SPARSE_ENTRY * _SPARSE_COPIES if self.is_sparse else _FLOAT * _DENSE_COPIES
         trained = _PAIR_COPIES[product] * self.num_pairs
         scored = _SCORED_COPIES[product] * min(block_size(hidden), self.possible_pairs)
         return {
             "program": _PROGRAM_BYTES,
             "features": entry * self.num_entries,
-            "weights": _FLOAT * _WEIGHT_COPIES * count_weights(self.num_features, self.model),
+            "weights": _FLOAT * _WEIGHT_COPIES * weights,
             "nodes": _FLOAT * _NODE_COPIES * self.num_nodes * hidden,
             "pairs": int(_FLOAT * max(trained, scored) * hidden),
             "links": int(_LINK_BYTES * self.num_pairs),
@@ -247,8 +252,8 @@ class _Job:
 
     def epoch_seconds(self) -> float:
         """Return the time of an epoch on the machine of the constants."""
-        hidden = self.model.hidden
-        kept = (1 - self.model.input_dropout) * self.num_entries
+        hidden = self.settings.hidden
+        kept = (1 - self.settings.input_dropout) * self.num_entries
         flops = self.num_pairs * hidden * self._decoder_width
         if not self.is_sparse:
             kept, flops = 0.0, flops + 2 * self.num_entries * hidden
@@ -260,19 +265,18 @@ class _Job:
             + _FLOP_S * flops
         )
         # A look at the validation links costs about as much as half a turn.
-        return turn * (_VIEWS[self.config.views][1] + 0.5 / self.config.evaluate_every)
+        return turn * (_VIEWS[self.settings.views][1] + 0.5 / self.settings.evaluate_every)
 
     def calibration_seconds(self) -> float:
         """Return the time to score unlinked pairs when all epochs are done."""
-        if self.config.val == 0:
+        if self.split.val == 0:
             return 0.0
-        hidden = self.model.hidden
+        hidden = self.settings.hidden
         operations = hidden * self._decoder_width
-        asked = max(MIN_SCORED, min(MAX_SCORED, MAX_OPERATIONS // operations))
-        scored = min(asked, self.possible_pairs)
+        scored = min(pairs_to_score(operations), self.possible_pairs)
         return scored * (_SCORED_PAIR * _PAIR_S * hidden + _SCORED_FLOP * _FLOP_S * operations)
 
     @property
     def _decoder_width(self) -> int:
         """Numbers of a pair that the decoder's first layer sees."""
-        return 1 if self.model.product == "inner" else self.model.hidden
+        return 1 if self.settings.product == "inner" else self.settings.hidden

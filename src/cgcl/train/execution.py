@@ -15,7 +15,16 @@ from cgcl.train.config import Resources
 
 __all__ = ["computing_with", "machine", "resolve_device", "versions"]
 
-_PACKAGES = ("cgcl", "torch", "numpy", "safetensors", "scikit-learn", "pyarrow")
+_PACKAGES = (
+    "cgcl",
+    "torch",
+    "torch-geometric",
+    "numpy",
+    "scipy",
+    "safetensors",
+    "scikit-learn",
+    "pyarrow",
+)
 
 
 def resolve_device(resources: Resources) -> torch.device:

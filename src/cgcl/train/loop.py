@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cgcl.errors import TrainingError
-from cgcl.train.config import TrainConfig
 from cgcl.train.trainer import EpochRecord, Trainer
 
 __all__ = ["RESUMABLE", "StopReason", "Stopped", "train"]
@@ -31,7 +30,6 @@ class Stopped:
 
 def train(
     trainer: Trainer,
-    config: TrainConfig,
     *,
     on_epoch: Callable[[EpochRecord], None] = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
@@ -41,7 +39,6 @@ def train(
 
     Args:
         trainer: What to train; it also remembers the best epoch.
-        config: The settings the trainer was made with.
         on_epoch: Called after every epoch, before anything else is decided.
         should_stop: Asked after every epoch; True ends training as if by a signal.
         time_limit_s: End after the first epoch that passes this many seconds.
@@ -53,14 +50,14 @@ def train(
         TrainingError: The loss is not finite before a first evaluation: nothing is worth keeping.
     """
     start = time.monotonic()
-    while trainer.epoch < config.epochs:
+    while trainer.epoch < trainer.epochs:
         record = trainer.run_epoch()
         if not trainer.is_finite:
-            return _loss_is_not_finite(trainer, config)
+            return _loss_is_not_finite(trainer)
         on_epoch(record)
         if trainer.has_collapsed:
-            return _collapsed(trainer, config)
-        if trainer.epoch == config.epochs:
+            return _collapsed(trainer)
+        if trainer.epoch == trainer.epochs:
             break
         if should_stop():
             return Stopped("signal", trainer.epoch, f"Stopped at epoch {trainer.epoch}.")
@@ -68,15 +65,15 @@ def train(
             return Stopped(
                 "time limit",
                 trainer.epoch,
-                f"The time limit was reached at epoch {trainer.epoch} of {config.epochs}; the best "
-                f"epoch so far is kept, and the run can be resumed.",
+                f"The time limit was reached at epoch {trainer.epoch} of {trainer.epochs}; the "
+                f"best epoch so far is kept, and the run can be resumed.",
             )
     return None
 
 
-def _loss_is_not_finite(trainer: Trainer, config: TrainConfig) -> Stopped:
-    found = f"The loss became NaN or infinite at epoch {trainer.epoch} (lr {config.lr})."
-    if not trainer.best_weights:
+def _loss_is_not_finite(trainer: Trainer) -> Stopped:
+    found = f"The loss became NaN or infinite at epoch {trainer.epoch} (lr {trainer.lr})."
+    if trainer.best_weights is None:
         raise TrainingError(
             f"{found} No epoch before it was measured, so there is nothing to keep.\n"
             f"Lower --lr, and look for very large feature values."
@@ -89,12 +86,12 @@ def _loss_is_not_finite(trainer: Trainer, config: TrainConfig) -> Stopped:
     )
 
 
-def _collapsed(trainer: Trainer, config: TrainConfig) -> Stopped:
+def _collapsed(trainer: Trainer) -> Stopped:
     best = (trainer.best_val or {"auc": math.nan})["auc"]
     return Stopped(
         "collapse",
         trainer.epoch,
         f"The model collapsed: validation AUC fell from {best:.3f} back to chance by epoch "
-        f"{trainer.epoch} (lr {config.lr}). Training was stopped; the best epoch, "
+        f"{trainer.epoch} (lr {trainer.lr}). Training was stopped; the best epoch, "
         f"{trainer.best_epoch}, is kept. Lower --lr to train longer.",
     )

@@ -1,8 +1,7 @@
-"""`model.safetensors`: the weights and the settings that give them their shape."""
+"""`model.safetensors`: a method's weights and the recipe that gives them their shape."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +10,21 @@ import torch
 from cgcl.calibrate import Calibration
 from cgcl.errors import ConfigError, ModelFileError
 from cgcl.graph import Graph
-from cgcl.model import CGCL
+from cgcl.methods.method import Learner
 from cgcl.split import Split
 from cgcl.tensors import read_tensors, write_tensors
-from cgcl.train.config import ModelConfig
-from cgcl.train.trainer import build_model
+from cgcl.train.recipe import Recipe
+from cgcl.train.trainer import build_learner
 
 __all__ = ["MODEL", "count_weights", "describe_model", "read_model", "write_model"]
 
 MODEL = "model.safetensors"
-_KIND = "cgcl model 1"
+_KIND = "cgcl model 2"
 
 
 def describe_model(
     graph: Graph,
     split: Split,
-    settings: dict[str, Any],
     best_epoch: int,
     val: dict[str, float] | None,
     test: dict[str, float] | None,
@@ -36,7 +34,6 @@ def describe_model(
     return {
         "graph": graph.fingerprint,
         "split": split.fingerprint,
-        "settings": settings,
         "best_epoch": best_epoch,
         "val": val,
         "test": test,
@@ -44,39 +41,38 @@ def describe_model(
     }
 
 
-def write_model(path: Path, model: CGCL, config: ModelConfig, about: dict[str, Any]) -> None:
-    """Write a model that `read_model` gives back unchanged.
+def write_model(
+    path: Path, learner: Learner, num_features: int, recipe: Recipe, about: dict[str, Any]
+) -> None:
+    """Write a trained method to one file.
 
     Args:
-        path: The file to write.
-        model: The network.
-        config: The settings it was built with.
-        about: Anything JSON can hold that should travel with it.
+        path: The file.
+        learner: The method with its weights.
+        num_features: Number of features per node that it was built for; 0 if it needs none.
+        recipe: What it was built by.
+        about: What else to keep, see `describe_model`.
 
     Raises:
-        ResourceError: The disk is full or the folder cannot be written.
+        ResourceError: The disk is full.
     """
-    description = {
-        "model": asdict(config),
-        "in_channels": model.encode.weight.shape[0],
-        "about": about,
-    }
-    write_tensors(path, _KIND, model.state_dict(), description)
+    description = {"recipe": recipe.to_json(), "num_features": num_features, "about": about}
+    write_tensors(path, _KIND, learner.state_dict(), description)
 
 
-def read_model(path: Path) -> tuple[CGCL, ModelConfig, dict[str, Any]]:
-    """Return the network, its settings and what was stored with it.
+def read_model(path: Path) -> tuple[Learner, Recipe, dict[str, Any]]:
+    """Return the method with its weights, its recipe and what was stored with it.
 
     Raises:
-        ModelFileError: The file is missing, damaged, foreign, or does not fit its settings.
+        ModelFileError: The file is missing, damaged, foreign, or does not fit its recipe.
     """
     tensors, description = read_tensors(path, _KIND)
     try:
-        config = ModelConfig(**description["model"])
-        in_channels, about = int(description["in_channels"]), description["about"]
+        recipe = Recipe.from_json(description["recipe"])
+        num_features, about = int(description["num_features"]), description["about"]
     except (KeyError, TypeError, ValueError, ConfigError) as error:
         raise ModelFileError(f"{path} does not say how its model is built ({error}).") from error
-    expected = {name: value.shape for name, value in _shapes(in_channels, config).items()}
+    expected = {name: value.shape for name, value in _shapes(num_features, recipe).items()}
     for name in sorted(expected.keys() | tensors.keys()):
         found = tuple(tensors[name].shape) if name in tensors else "missing"
         wanted = tuple(expected[name]) if name in expected else "nothing of that name"
@@ -84,17 +80,19 @@ def read_model(path: Path) -> tuple[CGCL, ModelConfig, dict[str, Any]]:
             raise ModelFileError(f"{path}: tensor {name} is {found}, expected {wanted}.")
         if not torch.isfinite(tensors[name]).all():
             raise ModelFileError(f"{path}: tensor {name} holds NaN or infinite values.")
-    model = build_model(in_channels, config, seed=0)
-    model.load_state_dict(tensors)
-    return model, config, about
+    learner = build_learner(num_features, recipe)
+    learner.load_state_dict(tensors)
+    return learner, recipe, about
 
 
-def count_weights(in_channels: int, config: ModelConfig) -> int:
-    """Return the number of weights of a network without building it."""
-    return sum(weight.numel() for weight in _shapes(in_channels, config).values())
-
-
-def _shapes(in_channels: int, config: ModelConfig) -> dict[str, torch.Tensor]:
-    """Return the tensors of a network with shapes but without memory."""
+def count_weights(num_features: int, recipe: Recipe) -> int:
+    """Return the number of weights of a method without building it."""
     with torch.device("meta"):
-        return CGCL(in_channels, config.hidden, product=config.product).state_dict()
+        learner = build_learner(num_features, recipe)
+    return sum(weight.numel() for weight in learner.parameters())
+
+
+def _shapes(num_features: int, recipe: Recipe) -> dict[str, torch.Tensor]:
+    """Return the tensors of a method with shapes but without memory."""
+    with torch.device("meta"):
+        return build_learner(num_features, recipe).state_dict()

@@ -14,13 +14,15 @@ from cgcl.errors import CGCLError, ResourceError
 from cgcl.graph import Graph
 from cgcl.graph.prepare import features_of
 from cgcl.split import Split
-from cgcl.train.calibrating import calibrate_model
+from cgcl.train.calibrating import calibrate
 from cgcl.train.checkpoint import recover_checkpoint, write_checkpoint
-from cgcl.train.config import ModelConfig, Resources, TrainConfig
+from cgcl.train.config import Resources
 from cgcl.train.execution import computing_with, machine, resolve_device, versions
 from cgcl.train.history import HistoryFile
 from cgcl.train.loop import RESUMABLE, Stopped, train
 from cgcl.train.model_file import MODEL, describe_model, write_model
+from cgcl.train.once import known_of
+from cgcl.train.recipe import Recipe
 from cgcl.train.run_folder import RunFolder
 from cgcl.train.signals import StopRequest, stop_on_signals
 from cgcl.train.trainer import EpochRecord, Trainer
@@ -35,8 +37,7 @@ class Run:
     folder: RunFolder
     graph: Graph
     split: Split
-    model_config: ModelConfig
-    config: TrainConfig
+    recipe: Recipe
     resources: Resources
     about: dict[str, Any]
     """What `run.json` says."""
@@ -70,12 +71,11 @@ class Run:
         device = resolve_device(self.resources)
         with computing_with(self.resources), stop_on_signals() as request:
             trainer = Trainer(
-                features_of(self.graph),
+                features_of(self.graph) if self.recipe.method.needs_features else None,
                 self.split,
-                self.model_config,
-                self.config,
+                self.recipe,
                 device,
-                track_consistency=self.resources.track_consistency,
+                track=self.resources.track_consistency,
             )
             warnings = [*self._restore(trainer), *self._note_beginning(trainer, device)]
             started = time.monotonic()
@@ -93,8 +93,7 @@ class Run:
     def _identity(self) -> dict[str, Any]:
         """What a checkpoint must agree on to be one of this run."""
         return {
-            **asdict(self.model_config),
-            **asdict(self.config),
+            **self.recipe.to_json(),
             "graph": self.graph.fingerprint,
             "split": self.split.fingerprint,
         }
@@ -143,7 +142,6 @@ class Run:
 
         stopped = train(
             trainer,
-            self.config,
             on_epoch=note,
             should_stop=request.is_set,
             time_limit_s=self.resources.time_limit_s,
@@ -162,23 +160,18 @@ class Run:
         if stopped is not None and stopped.reason == "signal":
             self._note_progress(trainer, "interrupted")
             return
-        self.about["test"] = trainer.finish()
-        x = features_of(self.graph).to(next(trainer.model.parameters()).device)
-        calibration = calibrate_model(trainer.model, x, self.split, seed=self.config.seed)
-        write_model(
-            self.folder.path / MODEL,
-            trainer.model,
-            self.model_config,
-            describe_model(
-                self.graph,
-                self.split,
-                self.about["config"],
-                trainer.best_epoch,
-                trainer.best_val,
-                self.about["test"],
-                calibration,
-            ),
+        test, learner = trainer.finish(), trainer.learner
+        calibration = calibrate(
+            lambda links: learner.scorer(known_of(self.graph, links, learner)),
+            self.split,
+            seed=self.recipe.split.seed,
         )
+        self.about["test"] = test
+        num_features = 0 if trainer.known.x is None else trainer.known.x.shape[1]
+        about = describe_model(
+            self.graph, self.split, trainer.best_epoch, trainer.best_val, test, calibration
+        )
+        write_model(self.folder.path / MODEL, learner, num_features, self.recipe, about)
         self._note_progress(trainer, "finished")
 
     def _note_failure(self, trainer: Trainer, error: CGCLError) -> None:

@@ -15,12 +15,12 @@ from typing import IO, Any
 from cgcl.errors import ResourceError, RunFolderError
 from cgcl.files import remove_leftovers, write_atomically
 
-__all__ = ["GRAPH", "RUN", "SPLIT", "RunFolder", "read_run"]
+__all__ = ["GRAPH", "LOCK", "RUN", "SPLIT", "RunFolder", "read_run"]
 
 RUN = "run.json"
 GRAPH = "graph.safetensors"
 SPLIT = "split.safetensors"
-_LOCK = "lock"
+LOCK = "lock"
 # What every run.json holds, from the first moment of a run.
 _KEYS: dict[str, tuple[type, ...]] = {
     "status": (str,),
@@ -147,7 +147,7 @@ class RunFolder:
 def _lock(path: Path) -> IO[str]:
     """Take the folder's lock; the kernel releases it when the process ends, however it ends."""
     try:
-        file = (path / _LOCK).open("a+", encoding="utf-8")
+        file = (path / LOCK).open("a+", encoding="utf-8")
     except OSError as error:
         raise RunFolderError(
             f"Cannot write to {path}: {error.strerror}. Make the folder writable to go on with it."

@@ -11,16 +11,19 @@ from cgcl.errors import ConfigError, RunFolderError
 from cgcl.graph import Graph
 from cgcl.graph.prepare import prepare
 from cgcl.graph.stored import read_stored_graph, write_graph
+from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.settings import pick
 from cgcl.split import Split, random_split
 from cgcl.split.stored import read_split, write_split
-from cgcl.train.config import ModelConfig, Resources, Settings, TrainConfig, pick
+from cgcl.train.config import Resources
 from cgcl.train.estimate import estimate_graph, require_memory
 from cgcl.train.execution import machine, resolve_device, versions
 from cgcl.train.model_file import count_weights
+from cgcl.train.recipe import Recipe
 from cgcl.train.run import Run
 from cgcl.train.run_folder import GRAPH, SPLIT, RunFolder, read_run
 
-__all__ = ["read_settings", "resume_run", "start_run"]
+__all__ = ["resume_run", "start_run"]
 
 # Files of a run in units of the weights' size: two checkpoints (weights, best weights, two
 # moments each) and the model.
@@ -29,8 +32,7 @@ _WEIGHT_COPIES = 9
 
 def start_run(
     graph: Graph,
-    model_config: ModelConfig,
-    config: TrainConfig,
+    recipe: Recipe,
     resources: Resources,
     out: Path,
     command: str,
@@ -39,9 +41,9 @@ def start_run(
     """Split the graph and make a run folder that holds all a run needs to begin.
 
     Args:
-        graph: The graph to train on; without features, some are made from the training links.
-        model_config: The network.
-        config: The training and the split.
+        graph: The graph to train on; without features, some are made from the training links if
+            the method needs any.
+        recipe: The method, its settings and the shares to hold out.
         resources: Where and how long to compute.
         out: The folder to make the run folder in.
         command: How to repeat this run, for the report.
@@ -54,14 +56,15 @@ def start_run(
     """
     device = resolve_device(resources)
     if split is None:
-        split = random_split(graph, config.val, config.test, config.seed)
-    graph = prepare(graph, split.train)
-    if device.type == "cpu":
-        require_memory(estimate_graph(graph, model_config, config))
-    weights = count_weights(graph.num_features, model_config)
+        split = random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)
+    needs_features = recipe.method.needs_features
+    graph = prepare(graph, split.train) if needs_features else graph
+    if device.type == "cpu" and isinstance(recipe.settings, CGCLSettings):
+        require_memory(estimate_graph(graph, recipe.settings, recipe.split))
+    weights = count_weights(graph.num_features if needs_features else 0, recipe)
     files = 4 * _WEIGHT_COPIES * weights + 24 * graph.num_nonzeros + 32 * graph.num_edges
     folder = RunFolder.create(out, graph.title, needed_bytes=files)
-    run = Run(folder, graph, split, model_config, config, resources, {})
+    run = Run(folder, graph, split, recipe, resources, {})
     run.about |= _first_description(run, command, weights, machine(resources, device))
     try:
         write_graph(folder.path / GRAPH, graph)
@@ -92,7 +95,7 @@ def _first_description(
             "notes": list(graph.notes),
         },
         "split": run.split.sizes,
-        "config": {**asdict(run.model_config), **asdict(run.config), **asdict(run.resources)},
+        "config": {**run.recipe.to_json(), **asdict(run.resources)},
         "parameters": weights,
         "versions": versions(),
         **machine,
@@ -135,21 +138,12 @@ def _open_run(folder: RunFolder, resources: Resources | None) -> Run:
             f"{path} holds another graph than the one its run was started with. Nothing was "
             f"changed. Put the right {GRAPH} back, or train again."
         )
-    resources = resources or read_settings(Resources, about)
-    about["config"] |= asdict(resources)
-    model_config, config = read_settings(ModelConfig, about), read_settings(TrainConfig, about)
-    return Run(folder, graph, split, model_config, config, resources, about)
-
-
-def read_settings(kind: type[Settings], about: dict[str, Any]) -> Settings:
-    """Return the settings of one kind that a run was started with.
-
-    Raises:
-        RunFolderError: A setting has the wrong type or is out of range.
-    """
     try:
-        return pick(kind, about["config"])
+        recipe = Recipe.from_json(about["config"])
+        resources = resources or pick(Resources, about["config"])
     except (KeyError, TypeError, ConfigError) as error:
         raise RunFolderError(
             f"The run's settings in run.json are damaged ({error}). Train again with cgcl train."
         ) from error
+    about["config"] |= asdict(resources)
+    return Run(folder, graph, split, recipe, resources, about)

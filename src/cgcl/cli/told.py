@@ -1,0 +1,96 @@
+"""What a user said about the method: flags, a preset, and settings by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
+
+from cgcl.cli.settings import given_settings
+from cgcl.errors import ConfigError
+from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.train.config import SplitConfig
+
+if TYPE_CHECKING:
+    from cgcl.graph import Graph
+    from cgcl.methods.settings import MethodSettings
+    from cgcl.train.recipe import Recipe
+
+__all__ = ["Told", "from_text"]
+
+_TRUTH = {"true": True, "yes": True, "false": False, "no": False}
+
+
+@dataclass(frozen=True)
+class Told:
+    """The options of a command that say which method to train and how."""
+
+    method: str
+    preset: Literal["quick", "paper"]
+    settings: CGCLSettings
+    """The flags of CGCL, which hold for any method that has a setting of the same name."""
+    shares: SplitConfig
+    more: Mapping[str, str]
+    """Settings of the method by name, as text."""
+
+    def require_method(self) -> None:
+        """Refuse an unknown method before anything is read.
+
+        Raises:
+            ConfigError: There is no such method.
+        """
+        from cgcl.methods.table import method_named
+
+        method_named(self.method)
+
+    def recipe(self, graph: Graph) -> Recipe:
+        """Return the recipe for a graph.
+
+        Raises:
+            ConfigError: The method has no such setting, or it is out of range.
+        """
+        from cgcl.methods.table import method_named
+        from cgcl.train.recipe import Recipe
+
+        method = method_named(self.method)
+        values: dict[str, Any] = asdict(self.settings)
+        if self.method != "cgcl":
+            flags = {field.name for field in fields(CGCLSettings)} & given_settings()
+            authors = method.authors_settings(graph.title) if self.preset == "paper" else {}
+            values = {**authors, **{name: values[name] for name in sorted(flags)}}
+        values |= from_text(method.settings, self.more, self.method)
+        return Recipe.of(self.method, {**values, **asdict(self.shares)})
+
+
+def from_text(kind: type[MethodSettings], told: Mapping[str, str], method: str) -> dict[str, Any]:
+    """Return settings that were given as text as what their types say.
+
+    Raises:
+        ConfigError: The method has no such setting, or the text is not of its type.
+    """
+    hints = get_type_hints(kind)
+    known = [field.name for field in fields(kind)]
+    values: dict[str, Any] = {}
+    for flag, text in told.items():
+        name = flag.replace("-", "_")
+        if name not in known:
+            raise ConfigError(
+                f"{method} has no setting {name}. "
+                f"{'It has ' + ', '.join(known) + '.' if known else 'It has none.'}"
+            )
+        values[name] = _converted(name, text, hints[name])
+    return values
+
+
+def _converted(name: str, text: str, hint: Any) -> Any:  # noqa: ANN401
+    if hint is str or get_origin(hint) is Literal:
+        return text
+    if hint is bool:
+        if text.lower() not in _TRUTH:
+            raise ConfigError(f"{name} is {text!r}; it must be true or false.")
+        return _TRUTH[text.lower()]
+    try:
+        return hint(text)
+    except ValueError as error:
+        kind = "a whole number" if hint is int else "a number"
+        raise ConfigError(f"{name} is {text!r}; it must be {kind}.") from error

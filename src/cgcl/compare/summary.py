@@ -1,0 +1,241 @@
+"""From results to rows: mean and spread of each method, and its difference to CGCL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from cgcl.compare.comparison import Comparison
+from cgcl.compare.contenders import Contender
+from cgcl.compare.plan import Metric, Plan
+from cgcl.compare.result import Result
+from cgcl.compare.statistics import Difference, Spread, holm, paired_difference, spread_of
+from cgcl.compare.strata import Strata, Stratum
+
+__all__ = ["REFERENCE", "DegreeCell", "Row", "Summary", "summarise"]
+
+REFERENCE = "cgcl"
+"""The method that every other one is set against."""
+# Of fewer unlinked pairs than k, every link is "above the k-th", which says nothing.
+_LEAST_LINKS = {"hits@10": 10, "hits@50": 50, "hits@100": 100}
+
+
+@dataclass(frozen=True)
+class DegreeCell:
+    """A method's AUC among the pairs of one stratum; None if no run had both kinds of pairs."""
+
+    auc: Spread | None
+    links: float
+    """Test links in the stratum, the mean over runs."""
+    others: float
+    """Unlinked test pairs in it."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one method reached."""
+
+    method: str
+    title: str
+    source: str
+    """Where its settings come from."""
+    is_tuned: bool
+    settings: Mapping[str, Any]
+    caps: str
+    """What it leaves out to stay affordable; empty for nothing."""
+    runs: int
+    """How many runs have a result."""
+    metrics: Mapping[str, Spread]
+    """By name, as fractions; empty without a result."""
+    seconds: float | None
+    """Mean time of a run."""
+    parameters: int | None
+    difference: Difference | None
+    """To the reference, as fractions; None for the reference itself, or without common runs."""
+    against: str | None
+    """The title of the row that it is set against."""
+    by_degree: tuple[DegreeCell, ...]
+    failures: tuple[tuple[int, str, str], ...]
+    """Run, kind of error and reason of every run that failed."""
+    stopped: tuple[str, ...]
+    """Why trainings ended early, a reason per run that did."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All that a table or a page of a comparison says."""
+
+    graph: Mapping[str, Any]
+    plan: Plan
+    sizes: Mapping[str, int]
+    """Links in each part of a split."""
+    metric: Metric
+    """What differences are measured in."""
+    rows: tuple[Row, ...]
+    strata: tuple[Stratum, ...]
+    machines: tuple[str, ...]
+    """Where results were computed, in words; several if the comparison moved."""
+    versions: tuple[Mapping[str, str], ...]
+    notes: tuple[str, ...]
+
+    @property
+    def overlap(self) -> float:
+        """Test links per training link if runs are splits of one graph; 0 on a single split."""
+        is_resampled = self.plan.protocol == "splits"
+        return self.sizes["test"] / self.sizes["train"] if is_resampled else 0.0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every method has a result in every run."""
+        return all(row.runs == self.plan.runs for row in self.rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as JSON can hold it."""
+        return asdict(self)
+
+
+def summarise(comparison: Comparison, metric: Metric = "auc", notes: Sequence[str] = ()) -> Summary:
+    """Return what is known so far.
+
+    Differences are taken over the runs in which both methods have a result, and their p-values
+    corrected for the number of methods after Holm. A tuned method is set against tuned CGCL if
+    there is one.
+
+    Args:
+        comparison: The methods and their results.
+        metric: What differences are measured in.
+        notes: Sentences to go with the table.
+    """
+    plan, graph = comparison.plan, comparison.graph
+    found = comparison.found()
+    by_row = [
+        {
+            cell.run: found[cell.key]
+            for cell in comparison.cells
+            if cell.contender is contender and cell.key in found
+        }
+        for contender in comparison.contenders
+    ]
+    results = [result for one in by_row for result in one.values()]
+    summary = Summary(
+        graph={
+            "title": graph.title,
+            "nodes": graph.num_nodes,
+            "links": graph.num_edges,
+            "features": 0 if graph.x is None else graph.num_features,
+            "fingerprint": graph.fingerprint,
+        },
+        plan=plan,
+        sizes=comparison.sizes,
+        metric=metric,
+        rows=(),
+        strata=comparison.strata.parts,
+        machines=tuple(
+            dict.fromkeys(
+                f"{one.device}, {one.threads} thread{'' if one.threads == 1 else 's'}"
+                for one in results
+            )
+        ),
+        versions=tuple({str(one.versions): one.versions for one in results}.values()),
+        notes=tuple(notes),
+    )
+    rows = [
+        _row(contender, one, summary, comparison.strata)
+        for contender, one in zip(comparison.contenders, by_row, strict=True)
+    ]
+    return replace(summary, rows=_compared(rows, comparison.contenders, by_row, summary))
+
+
+def _row(
+    contender: Contender, results: Mapping[int, Result], summary: Summary, strata: Strata
+) -> Row:
+    good = [one for one in results.values() if one.test is not None]
+    tests = [one.test for one in good if one.test is not None]
+    names = (
+        [name for name in tests[0] if summary.sizes["test"] >= _LEAST_LINKS.get(name, 0)]
+        if tests
+        else []
+    )
+    return Row(
+        method=contender.name,
+        title=contender.title,
+        source=contender.source,
+        is_tuned=contender.is_tuned,
+        settings=contender.settings,
+        caps=contender.recipe.settings.caps,
+        runs=len(good),
+        metrics={
+            name: spread_of([test[name] for test in tests], summary.overlap) for name in names
+        },
+        seconds=sum(one.seconds for one in good) / len(good) if good else None,
+        parameters=round(sum(one.parameters for one in good) / len(good)) if good else None,
+        difference=None,
+        against=None,
+        by_degree=tuple(_degree_cell(good, part, summary.overlap) for part in strata.parts),
+        failures=tuple(
+            (run, one.failure["error"], one.failure["reason"])
+            for run, one in results.items()
+            if one.failure is not None
+        ),
+        stopped=tuple(one.stopped["reason"] for one in good if one.stopped is not None),
+    )
+
+
+def _degree_cell(results: Sequence[Result], part: Stratum, overlap: float) -> DegreeCell:
+    cells = [
+        cell
+        for one in results
+        for cell in one.by_degree or []
+        if (cell["low"], cell["high"]) == (part.low, part.high)
+    ]
+    values = [cell["auc"] for cell in cells if cell["auc"] is not None]
+    count = max(len(cells), 1)
+    return DegreeCell(
+        spread_of(values, overlap) if values else None,
+        sum(cell["links"] for cell in cells) / count,
+        sum(cell["others"] for cell in cells) / count,
+    )
+
+
+def _compared(
+    rows: Sequence[Row],
+    contenders: Sequence[Contender],
+    by_row: Sequence[Mapping[int, Result]],
+    summary: Summary,
+) -> tuple[Row, ...]:
+    """Return the rows with their differences to the reference."""
+    ours = {one.is_tuned: place for place, one in enumerate(contenders) if one.name == REFERENCE}
+    done: list[Row] = []
+    for row, contender, results in zip(rows, contenders, by_row, strict=True):
+        place = ours.get(contender.is_tuned, ours.get(False))
+        if place is None or contender.name == REFERENCE:
+            done.append(row)
+            continue
+        difference = _difference(results, by_row[place], summary)
+        done.append(replace(row, difference=difference, against=rows[place].title))
+    tested = [
+        (place, row.difference.p)
+        for place, row in enumerate(done)
+        if row.difference is not None and row.difference.p is not None
+    ]
+    for (place, _), adjusted in zip(tested, holm([p for _, p in tested]), strict=True):
+        found = done[place].difference
+        if found is not None:
+            done[place] = replace(done[place], difference=replace(found, adjusted_p=adjusted))
+    return tuple(done)
+
+
+def _difference(
+    results: Mapping[int, Result], reference: Mapping[int, Result], summary: Summary
+) -> Difference | None:
+    pairs = [
+        (one.test[summary.metric], other.test[summary.metric])
+        for run, one in results.items()
+        if (other := reference.get(run)) is not None
+        and one.test is not None
+        and other.test is not None
+    ]
+    if not pairs:
+        return None
+    return paired_difference([a for a, _ in pairs], [b for _, b in pairs], summary.overlap)

@@ -1,0 +1,274 @@
+"""A comparison as text: a table for a terminal, Markdown, CSV, JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from cgcl.compare.statistics import Difference, Spread
+from cgcl.compare.summary import Row, Summary
+from cgcl.compare.words import METRIC_NAMES, claim_words, footnotes, protocol_words, verdict
+
+__all__ = [
+    "NOTHING",
+    "WORDY_COLUMNS",
+    "WRITERS",
+    "TextFormat",
+    "as_csv",
+    "as_json",
+    "as_markdown",
+    "as_table",
+    "best_rows",
+    "columns_of",
+    "degree_columns_of",
+    "degree_words",
+    "interval_words",
+    "p_words",
+    "spread_words",
+]
+
+TextFormat = Literal["table", "markdown", "csv", "json"]
+"""How the answer can be printed."""
+
+NOTHING = "\N{EN DASH}"
+"""Stands where there is nothing to say."""
+WORDY_COLUMNS = ("method", "settings")
+"""The columns of a table that hold words; the others hold numbers."""
+_HITS = ("hits@100", "hits@50", "hits@10")
+_GAP = "  "
+_NARROWEST = 40
+
+
+def columns_of(summary: Summary, *, all_hits: bool = False) -> dict[str, list[str]]:
+    """Return the cells of the table by column: percent, mean ± standard deviation.
+
+    Args:
+        summary: What was found.
+        all_hits: Every Hits@k, not only the largest k that the test links allow.
+    """
+    rows = summary.rows
+    measured = [name for name in METRIC_NAMES if any(name in row.metrics for row in rows)]
+    largest = next((name for name in _HITS if name in measured), None)
+    shown = [n for n in measured if all_hits or n not in _HITS or n in (largest, summary.metric)]
+    columns = {"method": [row.title for row in rows]}
+    for name in shown:
+        columns[METRIC_NAMES[name]] = [spread_words(row.metrics.get(name)) for row in rows]
+    if any(row.difference for row in rows):
+        differences = [row.difference for row in rows]
+        columns[f"{METRIC_NAMES[summary.metric]} vs CGCL"] = [
+            NOTHING if found is None else f"{100 * found.mean:+.2f}" for found in differences
+        ]
+        columns["95 % interval"] = [interval_words(found) for found in differences]
+        columns["p"] = [p_words(found) for found in differences]
+    columns["seconds"] = [NOTHING if r.seconds is None else _seconds(r.seconds) for r in rows]
+    columns["parameters"] = [NOTHING if r.parameters is None else f"{r.parameters:,}" for r in rows]
+    columns["runs"] = [f"{row.runs}/{summary.plan.runs}" for row in rows]
+    columns["settings"] = [row.source or NOTHING for row in rows]
+    return columns
+
+
+def degree_columns_of(summary: Summary) -> dict[str, list[str]]:
+    """Return AUC by the smaller training degree of a pair's ends, by column."""
+    columns = {"method": [row.title for row in summary.rows]}
+    for place, part in enumerate(summary.strata):
+        columns[f"degree {part.words}"] = [
+            spread_words(row.by_degree[place].auc) for row in summary.rows
+        ]
+    return columns
+
+
+def best_rows(summary: Summary, metric: str) -> frozenset[int]:
+    """Return the places of the rows whose mean looks like the best; empty if there is one row."""
+    shown = {
+        place: f"{100 * row.metrics[metric].mean:.2f}"
+        for place, row in enumerate(summary.rows)
+        if metric in row.metrics
+    }
+    best = max(shown.values(), key=float, default="")
+    return frozenset(place for place, mean in shown.items() if mean == best and len(shown) > 1)
+
+
+def degree_words(summary: Summary) -> str:
+    """Say which pairs each stratum holds, and how many."""
+    row = next((row for row in summary.rows if row.runs), None)
+    if row is None:
+        return ""
+    counts = "; ".join(
+        f"{part.words}: {cell.links:,.0f} links, {cell.others:,.0f} unlinked pairs"
+        for part, cell in zip(summary.strata, row.by_degree, strict=True)
+    )
+    return (
+        f"AUC among test pairs whose end with fewer training links has that many of them; both "
+        f"links and unlinked pairs are of the same degrees. Bounds divide the test links of the "
+        f"first split into thirds. In a run on average: {counts}."
+    )
+
+
+def spread_words(spread: Spread | None) -> str:
+    """Return fractions in percent, mean ± standard deviation.
+
+    Example:
+        >>> spread_words(Spread(2, 0.96414, 0.00711, 0.9, 1.0))
+        '96.41 ± 0.71'
+    """
+    if spread is None:
+        return NOTHING
+    sd = "" if spread.sd is None else f" ± {100 * spread.sd:.2f}"
+    return f"{100 * spread.mean:.2f}{sd}"
+
+
+def interval_words(found: Spread | None) -> str:
+    """Return an interval of differences in percentage points."""
+    if found is None or found.low is None or found.high is None:
+        return NOTHING
+    return f"{100 * found.low:+.2f} to {100 * found.high:+.2f}"
+
+
+def p_words(found: Difference | None) -> str:
+    """Return a corrected p-value, or a dash where there is none."""
+    if found is None or found.adjusted_p is None:
+        return NOTHING
+    return "<0.001" if found.adjusted_p < 0.001 else f"{found.adjusted_p:.3f}"
+
+
+def _seconds(seconds: float) -> str:
+    """Return a time with about three digits."""
+    digits = 2 if seconds < 10 else 1 if seconds < 100 else 0
+    return f"{seconds:,.{digits}f}"
+
+
+def as_table(summary: Summary, *, by_degree: bool, width: int | None = None) -> str:
+    """Return the table with aligned columns, and below it what has to be known.
+
+    Args:
+        summary: What was found.
+        by_degree: Also AUC by degree.
+        width: Characters in a line; columns that do not fit go below. None for no limit.
+    """
+    blocks = _blocks(columns_of(summary), width)
+    if by_degree:
+        blocks += _blocks(degree_columns_of(summary), width)
+    line = max(width or 100, _NARROWEST)
+    texts = ["\n".join(textwrap.wrap(text, line)) for text in _texts(summary, by_degree)]
+    return "\n\n".join([*blocks, *texts]) + "\n"
+
+
+def as_markdown(summary: Summary, *, by_degree: bool) -> str:
+    """Return the table in Markdown, the best mean of each metric in bold."""
+    columns = columns_of(summary, all_hits=True)
+    for key, name in METRIC_NAMES.items():
+        for place in best_rows(summary, key):
+            columns[name][place] = f"**{columns[name][place]}**"
+    parts = [_markdown(columns)]
+    if by_degree:
+        parts.append(_markdown(degree_columns_of(summary)))
+    return "\n\n".join([*parts, *_texts(summary, by_degree)]) + "\n"
+
+
+def as_csv(summary: Summary, *, by_degree: bool) -> str:
+    """Return a row per method with every number in full, as fractions."""
+    stream = io.StringIO()
+    rows = [_numbers(row, summary, by_degree) for row in summary.rows]
+    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def as_json(summary: Summary, *, by_degree: bool) -> str:  # noqa: ARG001
+    """Return all that is known; AUC by degree is always among it."""
+    found = summary.to_json() | {
+        "protocol": protocol_words(summary),
+        "test": claim_words(summary),
+        "verdict": verdict(summary),
+        "footnotes": footnotes(summary),
+    }
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
+WRITERS: Mapping[TextFormat, Callable[..., str]] = {
+    "table": as_table,
+    "markdown": as_markdown,
+    "csv": as_csv,
+    "json": as_json,
+}
+"""Who writes each format."""
+
+
+def _texts(summary: Summary, by_degree: bool) -> list[str]:
+    """Return the sentences below the table."""
+    texts = [
+        verdict(summary),
+        "Percent, mean ± standard deviation over runs. " + protocol_words(summary),
+        claim_words(summary),
+        degree_words(summary) if by_degree else "",
+        *footnotes(summary),
+    ]
+    return [text for text in texts if text]
+
+
+def _blocks(columns: Mapping[str, Sequence[str]], width: int | None) -> list[str]:
+    """Return aligned columns, in as many blocks as the width asks for; each begins alike."""
+    first, *rest = [_lined(name, cells) for name, cells in columns.items()]
+    blocks: list[list[list[str]]] = [[first]]
+    for column in rest:
+        used = sum(len(one[0]) + len(_GAP) for one in blocks[-1])
+        if width is not None and used + len(column[0]) > width and len(blocks[-1]) > 1:
+            blocks.append([first])
+        blocks[-1].append(column)
+    return [
+        "\n".join(_GAP.join(cells).rstrip() for cells in zip(*block, strict=True))
+        for block in blocks
+    ]
+
+
+def _lined(name: str, cells: Sequence[str]) -> list[str]:
+    """Return a column's head and cells, all of the same width; words left, numbers right."""
+    width = max(map(len, (name, *cells)))
+    return [
+        cell.ljust(width) if name in WORDY_COLUMNS else cell.rjust(width) for cell in (name, *cells)
+    ]
+
+
+def _markdown(columns: Mapping[str, Sequence[str]]) -> str:
+    head = "| " + " | ".join(columns) + " |"
+    rule = (
+        "|" + "|".join(" --- " if n in ("method", "settings") else " ---: " for n in columns) + "|"
+    )
+    rows = ["| " + " | ".join(cells) + " |" for cells in zip(*columns.values(), strict=True)]
+    return "\n".join([head, rule, *rows])
+
+
+def _numbers(row: Row, summary: Summary, by_degree: bool) -> dict[str, Any]:
+    """Return a row's numbers by column; the same columns for every row."""
+    numbers: dict[str, Any] = {
+        "method": row.method,
+        "title": row.title,
+        "settings": row.source,
+        "runs": row.runs,
+    }
+    for key in METRIC_NAMES:
+        spread = row.metrics.get(key)
+        numbers |= {key: spread and spread.mean, f"{key}_sd": spread and spread.sd}
+    found = row.difference
+    numbers |= {
+        "metric": summary.metric,
+        "against": row.against,
+        "difference": found and found.mean,
+        "difference_low": found and found.low,
+        "difference_high": found and found.high,
+        "p": found and found.p,
+        "adjusted_p": found and found.adjusted_p,
+        "seconds": row.seconds,
+        "parameters": row.parameters,
+        "caps": row.caps,
+        "failed": "; ".join(f"{error}: {reason}" for _, error, reason in row.failures),
+    }
+    if by_degree:
+        for part, cell in zip(summary.strata, row.by_degree, strict=True):
+            numbers[f"auc, degree {part.words}"] = cell.auc and cell.auc.mean
+    return numbers

@@ -1,0 +1,95 @@
+"""A network that sees features only: what is won by links shows against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cgcl.methods.method import Epoch, Known, Learner, Method
+from cgcl.methods.scoring import DecoderScorer, evaluating
+from cgcl.methods.settings import TrainedSettings
+from cgcl.model import PairDecoder, consistency_loss
+from cgcl.model.dropout import dropout
+from cgcl.settings import Range
+
+__all__ = ["METHOD", "FeaturesMLP", "FeaturesMLPSettings"]
+
+
+@dataclass(frozen=True)
+class FeaturesMLPSettings(TrainedSettings):
+    """The settings of a features-only network."""
+
+    weight_decay: float = 1e-5
+    """Strength of the L2 penalty on the weights."""
+    hidden: int = 128
+    """Width of the embeddings; the decoder's hidden layer has half of it."""
+    input_dropout: float = 0.8
+    """Chance of a feature to be dropped in a training step."""
+    decoder_dropout: float = 0.2
+    """Chance of an entry of a pair's product to be dropped in a training step."""
+
+    RANGES: ClassVar[Mapping[str, Range]] = {
+        "hidden": Range(low=2, high=65536),
+        "input_dropout": Range(low=0, below=1),
+        "decoder_dropout": Range(low=0, below=1),
+    }
+
+
+class FeaturesMLP(Learner):
+    r"""Scores a pair by the features of its two ends: $\mathrm{MLP}(z_u \odot z_v)$.
+
+    $z = \mathrm{ELU}(x W + b)$: the encoder of CGCL without its links, under the same decoder. So
+    no link is needed for a score, and none can leak into one.
+    """
+
+    def __init__(self, num_features: int, settings: FeaturesMLPSettings) -> None:
+        """Create the weights.
+
+        Args:
+            num_features: Number of features per node, d.
+            settings: Widths and dropout.
+        """
+        super().__init__()
+        self.input_dropout = settings.input_dropout
+        self.weight = nn.Parameter(torch.empty(num_features, settings.hidden))
+        self.bias = nn.Parameter(torch.zeros(settings.hidden))
+        nn.init.xavier_uniform_(self.weight)
+        self.decode = PairDecoder(settings.hidden, settings.decoder_dropout)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Return one vector per node, [n, hidden]."""
+        if self.training:
+            x = dropout(x, self.input_dropout, None)
+        h = torch.sparse.mm(x, self.weight) if x.is_sparse else x @ self.weight
+        return functional.elu(h + self.bias)
+
+    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+        """Yield one loss: all training links against as many unlinked pairs."""
+        count = known.links.shape[1]
+        negatives = known.unlinked.draw(count, epoch.stream("negatives", known.device))
+        z = self.encode(known.features)
+        yield consistency_loss(self.decode(z, known.links), self.decode(z, negatives))
+
+    def scorer(self, known: Known) -> DecoderScorer:
+        """Return what scores pairs; the links are not looked at."""
+        with evaluating(self):
+            z = self.encode(known.features)
+        return DecoderScorer(self.decode, z)
+
+
+METHOD = Method(
+    title="Features only (MLP)",
+    settings=FeaturesMLPSettings,
+    build=FeaturesMLP,
+    search={
+        "lr": (0.001, 0.005, 0.01),
+        "hidden": (64, 128, 256),
+        "input_dropout": (0.2, 0.5, 0.8),
+        "weight_decay": (0.0, 1e-5, 1e-4),
+    },
+)

@@ -1,0 +1,81 @@
+"""An HTML document from a template of this package: escaped, self-contained, no script but ours."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from cgcl.report.words import FILTERS
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["filled", "has_matplotlib", "packaged"]
+
+
+def filled(
+    template: str, drawn: Mapping[str, str] | None, *, script: str = "", **values: object
+) -> str:
+    """Return the filled template.
+
+    Args:
+        template: The file's name in this package.
+        drawn: The figures by name, None without matplotlib.
+        script: What the page runs; nothing else can run in it.
+        values: What the template shows; all of it appears as text, never as markup.
+    """
+    from markupsafe import Markup
+
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    if script:
+        # This script and no other: a browser refuses whatever has another hash.
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        policy += f"; script-src 'sha256-{digest}'"
+    # S704: all four come from this package, where nothing unescaped goes in.
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            style=Markup(packaged("page.css")),  # noqa: S704
+            script=Markup(script),  # noqa: S704
+            figures={name: Markup(svg) for name, svg in (drawn or {}).items()},  # noqa: S704
+            has_matplotlib=drawn is not None,
+            policy=Markup(policy),  # noqa: S704
+            **values,
+        )
+    )
+
+
+@cache
+def packaged(name: str) -> str:
+    """Return the text of a file of this package."""
+    return resources.files("cgcl.report").joinpath(name).read_text("utf-8")
+
+
+def has_matplotlib() -> bool:
+    """Tell whether the optional dependency for figures can be imported."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+@cache
+def _environment() -> Environment:
+    """Return the template engine: everything escaped, nothing undefined."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(packaged),
+    )
+    environment.filters.update(FILTERS)
+    return environment

@@ -1,0 +1,103 @@
+"""Settings are frozen dataclasses whose types and ranges are checked when they are made.
+
+Nothing heavy is imported, so that the command line can ask for its options at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from cgcl.errors import ConfigError
+
+__all__ = ["Range", "Settings", "check_range", "pick"]
+
+_KIND_IN_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+
+
+@dataclass(frozen=True)
+class Range:
+    """Which numbers a setting may be; None for no bound."""
+
+    low: float | None = None
+    above: float | None = None
+    high: float | None = None
+    below: float | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Base of every class of settings: it checks what its fields say."""
+
+    RANGES: ClassVar[Mapping[str, Range]] = {}
+    """The range of each number that a class adds; those of its bases hold, too."""
+
+    def __post_init__(self) -> None:
+        """Check types and ranges.
+
+        Raises:
+            ConfigError: A setting has the wrong type or is out of range.
+        """
+        _check_types(self)
+        for kind in reversed(type(self).__mro__):
+            for name, bounds in vars(kind).get("RANGES", {}).items():
+                check_range(name, getattr(self, name), bounds)
+
+
+Kind = TypeVar("Kind", bound=Settings)
+
+
+def pick(kind: type[Kind], values: Mapping[str, Any]) -> Kind:
+    """Return the settings of one kind out of a mapping that may hold others too.
+
+    Raises:
+        ConfigError: A setting has the wrong type or is out of range.
+    """
+    return kind(**{f.name: values[f.name] for f in fields(kind) if f.name in values})
+
+
+def check_range(name: str, value: float, bounds: Range) -> None:
+    """Refuse a number outside its range, or one that is no number.
+
+    Raises:
+        ConfigError: It is.
+    """
+    low, above, high, below = bounds.low, bounds.above, bounds.high, bounds.below
+    wanted = [
+        text
+        for bound, text in (
+            (low, f"at least {low:,}" if low is not None else ""),
+            (above, f"above {above:,}" if above is not None else ""),
+            (high, f"at most {high:,}" if high is not None else ""),
+            (below, f"below {below:,}" if below is not None else ""),
+        )
+        if bound is not None
+    ]
+    inside = (
+        not math.isnan(value)
+        and not math.isinf(value)
+        and (low is None or value >= low)
+        and (above is None or value > above)
+        and (high is None or value <= high)
+        and (below is None or value < below)
+    )
+    if not inside:
+        raise ConfigError(f"{name} is {value}; it must be {' and '.join(wanted)}.")
+
+
+def _check_types(config: Settings) -> None:
+    """Refuse what its field's type does not admit: no type checker sees files and callers."""
+    hints = get_type_hints(type(config))
+    for name in (field.name for field in fields(config)):
+        hint, value = hints[name], getattr(config, name)
+        if get_origin(hint) is Literal:
+            if value not in get_args(hint):
+                choices = ", ".join(get_args(hint))
+                raise ConfigError(f"{name} is {value!r}; it must be one of {choices}.")
+            continue
+        # bool is an int to Python, but not to people; an int is as good as a float.
+        kinds = (int, float) if hint is float else (hint,)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and hint is not bool):
+            raise ConfigError(f"{name} is {value!r}; it must be {_KIND_IN_WORDS[hint]}.")

@@ -1,0 +1,293 @@
+"""Any method on the command line: `cgcl methods`, `cgcl train --method`, and what follows it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import pytest
+
+from cgcl.cli.told import from_text
+from cgcl.errors import ConfigError
+from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.method import EVERY_GRAPH
+from cgcl.methods.mlp import METHOD as MLP
+from cgcl.methods.settings import MethodSettings
+from cgcl.methods.table import METHODS, method_named
+from cgcl.predict import LinkPredictor
+
+SHARES = ["--test", "0.2", "--val", "0.1", "--threads", "1"]
+NO_METHOD = f"Error: method is 'vgea'; it must be one of {', '.join(METHODS)}. Did you mean vgae?\n"
+
+
+def config_of(folder: str) -> dict:
+    return json.loads(Path(folder.strip(), "run.json").read_text())["config"]
+
+
+def test_methods_are_listed_with_a_line_each(cli) -> None:
+    result = cli("methods")
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
+    assert [line.split()[0] for line in lines] == list(METHODS)
+    for line in lines:
+        name, text = line.split(maxsplit=1)
+        assert text.endswith("."), name
+    # The explanations begin in one column.
+    assert len({len(line) - len(line.split(maxsplit=1)[1]) for line in lines}) == 1
+
+
+def test_the_list_needs_no_method_and_no_torch() -> None:
+    program = (
+        "import sys\n"
+        "from cgcl.cli.main import main\n"
+        "try:\n"
+        "    main(['methods'])\n"
+        "except SystemExit as stopped:\n"
+        "    assert not {'torch', 'torch_geometric', 'numpy'} & sys.modules.keys()\n"
+        "    raise\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_settings_of_every_method_are_explained(cli, name: str) -> None:
+    result = cli("methods", name)
+    assert (result.code, result.err) == (0, "")
+    method = method_named(name)
+    head, *lines = result.out.splitlines()
+    assert head.count(method.title) == 1
+    for field in fields(method.settings):
+        at = lines.index(f"  {field.name} = {field.default}")
+        assert lines[at + 1].startswith("    ")
+        assert lines[at + 1].strip().endswith(".")
+    for graph, values in method.authors.items():
+        where = "on every graph" if graph == EVERY_GRAPH else f"on {graph}"
+        told = next(line for line in lines if line.startswith(f"  Its authors use {where}: "))
+        assert all(f"{key} {value}" in told for key, value in values.items())
+
+
+def test_an_unknown_method_is_refused_with_the_nearest(cli, friends: Path) -> None:
+    result = cli("methods", "vgea")
+    assert (result.code, result.out, result.err) == (2, "", NO_METHOD)
+    result = cli("train", friends, "--method", "vgea")
+    assert (result.code, result.out, result.err) == (2, "", NO_METHOD)
+    assert not Path("runs").exists()
+    # Before anything is read, so that a long download is not for nothing.
+    assert cli("train", "no-such-file.csv", "--method", "vgea").err == NO_METHOD
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            ["--method", "mlp", "--set.hops", "2"],
+            "mlp has no setting hops. It has lr, epochs, weight_decay, evaluate_every, clip, "
+            "hidden, input_dropout, decoder_dropout.",
+        ),
+        (["--set.hiden", "2"], "cgcl has no setting hiden. It has lr, epochs,"),
+        (
+            ["--method", "adamic-adar", "--set.lr", "2"],
+            "adamic-adar has no setting lr. It has none.",
+        ),
+        (["--method", "adamic-adar", "--lr", "2"], "adamic-adar has no setting lr. It has none."),
+        (["--method", "mlp", "--views", "one"], "mlp has no setting views. It has clip,"),
+        (
+            ["--method", "mlp", "--set.hidden", "wide"],
+            "hidden is 'wide'; it must be a whole number.",
+        ),
+        (["--method", "mlp", "--set.hidden", "8.5"], "hidden is '8.5'; it must be a whole"),
+        (["--method", "mlp", "--set.lr", "fast"], "lr is 'fast'; it must be a number."),
+        (["--method", "mlp", "--set.lr", "nan"], "lr is nan; it must be above 0 and at most 10."),
+        (["--method", "mlp", "--set.hidden", "1"], "hidden is 1; it must be at least 2"),
+        (["--set.views", "three"], "views is 'three'; it must be one of disjoint, shared"),
+    ],
+)
+def test_a_wrong_setting_is_refused_before_a_run_is_made(cli, friends, arguments, text) -> None:
+    result = cli("train", friends, *SHARES, *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"Error: {text}")
+    assert not Path("runs").exists()
+
+
+def test_settings_by_name_and_flags_reach_the_method(cli, friends: Path) -> None:
+    common = ["train", friends, *SHARES, "--method", "mlp", "--no-compare"]
+    run = cli(*common, "--epochs", "2", "--set.hidden", "6", "--set.input-dropout", "0.1")
+    assert run.code == 0, run.err
+    config = config_of(run.out)
+    assert (config["method"], config["epochs"]) == ("mlp", 2)
+    assert (config["hidden"], config["input_dropout"]) == (6, 0.1)
+    # Only what was said: the defaults of CGCL's flags are not those of every method.
+    assert config["weight_decay"] == MLP.settings().weight_decay
+    assert "views" not in config
+    assert "Features only (MLP): lr 0.01, epochs 2, " in run.err
+    graphsage = config_of(
+        cli("train", friends, *SHARES, "--method", "vgae", "--epochs", "1", "--no-compare").out
+    )
+    assert graphsage["hidden"] == method_named("vgae").settings().hidden
+
+
+def test_the_command_in_the_report_repeats_a_run_of_any_method(cli, friends: Path) -> None:
+    first = cli(
+        "train", friends, "--features", "nodes.csv", *SHARES, "--method", "katz",
+        "--set.beta", "0.1", "--set.length", "3", "--no-compare",
+    )  # fmt: skip
+    assert first.code == 0, first.err
+    about = json.loads(Path(first.out.strip(), "run.json").read_text())
+    words = about["command"].split()
+    assert words[:3] == ["cgcl", "train", str(friends)]
+    assert "--method katz --set.beta 0.1 --set.length 3" in about["command"]
+    second = cli(*words[1:])
+    again = json.loads(Path(second.out.strip(), "run.json").read_text())
+    assert (again["config"], again["test"]) == (about["config"], about["test"])
+
+
+@pytest.mark.parametrize("name", ["vgae", "gcn"])
+def test_the_paper_preset_of_another_method_is_its_authors_settings(cli, friends, name) -> None:
+    flags = ["train", friends, *SHARES, "--method", name, "--epochs", "1", "--no-compare"]
+    config = config_of(cli(*flags, "--preset", "paper", "--lr", "0.02").out)
+    method = method_named(name)
+    expected = vars(method.settings(**method.authors_settings("friends")))
+    expected = {**expected, "epochs": 1, "lr": 0.02}  # a flag goes over the preset
+    assert expected.items() <= config.items()
+    paper = CGCLSettings(hidden=512, lr=0.005, epochs=800, views="directed")
+    assert config["hidden"] != paper.hidden or expected["hidden"] == paper.hidden
+
+
+def test_a_settings_file_may_name_the_method_and_its_settings(cli, friends: Path) -> None:
+    Path("best.toml").write_text(
+        '[train]\nmethod = "katz"\nval = 0.1\n\n[train.set]\nbeta = 0.2\nlength = 2\n'
+    )
+    run = cli("train", friends, "--config", "best.toml", "--test", "0.2", "--no-compare")
+    assert run.code == 0, run.err
+    config = config_of(run.out)
+    assert (config["method"], config["beta"], config["length"]) == ("katz", 0.2, 2)
+    Path("cgcl.toml").write_text(Path("best.toml").read_text())
+    assert cli("train", "--resume", run.out.strip()).code == 0
+    flag = cli("train", friends, "--test", "0.2", "--no-compare", "--set.length", "4")
+    assert config_of(flag.out)["length"] == 4
+
+
+@pytest.fixture
+def counted(cli, friends: Path) -> Path:
+    """A run of a method that has nothing to train."""
+    result = cli(
+        "train", friends, "--features", "nodes.csv", *SHARES, "--method", "adamic-adar",
+        "--no-compare",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    assert result.out == "runs/friends-1\n"
+    return friends.parent / "runs" / "friends-1"
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--set.beta", "1"], "--set.beta"),
+        (["--set.beta", "1", "--set.length", "2"], "--set.beta, --set.length"),
+        (["--method", "katz"], "--method"),
+        (["--method", "adamic-adar", "--set.lr", "1"], "--method, --set.lr"),
+        # No setting of Adamic-Adar, so nothing that it could have been started with.
+        (["--hidden", "8"], "--hidden"),
+        (["--views", "one", "--epochs", "3"], "--epochs, --views"),
+    ],
+)
+def test_a_resumed_run_takes_no_other_method_and_no_settings(cli, counted, flags, named) -> None:
+    result = cli("train", "--resume", counted, *flags)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (
+        f"Error: A resumed run keeps its graph, 'friends', and its settings; it takes no {named}.\n"
+        f"Write only: cgcl train --resume {counted}\n"
+    )
+
+
+def test_a_method_without_training_goes_all_the_way(cli, counted: Path, friends: Path) -> None:
+    about = json.loads((counted / "run.json").read_text())
+    assert (about["status"], about["epochs"], about["parameters"]) == ("finished", 0, 0)
+    # evaluate repeats the test
+    found = cli("evaluate", counted, "--json", "--threads", "1")
+    assert json.loads(found.out) == about["test"]
+    # predict suggests what the formula says, and nothing that is known
+    rows = list(
+        csv.DictReader(io.StringIO(cli("predict", counted, "--top", "20", "--format", "csv").out))
+    )
+    with friends.open(encoding="utf-8", newline="") as file:
+        known = {frozenset((row["source"], row["target"])) for row in csv.DictReader(file)}
+    assert not {frozenset((row["source"], row["target"])) for row in rows} & known
+    top = LinkPredictor.load(counted, device="cpu").top(20)
+    assert [(row["source"], row["target"]) for row in rows] == list(
+        zip(top.sources, top.targets, strict=True)
+    )
+    one = cli("predict", counted, "--node", "Anna", "--top", "2", "--explain")
+    assert one.code == 0
+    # report writes its page again
+    page = counted / "report.html"
+    before = page.read_text()
+    page.unlink()
+    assert cli("report", "runs/friends-1", "--no-compare").code == 0
+    assert page.read_text() == before
+    # resume has nothing to do
+    resumed = cli("train", "--resume", counted, "--no-compare")
+    assert resumed.code == 0
+    assert "there is nothing left to train" in resumed.err
+    # audit and embed
+    assert cli("audit", counted).code == 0
+    refused = cli("embed", counted)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == (
+        "Error: Adamic-Adar scores pairs as a whole and has no embedding of a node.\n"
+        "Train a method that embeds nodes, such as --method cgcl.\n"
+    )
+    assert cli("embed", counted, "--out", "z.npz").code == 2
+    assert not Path("z.npz").exists()
+
+
+def test_the_story_of_a_method_without_training(cli, friends: Path) -> None:
+    result = cli("train", friends, *SHARES, "--method", "katz", "--no-compare")
+    lines = result.err.splitlines()
+    # Features are not asked for, so none are made.
+    assert lines[0] == "  Graph       friends: 10 nodes, 25 links, 0 features (0 nonzeros)"
+    assert lines[2] == "  Model       Katz: beta 0.005, length 6"
+    assert "  Training" not in result.err
+    assert "at epoch" not in result.err
+
+
+def test_a_network_of_another_method_can_be_embedded(cli, friends: Path) -> None:
+    run = cli(
+        "train", friends, "--features", "nodes.csv", *SHARES, "--method", "mlp", "--epochs", "2",
+        "--hidden", "4", "--no-compare",
+    )  # fmt: skip
+    result = cli("embed", run.out.strip(), "--threads", "1")
+    header, *rows = csv.reader(io.StringIO(result.out))
+    assert header == ["node", "z0", "z1", "z2", "z3"]
+    assert len(rows) == 10
+
+
+def test_text_becomes_what_the_type_of_a_setting_says() -> None:
+    told = {"hidden": "64", "input-dropout": "0.5", "views": "shared", "lr": "1e-3"}
+    found = from_text(CGCLSettings, told, "cgcl")
+    assert found == {"hidden": 64, "input_dropout": 0.5, "views": "shared", "lr": 0.001}
+    assert from_text(CGCLSettings, {}, "cgcl") == {}
+    with pytest.raises(ConfigError, match=r"cgcl has no setting hops\. It has lr, "):
+        from_text(CGCLSettings, {"hops": "2"}, "cgcl")
+
+
+@dataclass(frozen=True)
+class Switch(MethodSettings):
+    is_on: bool = False
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("true", True), ("Yes", True), ("no", False), ("FALSE", False), ("1", None)]
+)
+def test_truth_is_read_as_people_write_it(text: str, value) -> None:
+    if value is None:
+        with pytest.raises(ConfigError, match="is_on is '1'; it must be true or false"):
+            from_text(Switch, {"is-on": text}, "toy")
+    else:
+        assert from_text(Switch, {"is-on": text}, "toy") == {"is_on": value}

@@ -1,0 +1,184 @@
+"""`cgcl tune`: the search itself is tested in tests/tune."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+SMALL = ["--test", "0.2", "--threads", "1", "--features", "nodes.csv"]
+MLP = [*SMALL, "--val", "0.2", "--method", "mlp"]
+QUICK = [*MLP, "--epochs", "3", "--trials", "3"]
+FOLDER = Path("runs/tune-friends-mlp")
+
+
+def config_of(run: str) -> dict:
+    return json.loads(Path(run.strip(), "run.json").read_text())
+
+
+def test_what_is_found_can_be_trained_and_gives_what_was_promised(cli, friends) -> None:
+    found = cli("tune", "friends.csv", *QUICK, "--seed", "2")
+    assert found.code == 0, found.err
+    assert found.out == f"{FOLDER}/best.toml\n"
+    lines = [line for line in found.err.splitlines() if line.startswith("  Trial ")]
+    assert [line.split()[1] for line in lines] == ["1/3", "2/3", "3/3"]
+    assert "(the defaults; " in lines[0]
+    assert found.err.splitlines()[-1].split(maxsplit=1) == [
+        "Next",
+        f"cgcl train friends.csv --features nodes.csv --config {FOLDER}/best.toml",
+    ]
+    settings = tomllib.loads((FOLDER / "best.toml").read_text())["train"]
+    assert (settings["seed"], settings["val"], settings["epochs"]) == (2, 0.2, 3)
+    trials = [json.loads(line) for line in (FOLDER / "trials.jsonl").read_text().splitlines()]
+    best = max(trials, key=lambda trial: (trial["auc"], trial["ap"], -trial["number"]))
+    trained = cli(
+        "train", "friends.csv", "--features", "nodes.csv", "--config", f"{FOLDER}/best.toml",
+        "--threads", "1", "--no-compare",
+    )  # fmt: skip
+    assert trained.code == 0, trained.err
+    run = config_of(trained.out)
+    assert run["val"] == {"auc": best["auc"], "ap": best["ap"]}
+    assert {name: run["config"][name] for name in best["settings"]} == best["settings"]
+
+
+def test_settings_that_are_no_flags_reach_the_training(cli, friends) -> None:
+    found = cli(
+        "tune", "friends.csv", *SMALL, "--val", "0.2", "--method", "vgae", "--trials", "1",
+        "--epochs", "3",
+    )  # fmt: skip
+    assert found.code == 0, found.err
+    best = found.out.strip()
+    assert tomllib.loads(Path(best).read_text())["train"]["set"]
+    text = Path(best).read_text()
+    changed = re.sub(r"(?m)^embedding = .*$", "embedding = 6", text)
+    assert changed != text
+    Path(best).write_text(changed)
+    trained = cli("train", "friends.csv", "--config", best, "--threads", "1", "--no-compare")
+    assert trained.code == 0, trained.err
+    assert config_of(trained.out)["config"]["embedding"] == 6
+
+
+def test_the_same_command_goes_on_and_finds_nothing_left_to_do(cli, friends) -> None:
+    first = cli("tune", "friends.csv", *QUICK)
+    longer = [*MLP, "--epochs", "3", "--trials", "5"]
+    more = cli("tune", "friends.csv", *longer)
+    assert more.code == 0, more.err
+    assert "Resuming    3 trials finished before" in more.err
+    assert more.err.count("  Trial ") == 2
+    again = cli("tune", "friends.csv", *longer, "--quiet")
+    assert (again.code, again.out, again.err) == (0, first.out, "")
+
+
+def test_json_has_every_trial(cli, friends) -> None:
+    answer = json.loads(cli("tune", "friends.csv", *QUICK, "--json").out)
+    assert answer["file"] == f"{FOLDER}/best.toml"
+    assert [trial["number"] for trial in answer["trials"]] == [1, 2, 3]
+    assert answer["best"] in answer["trials"]
+    assert (answer["method"], answer["stopped"]) == ("mlp", None)
+
+
+def test_a_time_limit_that_is_over_at_once_says_so(cli, friends) -> None:
+    result = cli("tune", "friends.csv", *QUICK, "--time-limit", "0s")
+    assert (result.code, result.out) == (1, "")
+    assert "Error: The search was stopped before a first trial was finished." in result.err
+
+
+def test_a_time_limit_ends_the_search_with_what_there_is(cli, friends, monkeypatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+
+    from cgcl.train.once import train_once
+
+    def slow(*args: object, **kwargs: object):
+        now[0] += 40
+        return train_once(*args, **kwargs)
+
+    monkeypatch.setattr("cgcl.tune.search.train_once", slow)
+    result = cli("tune", "friends.csv", *QUICK, "--time-limit", "1m")
+    assert (result.code, result.out) == (0, f"{FOLDER}/best.toml\n")
+    text = " ".join(result.err.split())
+    assert "Stopped by the time limit after 1 of 3 trials; continue with: cgcl tune fr" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["--method", "katzz"], 2, "Did you mean katz?"),
+        (["--method", "common-neighbours"], 2, "There is nothing to tune: common-neighbours"),
+        (["--trials", "0", "--val", "0.2"], 2, "trials is 0; it must be at least 1."),
+        (["--val", "0"], 2, "There are no validation links"),
+        (["--time-limit", "soon"], 2, "write a number with s, m or h, such as 5m"),
+        (["--epochs", "0"], 2, "epochs is 0"),
+        (["--method", "katz", "--epochs", "3"], 2, "katz has no setting epochs"),
+        (["--out", "o\udcff"], 2, "is not valid UTF-8"),
+        (["--val", "0.2", "--out", "."], 1, "is not the folder of a search"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(cli, friends, arguments, code: int, text: str) -> None:
+    result = cli("tune", "friends.csv", *SMALL, *arguments)
+    assert (result.code, result.out) == (code, "")
+    assert text in " ".join(result.err.replace("│", " ").split())
+
+
+def test_another_search_in_the_same_folder_is_refused(cli, friends) -> None:
+    assert cli("tune", "friends.csv", *QUICK, "--out", "here").code == 0
+    result = cli("tune", "friends.csv", *MLP, "--out", "here", "--epochs", "4")
+    assert result.code == 1
+    assert "Error: here holds a search with other settings (epochs)" in result.err
+
+
+def test_without_optuna_it_says_how_to_get_it(cli, friends, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    result = cli("tune", "friends.csv", *QUICK)
+    assert (result.code, result.out) == (1, "")
+    assert result.err == "Error: Tuning needs optuna: pip install 'cgcl[tune]'\n"
+
+
+def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(friends) -> None:
+    command = ["tune", "friends.csv", *MLP, "--trials", "40", "--epochs", "60"]
+    program = "import sys; from cgcl.cli.main import main; main(sys.argv[1:])"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *command],
+        cwd=friends.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "Trial 2/40" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert (process.returncode, out) == (130, "")
+    last = err.strip().splitlines()[-1]
+    match = re.match(r"Stopped\. (\d+) of 40 trials are finished and kept\. Continue with: ", last)
+    assert match is not None, err
+    folder = friends.parent / FOLDER
+    assert len((folder / "trials.jsonl").read_text().splitlines()) == int(match[1])
+    assert last.endswith(
+        "cgcl tune friends.csv --features nodes.csv --method mlp --trials 40 --epochs 60 "
+        "--val 0.2 --test 0.2 --threads 1"
+    )
+    assert (folder / "best.toml").exists()
+
+
+def test_help_answers_without_importing_anything_heavy() -> None:
+    program = (
+        "import sys\n"
+        "from cgcl.cli.main import main\n"
+        "try:\n"
+        "    main(['tune', '--help'])\n"
+        "except SystemExit:\n"
+        "    assert not {'torch', 'numpy', 'optuna'} & sys.modules.keys()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for flag in ("--method", "--trials", "--time-limit", "--epochs", "--seed", "--out", "--json"):
+        assert flag in done.stdout

@@ -1,0 +1,69 @@
+"""The page on adding a method: its toy is run, and every method has its card."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import cgcl
+from cgcl.methods.table import METHODS
+from cgcl.testing import checks_of
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+CARDS = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+PARTS = ("Idea", "Paper", "Settings", "Differently", "Cost")
+
+
+def toy_source() -> str:
+    (source,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    return source
+
+
+@pytest.fixture
+def dot(tmp_path, monkeypatch) -> str:
+    """The file of the page, and its line in the table."""
+    (tmp_path / "dot_of_the_page.py").write_text(toy_source(), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(METHODS, "dot", "dot_of_the_page")
+    yield "dot"
+    sys.modules.pop("dot_of_the_page", None)
+
+
+def test_the_toy_takes_about_thirty_lines() -> None:
+    lines = [line for line in toy_source().splitlines() if line.strip()]
+    assert len(lines) <= 32
+
+
+def test_the_toy_learns_saves_and_loads_like_any_method(dot: str, tmp_path) -> None:
+    graph = cgcl.read("cora")
+    fitted = cgcl.LinkPredictor(dot, epochs=60, threads=1, device="cpu").fit(graph)
+    assert fitted.test_["auc"] > 0.85
+    fitted.save(tmp_path / "model")
+    loaded = cgcl.load(tmp_path / "model", device="cpu")
+    pairs = [(link.source, link.target) for link in fitted.top(5)]
+    assert (loaded.score(pairs) == fitted.score(pairs)).all()
+    assert loaded.get_params()["width"] == 32
+
+
+def test_the_toy_keeps_the_contract(dot: str) -> None:
+    def make(**settings):
+        return cgcl.LinkPredictor(dot, width=8, lr=0.05, epochs=60, threads=1, **settings)
+
+    for _, check in checks_of(make):
+        check()
+
+
+def test_the_toy_is_in_the_line_of_the_page(dot: str) -> None:
+    assert '"dot": "cgcl.methods.dot",' in PAGE
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_card_with_all_its_parts(name: str) -> None:
+    cards = dict(re.findall(r"^## .*?`([a-z0-9-]+)`\n(.*?)(?=^## |\Z)", CARDS, re.M | re.S))
+    assert name in cards
+    missing = [part for part in PARTS if f"**{part}.**" not in cards[name]]
+    assert not missing

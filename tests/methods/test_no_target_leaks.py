@@ -1,0 +1,523 @@
+"""No link is predicted from itself: an audit of every method, and of the audit.
+
+A step of training asks a network to call some links positive. None of them may be among the
+links along which that step passes messages, in either direction: at test time the links in
+question are not there either. Excepted by name are two ways of CGCL to draw its views, and one
+setting of VGAE, all of which follow published code.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, get_args, get_origin, get_type_hints
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cgcl.methods import subgraphs as extraction
+from cgcl.methods.gcn import MaskedGCN, MaskedGCNSettings
+from cgcl.methods.masking import masked_batches
+from cgcl.methods.method import EVERY_GRAPH, Epoch, Known, Learner
+from cgcl.methods.settings import TrainedSettings
+from cgcl.methods.subgraphs import Adjacency, Subgraphs
+from cgcl.methods.table import METHODS, method_named
+from cgcl.model import consistency_loss, symmetric
+from cgcl.seeds import seeded, stream
+from cgcl.train.recipe import Recipe
+from cgcl.train.trainer import build_learner
+
+NODES = 60
+# Widths and batches that are quick, and so many steps that not all links are predicted at once.
+SMALL = {"hidden": 8, "batch": 40, "nodes_per_hop": 10}
+
+EXCEPTED: dict[str, dict[str, tuple[Any, ...]]] = {
+    "cgcl": {"views": ("shared", "directed")},
+    "vgae": {"visible_targets": (True,)},
+}
+"""Settings with which a target may be seen: by method and by name."""
+
+ASKED_AS_COUNTER_EXAMPLES = {"negatives": "view"}
+"""With this setting CGCL calls links of the view that it sees unlinked, as the paper's text has it.
+They are asked about, but not as links."""
+
+FEATURES_ONLY = {"mlp"}
+"""Methods that pass no messages at all."""
+
+PER_PAIR = {"seal", "s3grl"}
+"""Methods that cut out the surroundings of each pair: all links but the pair's own are seen."""
+
+ALSO_SEEN = {"ncn": "NeighbourLists"}
+"""What else in a method's file is made of links that a step looks at."""
+
+TRAINED = [name for name in METHODS if issubclass(method_named(name).settings, TrainedSettings)]
+WITH_MESSAGES = [name for name in TRAINED if name not in PER_PAIR | FEATURES_ONLY]
+
+
+def known_graph(seed: int = 0) -> Known:
+    """Random links and features among 60 nodes, 180 links."""
+    generator = stream(seed, "audited graph")
+    pairs = torch.combinations(torch.arange(NODES), 2)
+    chosen = torch.randperm(len(pairs), generator=generator)[:180].sort().values
+    x = torch.rand(NODES, 6, generator=stream(0, "audited features"))
+    return Known(NODES, pairs[chosen].T.contiguous(), x)
+
+
+def codes(pairs: Tensor) -> set[int]:
+    """Return a number for each pair, the same in either direction."""
+    low, high = pairs.amin(dim=0), pairs.amax(dim=0)
+    return set((low * NODES + high).tolist())
+
+
+def is_pairs(thing: object) -> bool:
+    """Whether something is a list of pairs of node numbers."""
+    return (
+        isinstance(thing, Tensor)
+        and thing.dtype == torch.int64
+        and thing.dim() == 2
+        and thing.shape[0] == 2
+    )
+
+
+@dataclass
+class Step:
+    """What one step of training looked at, and what it was asked."""
+
+    seen: set[int] = field(default_factory=set)
+    """Links along which messages were passed."""
+    targets: set[int] = field(default_factory=set)
+    """Links that a network was asked about: unlinked pairs are none."""
+    encodings: int = 0
+
+    @property
+    def leaks(self) -> set[int]:
+        return self.seen & self.targets
+
+
+class Watch:
+    """Notes what goes into `encode`, and which pairs go into any other part of a learner.
+
+    Whatever holds links or an edge index and goes into `encode`, or into anything that is called
+    meanwhile, counts as seen. Pairs that go elsewhere are asked about; those of them that are
+    training links are targets, because no counter-example is one.
+    """
+
+    def __init__(self, learner: Learner, known: Known) -> None:
+        self.learner, self.links = learner, codes(known.links)
+        self.step = Step()
+        self._inside = 0
+
+    def note(self, *things: object) -> None:
+        for thing in things:
+            if isinstance(thing, Known):
+                self.step.seen |= codes(thing.links)
+            elif isinstance(thing, Tensor) and is_pairs(thing):
+                found = codes(thing)
+                if self._inside:
+                    self.step.seen |= found
+                else:
+                    self.step.targets |= found & self.links
+
+    def _entering(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
+        if module is getattr(self.learner, "encode", None):
+            self._enter()
+        self.note(*args, *kwargs.values())
+
+    def _leaving(self, module: nn.Module, *_: object) -> None:
+        if module is getattr(self.learner, "encode", None):
+            self._inside -= 1
+
+    def _enter(self) -> None:
+        self._inside += 1
+        self.step.encodings += 1
+
+    @contextmanager
+    def on(self) -> Iterator[Watch]:
+        encode = self.learner.encode
+        handles = []
+        for module in self.learner.modules():
+            if module is not self.learner:
+                handles.append(module.register_forward_pre_hook(self._entering, with_kwargs=True))
+                handles.append(module.register_forward_hook(self._leaving))
+
+        def spied(*args: object, **kwargs: object) -> object:
+            self._enter()
+            self.note(*args, *kwargs.values())
+            try:
+                return encode(*args, **kwargs)
+            finally:
+                self._inside -= 1
+
+        is_method = not isinstance(encode, nn.Module)
+        if is_method:
+            self.learner.encode = spied
+        try:
+            yield self
+        finally:
+            if is_method:
+                del self.learner.encode
+            for handle in handles:
+                handle.remove()
+
+
+def audited(learner: Learner, known: Known, name: str = "", epochs: int = 2) -> list[Step]:
+    """Take the steps of some epochs and return what each looked at."""
+    found: list[Step] = []
+    watch = Watch(learner, known)
+    with watch.on(), pytest.MonkeyPatch.context() as patched:
+        if name in ALSO_SEEN:
+            kind = getattr(sys.modules[METHODS[name]], ALSO_SEEN[name])
+
+            def made(links: Tensor, *args: object) -> object:
+                watch.step.seen |= codes(links)
+                return kind(links, *args)
+
+            patched.setattr(f"{METHODS[name]}.{ALSO_SEEN[name]}", made)
+        learner.train()
+        for number in range(1, epochs + 1):
+            with seeded(0, "epoch", number):
+                steps = iter(learner.steps(known, Epoch(number, 0)))
+                while True:
+                    watch.step = Step()
+                    try:
+                        next(steps).backward()
+                    except StopIteration:
+                        break
+                    found.append(watch.step)
+    return found
+
+
+def small(name: str, told: dict[str, Any]) -> dict[str, Any]:
+    own = {field.name for field in fields(method_named(name).settings)}
+    return {key: value for key, value in SMALL.items() if key in own} | told
+
+
+def learner_of(name: str, known: Known, **told: Any) -> Learner:
+    return build_learner(known.features.shape[1], Recipe.of(name, small(name, told)))
+
+
+def variants(name: str) -> list[dict[str, Any]]:
+    """The defaults, what the authors use on each graph, and each choice of any setting."""
+    method = method_named(name)
+    found = [{}, *(method.authors_settings(graph) for graph in (EVERY_GRAPH, *method.authors))]
+    found += [{key: choice} for key, choices in method.search.items() for choice in choices]
+    for key, hint in get_type_hints(method.settings).items():
+        choices = (True, False) if hint is bool else get_args(hint)
+        found += [{key: choice} for choice in choices if get_origin(hint) is not ClassVar]
+    # How wide and how long plays no part in what is seen.
+    return [
+        {key: value for key, value in told.items() if key not in ("hidden", "epochs", "batch")}
+        for told in found
+    ]
+
+
+def is_excepted(name: str, told: dict[str, Any]) -> bool:
+    if told == ASKED_AS_COUNTER_EXAMPLES:
+        return True
+    return any(
+        told.get(key) in values for key, values in EXCEPTED.get(name, {}).items() if key in told
+    )
+
+
+def test_every_trained_method_is_audited() -> None:
+    assert {"cgcl", "graphsage", "vgae", "s2gae", "maskgae", "ncn", "gcn"} <= set(WITH_MESSAGES)
+    assert set(TRAINED) == set(WITH_MESSAGES) | PER_PAIR | FEATURES_ONLY
+    for name in WITH_MESSAGES:
+        assert hasattr(learner_of(name, known_graph()), "encode"), name
+
+
+@pytest.mark.parametrize("name", WITH_MESSAGES)
+def test_no_target_is_among_the_links_that_its_step_passes_messages_along(name: str) -> None:
+    known = known_graph()
+    checked = 0
+    for told in variants(name):
+        if is_excepted(name, told):
+            continue
+        steps = audited(learner_of(name, known, **told), known, name)
+        assert steps
+        for step in steps:
+            assert step.encodings, "a step without messages shows nothing"
+            assert step.targets
+            assert step.seen
+            assert not step.leaks, (told, len(step.leaks))
+            assert step.seen <= codes(known.links)
+            checked += 1
+        # Whatever is hidden by chance, every epoch predicts some links, and none alone for ever.
+        assert len(set.union(*(step.targets for step in steps))) > 30
+    assert checked >= 4
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (name, {key: value})
+        for name, settings in EXCEPTED.items()
+        for key, values in settings.items()
+        for value in values
+    ],
+    ids=str,
+)
+def test_what_is_excepted_by_name_does_show_targets(name: str, told: dict[str, Any]) -> None:
+    """Otherwise the exception would be needless, or the audit blind."""
+    known = known_graph()
+    assert any(step.leaks for step in audited(learner_of(name, known, **told), known, name))
+
+
+def test_only_excepted_settings_of_cgcl_are_anyones_published_ones() -> None:
+    for name in TRAINED:
+        leaking = [told for told in variants(name) if is_excepted(name, told)]
+        assert not leaking or name == "cgcl"
+
+
+@pytest.mark.parametrize("name", sorted(FEATURES_ONLY))
+def test_a_method_that_sees_features_only_passes_no_messages(name: str) -> None:
+    known = known_graph()
+    for step in audited(learner_of(name, known), known, name):
+        assert step.encodings == 1
+        assert step.targets == codes(known.links)
+        assert not step.seen
+
+
+def weights(learner: Learner) -> dict[str, Tensor]:
+    return {key: value.clone() for key, value in learner.state_dict().items()}
+
+
+def encoded(learner: Learner, known: Known) -> list[Tensor]:
+    learner.eval()
+    with torch.no_grad():
+        if isinstance(learner.encode, nn.Module):
+            found = learner.encode(known.features, symmetric(known.links))
+        else:
+            found = learner.encode(known)
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def trained_on(learner: Learner, known: Known, state: dict[str, Tensor]) -> Learner:
+    """Take an epoch's steps on some links, then put the weights back: only memories are left."""
+    learner.train()
+    with seeded(0, "epoch", 1):
+        for loss in learner.steps(known, Epoch(1, 0)):
+            loss.backward()
+    learner.zero_grad()
+    learner.load_state_dict(state)
+    return learner
+
+
+PAIRS = torch.combinations(torch.arange(NODES), 2).T[:, ::20]
+
+
+def given_links() -> Known:
+    return known_graph(0).with_links(known_graph(0).links[:, ::3])
+
+
+def require_no_memory_of_links(learner: Learner, *, encodes: bool) -> None:
+    """Assert that encodings and scores depend on the links they are given and on no other."""
+    given, state = given_links(), weights(learner)
+    answers = []
+    for known in (known_graph(0), known_graph(1)):
+        trained_on(learner, known, state)
+        encodings = encoded(learner, given) if encodes else []
+        answers.append([*encodings, learner.scorer(given).logits(PAIRS)])
+    for first, second in zip(*answers, strict=True):
+        assert torch.equal(first, second)
+
+
+@pytest.fixture(autouse=True)
+def nothing_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Surroundings that were kept by an earlier run would hide how they are cut out."""
+    monkeypatch.setenv("CGCL_CACHE", "off")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_score_depends_on_the_links_it_is_given_and_on_no_other(name: str) -> None:
+    learner = learner_of(name, known_graph())
+    require_no_memory_of_links(learner, encodes=name in WITH_MESSAGES)
+    # And it does depend on those that it is given.
+    some, all_of_them = given_links(), known_graph()
+    same = torch.equal(*(learner.scorer(known).logits(PAIRS) for known in (some, all_of_them)))
+    assert same == (name in FEATURES_ONLY)
+
+
+def without(known: Known, pair: Tensor) -> Known:
+    """Return the graph without one of its links."""
+    return known.with_links(known.links[:, (known.links != pair[:, None]).any(dim=0)])
+
+
+def require_scores_without_the_link_itself(learner: Learner, known: Known, count: int) -> None:
+    """Assert that the score of a link is the same whether that link is known or not."""
+    links = known.links[:, :: known.links.shape[1] // count]
+    there = learner.scorer(known).logits(links)
+    for place, pair in enumerate(links.T):
+        gone = learner.scorer(without(known, pair)).logits(pair[:, None])
+        assert gone.item() == pytest.approx(there[place].item(), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(PER_PAIR))
+def test_the_score_of_a_link_does_not_depend_on_that_link(name: str) -> None:
+    known = known_graph()
+    learner = learner_of(name, known)
+    trained_on(learner, known, weights(learner))
+    require_scores_without_the_link_itself(learner, known, 20)
+
+
+@dataclass
+class Cut:
+    """Surroundings that were cut out: in which links, of which pairs, and what was found."""
+
+    adjacency: Adjacency
+    pairs: Tensor
+    more: tuple[Any, ...]
+    found: Subgraphs
+
+
+@contextmanager
+def cutting_noted() -> Iterator[list[Cut]]:
+    """Note all surroundings that any method cuts out."""
+    noted: list[Cut] = []
+    original = extraction.extract
+
+    def spied(adjacency: Adjacency, pairs: Tensor, *more: Any) -> Subgraphs:
+        found = original(adjacency, pairs, *more)
+        noted.append(Cut(adjacency, pairs, more, found))
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        for module in [*sys.modules.values()]:
+            if getattr(module, "extract", None) is original:
+                patched.setattr(module, "extract", spied)
+        yield noted
+
+
+@pytest.mark.parametrize("name", sorted(PER_PAIR))
+def test_in_training_the_surroundings_of_a_link_are_those_without_it(name: str) -> None:
+    known = known_graph()
+    links = codes(known.links)
+    learner = learner_of(name, known)
+    with cutting_noted() as cuts:
+        trained_on(learner, known, weights(learner))
+    assert cuts
+    targets = 0
+    for cut in cuts:
+        start = cut.found.start[:-1]
+        joined = codes_of_positions(cut.found.edge_index)
+        assert not joined & {(int(at), int(at) + 1) for at in start}
+        for place, pair in enumerate(cut.pairs.T):
+            if not codes(pair[:, None]) & links:
+                continue
+            targets += 1
+            ends = torch.stack([pair.amin(), pair.amax()])
+            gone = Adjacency(without(known, ends).links, NODES)
+            alone = extraction.extract(gone, pair[:, None], *cut.more)
+            among = cut.found.select(torch.tensor([place]))
+            assert alone.nodes.tolist() == among.nodes.tolist()
+            assert alone.hop.tolist() == among.hop.tolist()
+            assert codes_of_positions(alone.edge_index) == codes_of_positions(among.edge_index)
+    # Every training link is a target, and the surroundings of each were looked at.
+    assert targets >= len(links)
+
+
+def codes_of_positions(edge_index: Tensor) -> set[tuple[int, int]]:
+    return {(min(edge), max(edge)) for edge in edge_index.T.tolist()}
+
+
+# Whether the audit can fail: learners that are broken on purpose.
+
+
+class SeesEverything(MaskedGCN):
+    """Predicts a batch of links from all links, as many published programs do."""
+
+    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+        for batch in masked_batches(known, epoch, 40):
+            z = self.encode(known)
+            yield consistency_loss(self.decode(z, batch.targets), self.decode(z, batch.negatives))
+
+
+class SeesTheOtherDirection(MaskedGCN):
+    """Hides a target in one direction and passes messages along the other."""
+
+    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+        for batch in masked_batches(known, epoch, 40):
+            leaking = torch.cat([batch.seen, batch.targets[:, :1].flip(0)], dim=1)
+            z = self.encode(known.with_links(leaking))
+            yield consistency_loss(self.decode(z, batch.targets), self.decode(z, batch.negatives))
+
+
+class GoesRoundEncode(MaskedGCN):
+    """Is given the right links by name, and calls its layer with all of them."""
+
+    def encode(self, known: Known) -> Tensor:
+        self._first = getattr(self, "_first", known.links)
+        return self.convolve(known.features, symmetric(self._first))
+
+    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+        self._first = known.links
+        yield from super().steps(known, epoch)
+
+
+class RemembersLinks(MaskedGCN):
+    """Scores by the links that it was trained on besides those that it is given."""
+
+    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+        self._remembered = known.links
+        yield from super().steps(known, epoch)
+
+    def encode(self, known: Known) -> Tensor:
+        if self.training:
+            return super().encode(known)
+        return super().encode(known.with_links(torch.cat([known.links, self._remembered], dim=1)))
+
+
+class AsksNothing(MaskedGCN):
+    """Takes steps in which nothing is predicted."""
+
+    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+        yield self.encode(known).sum()
+
+
+def toy(kind: type[MaskedGCN]) -> MaskedGCN:
+    with seeded(0, "weights"):
+        return kind(6, MaskedGCNSettings(hidden=8, batch=40))
+
+
+def test_the_audit_passes_what_is_sound() -> None:
+    assert not any(step.leaks for step in audited(toy(MaskedGCN), known_graph()))
+    require_no_memory_of_links(toy(MaskedGCN), encodes=True)
+
+
+@pytest.mark.parametrize("kind", [SeesEverything, SeesTheOtherDirection, GoesRoundEncode])
+def test_the_audit_finds_a_learner_that_sees_its_targets(kind: type[MaskedGCN]) -> None:
+    assert all(step.leaks for step in audited(toy(kind), known_graph()))
+
+
+def test_the_audit_notices_steps_that_ask_nothing() -> None:
+    assert not any(step.targets for step in audited(toy(AsksNothing), known_graph()))
+
+
+@pytest.mark.parametrize("kind", [RemembersLinks, GoesRoundEncode])
+def test_the_audit_finds_a_learner_that_remembers_links(kind: type[MaskedGCN]) -> None:
+    with pytest.raises(AssertionError):
+        require_no_memory_of_links(toy(kind), encodes=True)
+
+
+def test_the_audit_finds_a_score_that_depends_on_the_link_itself() -> None:
+    """Any method whose messages pass along the link in question, such as a plain GCN."""
+    with pytest.raises(AssertionError):
+        require_scores_without_the_link_itself(toy(MaskedGCN), known_graph(), 20)
+
+
+def test_the_audit_finds_surroundings_that_hold_the_link_itself(monkeypatch) -> None:
+    original = extraction.extract
+
+    def leaking(*asked: Any) -> Subgraphs:
+        found = original(*asked)
+        ends = torch.stack([found.start[:-1], found.start[:-1] + 1])
+        return replace(found, edge_index=torch.cat([found.edge_index, symmetric(ends)], dim=1))
+
+    for module in [*sys.modules.values()]:
+        if getattr(module, "extract", None) is original:
+            monkeypatch.setattr(module, "extract", leaking)
+    with pytest.raises(AssertionError):
+        test_in_training_the_surroundings_of_a_link_are_those_without_it("s3grl")

@@ -1,0 +1,529 @@
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+from itertools import combinations
+from math import sqrt
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from cgcl.errors import ConfigError
+from cgcl.methods import diffusion as diffusion_module
+from cgcl.methods import s3grl as module
+from cgcl.methods.diffusion import Surroundings, diffuse, expected_looks
+from cgcl.methods.method import Epoch, Known
+from cgcl.methods.s3grl import METHOD, S3GRL, S3GRLSettings
+from cgcl.methods.subgraphs import Adjacency
+from cgcl.metrics import auc
+from cgcl.seeds import seeded
+from cgcl.split import random_split
+
+# u = 0 and v = 1 share the neighbour 2; 3 is one link further.
+KITE = torch.tensor([[0, 0, 1, 2], [1, 2, 2, 3]])
+KITE_X = torch.tensor([[1.0], [2.0], [3.0], [100.0]])
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch):
+    """Nothing is kept on disk, and small computations do not wait for each other's threads."""
+    monkeypatch.setenv("CGCL_CACHE", "off")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def build(known: Known, **changed) -> S3GRL:
+    values = {"hidden": 8, "epochs": 3, "batch": 16, "hops": 2} | changed
+    with seeded(0, "weights"):
+        learner = S3GRL(known.features.shape[1], S3GRLSettings(**values))
+        for norm in (learner.norm_0, learner.norm_1):  # as if it had been trained
+            norm.running_mean.uniform_(-0.5, 0.5)
+            norm.running_var.uniform_(0.5, 2.0)
+    return learner
+
+
+def losses(learner: S3GRL, known: Known, epochs: int = 1, seed: int = 0, lr: float = 0.01):
+    optimizer = torch.optim.Adam(learner.parameters(), lr=lr)
+    found = []
+    for number in range(1, epochs + 1):
+        with seeded(seed, "epoch", number):
+            learner.train()
+            for loss in learner.steps(known, Epoch(number, seed)):
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                found.append(loss.item())
+    return found
+
+
+def random_known(seed: int, num_nodes: int = 14, num_features: int = 3, chance: float = 0.2):
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.rand(num_nodes, num_nodes, generator=generator) < chance
+    links = drawn.triu(1).nonzero().T.contiguous()
+    return Known(num_nodes, links, torch.randn(num_nodes, num_features, generator=generator))
+
+
+def all_pairs(num_nodes: int) -> Tensor:
+    return torch.tensor(list(combinations(range(num_nodes), 2))).T
+
+
+def dense_rows(known: Known, u: int, v: int, hops: int, powers: int) -> np.ndarray:
+    """The definition, with dense matrices: rows of u, v and what they share, [., (K+1)(d+1)]."""
+    n = known.num_nodes
+    a = np.zeros((n, n))
+    a[tuple(known.links.numpy())] = 1
+    a += a.T
+    near = np.zeros(n, dtype=bool)
+    near[[u, v]] = True
+    a[u, v] = a[v, u] = 0
+    for _ in range(hops):
+        near = near | (a[near].sum(axis=0) > 0)
+    inside = np.flatnonzero(near)
+    loops = a[np.ix_(inside, inside)] + np.eye(inside.size)
+    scale = 1 / np.sqrt(loops.sum(axis=1))
+    once = scale[:, None] * loops * scale[None, :]
+    label = np.isin(inside, [u, v]).astype(float)
+    signal = np.column_stack([label, known.features.to_dense().numpy()[inside]])
+    kept = [u, v, *np.flatnonzero(a[u] * a[v])]
+    places = [int(np.flatnonzero(inside == node)[0]) for node in kept]
+    return np.concatenate(
+        [(np.linalg.matrix_power(once, k) @ signal)[places] for k in range(powers + 1)], axis=1
+    )
+
+
+# --- the central equation ------------------------------------------------------------------------
+
+
+def test_powers_are_as_by_hand() -> None:
+    r"""Rows of I, A^ and A^2 times [label | x] around (0, 1), one hop, the link 0-1 left out.
+
+    Left are the links 0-2 and 1-2; with self-links the degrees of 0, 1, 2 are 2, 2, 3:
+
+        A^  = [1/2 0 1/s; 0 1/2 1/s; 1/s 1/s 1/3]                         with s = sqrt 6
+        A^2 = [5/12 1/6 5/(6s); 1/6 5/12 5/(6s); 5/(6s) 5/(6s) 4/9]
+    """
+    s = sqrt(6)
+    found = diffuse(Adjacency(KITE, 4), torch.tensor([[0], [1]]), Surroundings(1, 0, 2))
+    assert found.nodes.tolist() == [0, 1, 2]
+    rows = found.features(torch.arange(3), KITE_X)
+    assert rows.numpy() == pytest.approx(
+        np.array(
+            [
+                [1, 1, 1 / 2, 1 / 2 + 3 / s, 7 / 12, 5 / 12 + 2 / 6 + 15 / (6 * s)],
+                [1, 2, 1 / 2, 2 / 2 + 3 / s, 7 / 12, 1 / 6 + 10 / 12 + 15 / (6 * s)],
+                [0, 3, 2 / s, 3 / s + 1, 5 / (3 * s), 15 / (6 * s) + 4 / 3],
+            ]
+        ),
+        rel=1e-6,
+    )
+
+
+def test_degrees_are_those_inside_the_surroundings() -> None:
+    """A second hop brings node 3: node 2 has degree 4 then, and A^ at (0, 2) is 1 / sqrt 8."""
+    pair = torch.tensor([[0], [1]])
+    near = diffuse(Adjacency(KITE, 4), pair, Surroundings(1, 0, 1))
+    far = diffuse(Adjacency(KITE, 4), pair, Surroundings(2, 0, 1))
+    for found, degree in ((near, 3), (far, 4)):
+        rows = found.features(torch.arange(3), KITE_X)
+        assert rows[0].tolist() == pytest.approx([1, 1, 0.5, 0.5 + 3 / sqrt(2 * degree)])
+    # What arrives at the shared neighbour: node 3 is out of reach of one hop, not of two.
+    near_2, far_2 = (
+        found.features(torch.tensor([2]), KITE_X)[0, 3].item() for found in (near, far)
+    )
+    assert near_2 == pytest.approx(3 / sqrt(6) + 3 / 3)
+    assert far_2 == pytest.approx(3 / sqrt(8) + 3 / 4 + 100 / sqrt(8))
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    hops=st.integers(1, 3),
+    powers=st.integers(1, 4),
+    chance=st.floats(0, 0.5),
+)
+@settings(max_examples=25, deadline=None)
+def test_rows_follow_the_definition(seed: int, hops: int, powers: int, chance: float) -> None:
+    known = random_known(seed, num_nodes=9, chance=chance)
+    pairs = all_pairs(9)
+    found = diffuse(Adjacency(known.links, 9), pairs, Surroundings(hops, 0, powers))
+    start = found.start.tolist()
+    rows = found.features(torch.arange(found.num_rows), known.features).numpy()
+    for at, (u, v) in enumerate(pairs.T.tolist()):
+        wanted = dense_rows(known, u, v, hops, powers)
+        assert rows[start[at] : start[at + 1]] == pytest.approx(wanted, abs=1e-5)
+
+
+def test_a_logit_follows_the_definition() -> None:
+    """g = ReLU, then batch norm; h = g(W r + b); product of the ends beside the others' mean."""
+    known = random_known(3, chance=0.4)
+    learner = build(known, powers=2)
+    state = {name: value.numpy() for name, value in learner.state_dict().items()}
+
+    def activated(h: np.ndarray, layer: int) -> np.ndarray:
+        norm = f"norm_{layer}."
+        spread = np.sqrt(state[norm + "running_var"] + 1e-5)
+        centred = (np.maximum(h, 0) - state[norm + "running_mean"]) / spread
+        return centred * state[norm + "weight"] + state[norm + "bias"]
+
+    wanted, shared = [], []
+    for u, v in all_pairs(14).T.tolist():
+        r = dense_rows(known, u, v, 2, 2)
+        h = activated(r @ state["layer_0.weight"].T + state["layer_0.bias"], 0)
+        mean = h[2:].mean(axis=0) if len(h) > 2 else np.zeros(8)
+        z = np.concatenate([h[0] * h[1], mean])
+        hidden = activated(z @ state["layer_1.weight"].T + state["layer_1.bias"], 1)
+        wanted.append(float(hidden @ state["layer_2.weight"][0] + state["layer_2.bias"][0]))
+        shared.append(len(h) - 2)
+    assert {0, 1, 2} <= set(shared)
+    found = learner.scorer(known).logits(all_pairs(14))
+    assert found.dtype == torch.float32
+    assert found.numpy() == pytest.approx(np.array(wanted), abs=1e-5)
+
+
+def test_training_and_scoring_see_the_same_rows() -> None:
+    known = random_known(5, chance=0.4)
+    learner = build(known)
+    found = diffuse(Adjacency(known.links, 14), all_pairs(14), learner.settings.surroundings)
+    rows = torch.arange(found.num_rows)
+    with torch.no_grad():
+        label, x = learner.weights_by_power(known.features)
+        by_power = found.times(rows, label, x)
+        at_once = found.features(rows, known.features) @ learner.layer_0.weight.T
+    assert torch.allclose(by_power, at_once, atol=1e-6)
+
+
+# --- what a score must not depend on -------------------------------------------------------------
+
+
+def test_a_pair_is_scored_the_same_whether_it_is_linked_or_not() -> None:
+    known = random_known(7, chance=0.3)
+    learner = build(known)
+    scorer = learner.scorer(known)
+    for at in range(known.links.shape[1]):
+        others = torch.arange(known.links.shape[1]) != at
+        without = learner.scorer(known.with_links(known.links[:, others]))
+        pair = known.links[:, at : at + 1]
+        assert torch.equal(scorer.logits(pair), without.logits(pair))
+
+
+def test_no_training_pair_is_learned_from_its_own_link() -> None:
+    known = random_known(7, chance=0.3)
+    learner = build(known, nodes_per_hop=4)
+    next(learner.steps(known, Epoch(1, 0)))
+    examples = learner._examples[known]
+    start = examples.diffusion.start.tolist()
+    assert examples.targets.sum().item() == known.links.shape[1]
+    for at, (u, v) in enumerate(known.links.T.tolist()):
+        others = torch.arange(known.links.shape[1]) != at
+        alone = diffuse(
+            Adjacency(known.links[:, others], 14),
+            torch.tensor([[u], [v]]),
+            learner.settings.surroundings,
+        )
+        rows = torch.arange(start[at], start[at + 1])
+        assert torch.equal(
+            examples.features(rows), alone.features(torch.arange(alone.num_rows), known.features)
+        )
+
+
+def test_scores_do_not_depend_on_direction_order_or_company(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = random_known(11, num_nodes=40, chance=0.15)
+    learner = build(known, nodes_per_hop=6)
+    pairs = all_pairs(40)
+    wanted = learner.scorer(known).logits(pairs)
+    assert wanted.unique().numel() > 700
+    assert torch.equal(learner.scorer(known).logits(pairs.flip(0)), wanted)
+    order = torch.randperm(pairs.shape[1], generator=torch.Generator().manual_seed(0))
+    assert torch.equal(learner.scorer(known).logits(pairs[:, order]), wanted[order])
+    for at in order[:20].tolist():
+        alone = learner.scorer(known).logits(pairs[:, at : at + 1])
+        assert torch.equal(alone, wanted[at : at + 1])
+    monkeypatch.setattr(module, "_BLOCK_PAIRS", 37)
+    monkeypatch.setattr(diffusion_module, "_BLOCK_PAIRS", 11)
+    assert torch.equal(learner.scorer(known).logits(pairs.repeat(1, 3)), wanted.repeat(3))
+
+
+def test_no_pairs_have_no_scores() -> None:
+    known = random_known(1)
+    scores = build(known).scorer(known).logits(torch.empty(2, 0, dtype=torch.int64))
+    assert (scores.shape, scores.dtype) == ((0,), torch.float32)
+
+
+def test_scores_are_the_same_with_sparse_features() -> None:
+    known = random_known(2)
+    sparse = replace(known, x=known.features.to_sparse_coo().coalesce())
+    pairs = all_pairs(14)
+    dense_scores = build(known).scorer(known).logits(pairs)
+    assert torch.allclose(build(sparse).scorer(sparse).logits(pairs), dense_scores, atol=1e-6)
+    assert losses(build(sparse), sparse) == pytest.approx(losses(build(known), known), rel=1e-5)
+
+
+def test_scoring_leaves_the_network_as_it_was() -> None:
+    known = random_known(2)
+    learner = build(known).train()
+    before = {name: value.clone() for name, value in learner.state_dict().items()}
+    scorer = learner.scorer(known)
+    first, second = scorer.logits(all_pairs(14)), scorer.logits(all_pairs(14))
+    assert learner.training
+    assert torch.equal(first, second)
+    assert not first.requires_grad
+    assert all(torch.equal(value, before[name]) for name, value in learner.state_dict().items())
+
+
+def test_remembered_pairs_are_those_of_the_same_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, pairs = random_known(4, chance=0.3), all_pairs(14)
+    learner = build(known)
+    calls = []
+
+    def counted(*given):
+        calls.append(given)
+        return diffuse(*given)
+
+    monkeypatch.setattr(module, "diffuse", counted)
+    first = learner.scorer(known).logits(pairs)
+    assert torch.equal(learner.scorer(known).logits(pairs), first)
+    assert len(calls) == 1
+    fewer = known.with_links(known.links[:, ::2])
+    assert not torch.equal(learner.scorer(fewer).logits(pairs), first)
+    assert len(calls) == 2
+    # A pair that is asked twice, or both ways, is cut out once.
+    learner.scorer(known).logits(torch.cat([pairs[:, 1:], pairs[:, 1:].flip(0)], dim=1))
+    assert calls[-1][1].shape[1] == pairs.shape[1] - 1
+    learner.scorer(known).logits(pairs[:, 2:])
+    assert len(calls) == 4
+    assert len(learner._asked[known]) == 2
+
+
+def test_a_graph_that_is_gone_leaves_nothing_behind() -> None:
+    known = random_known(4)
+    learner = build(known)
+    losses(learner, known)
+    learner.scorer(known).logits(all_pairs(14))
+    assert (len(learner._examples), len(learner._asked)) == (1, 1)
+    del known
+    gc.collect()
+    assert (len(learner._examples), len(learner._asked)) == (0, 0)
+
+
+def test_nodes_and_links_that_came_later_are_scored() -> None:
+    known = random_known(6)
+    learner = build(known)
+    losses(learner, known)
+    later = Known(
+        16,
+        torch.cat([known.links, torch.tensor([[0, 14], [14, 15]])], dim=1),
+        torch.cat([known.features, torch.ones(2, 3)]),
+    )
+    scores = learner.scorer(later).logits(all_pairs(16))
+    assert torch.isfinite(scores).all()
+    assert learner.scorer(later).num_nodes == 16
+
+
+def test_cost_follows_what_is_looked_at() -> None:
+    known = random_known(6, num_nodes=40, chance=0.1)
+    costs = [build(known, hops=hops).scorer(known).cost_per_pair for hops in (1, 2, 3)]
+    assert 1e6 < costs[0] < costs[1] < costs[2]
+    capped = build(known, hops=3, nodes_per_hop=1).scorer(known).cost_per_pair
+    assert 1e6 < capped < costs[0]
+    assert build(known).scorer(known).factors() is None
+
+
+def test_expected_looks_are_as_by_hand() -> None:
+    """Degrees 1, 1, 2: 8/3 neighbours of two ends, each of which has 3/2 on average."""
+    degree = np.array([1, 1, 2])
+    # One hop: 8/3 to find the ring, 8/3 * 3/2 = 4 to look on from it; found, then linked.
+    assert expected_looks(degree, Surroundings(1, 0, 3)) == pytest.approx(2 * (8 / 3 + 4))
+    assert expected_looks(degree, Surroundings(1, 1, 3)) == pytest.approx(2 * (8 / 3 + 1.5))
+    assert expected_looks(np.zeros(3, dtype=np.int64), Surroundings(3, 0, 3)) == 0
+
+
+# --- training ------------------------------------------------------------------------------------
+
+
+def test_it_learns_groups(sbm) -> None:
+    graph = sbm(0)
+    split = random_split(graph, 0.05, 0.1, 0)
+    known = Known(graph.num_nodes, split.train, graph.x)
+    learner = build(known, hidden=32, batch=32, hops=1)
+    losses(learner, known, epochs=4)
+    scorer = learner.scorer(known)
+    assert auc(scorer.logits(split.test), scorer.logits(split.test_negatives)) > 0.8
+
+
+def test_a_run_is_repeatable_and_can_go_on_where_it_stopped() -> None:
+    known = random_known(8, chance=0.3)
+    whole = losses(build(known), known, epochs=2)
+    assert losses(build(known), known, epochs=2) == whole
+    # A second epoch from a learner that never saw the first draws the same pairs and batches.
+    one, other = build(known), build(known)
+    next(one.steps(known, Epoch(1, 0)))
+    for learner in (one, other):
+        learner.train()
+    with seeded(0, "epoch", 2):
+        first = [loss.item() for loss in one.steps(known, Epoch(2, 0))]
+    with seeded(0, "epoch", 2):
+        assert [loss.item() for loss in other.steps(known, Epoch(2, 0))] == first
+
+
+def test_unlinked_pairs_are_drawn_once_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = random_known(8, chance=0.3)
+    learner = build(known)
+    asked = []
+    unlinked = known.unlinked
+
+    class Spy:
+        def draw(self, count: int, generator: torch.Generator) -> Tensor:
+            asked.append(count)
+            return unlinked.draw(count, generator)
+
+    monkeypatch.setitem(known.__dict__, "unlinked", Spy())
+    losses(learner, known, epochs=3)
+    assert asked == [known.links.shape[1]]
+    losses(learner, known, epochs=1, seed=1)
+    assert len(asked) == 2
+
+
+def test_features_are_the_same_held_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = random_known(9, chance=0.3)
+    monkeypatch.setattr(module, "_ROWS_AT_ONCE", 7)
+    held = losses(build(known), known, epochs=2)
+    monkeypatch.setattr(module, "_HELD_BYTES", 0)
+    assert losses(build(known), known, epochs=2) == held
+
+
+def test_what_is_on_disk_is_not_computed_again(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CGCL_CACHE", str(tmp_path))
+    known = random_known(9, chance=0.3)
+    first = losses(build(known), known)
+
+    def refused(*_):
+        raise AssertionError("computed again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(diffusion_module, "diffuse", refused)
+        assert losses(build(known), known) == first
+        for changed in ({"hops": 1}, {"powers": 2}, {"nodes_per_hop": 3}):
+            with pytest.raises(AssertionError, match="computed again"):
+                losses(build(known, **changed), known)
+        with pytest.raises(AssertionError, match="computed again"):
+            losses(build(known), known.with_links(known.links[:, 1:]))
+
+
+@pytest.mark.parametrize("batch", [2, 3, 5, 1000])
+def test_every_pair_is_in_one_batch_of_two_or_more(batch: int, monkeypatch) -> None:
+    known = random_known(10)
+    learner, sizes = build(known, batch=batch), []
+    decode = S3GRL.decode
+
+    def spied(self: S3GRL, z: Tensor) -> Tensor:
+        sizes.append(z.shape[0])
+        return decode(self, z)
+
+    monkeypatch.setattr(S3GRL, "decode", spied)
+    losses(learner, known)
+    assert sum(sizes) == 2 * known.links.shape[1]
+    assert min(sizes) >= 2
+    assert max(sizes) <= batch
+
+
+def test_pairs_that_share_nothing_are_learned_from() -> None:
+    """In a path no two linked nodes share a neighbour; a lone link has no surroundings at all."""
+    path = torch.stack([torch.arange(6), torch.arange(1, 7)])
+    for links in (path, torch.tensor([[0], [5]])):
+        known = Known(8, links, torch.eye(8))
+        learner = build(known)
+        assert np.isfinite(losses(learner, known, epochs=2)).all()
+        assert torch.isfinite(learner.scorer(known).logits(all_pairs(8))).all()
+
+
+def test_no_links_at_all_can_be_scored() -> None:
+    known = Known(4, torch.empty(2, 0, dtype=torch.int64), torch.eye(4))
+    scorer = build(known).scorer(known)
+    assert torch.isfinite(scorer.logits(all_pairs(4))).all()
+    assert scorer.cost_per_pair > 0
+
+
+# --- settings ------------------------------------------------------------------------------------
+
+
+def test_every_setting_changes_what_it_should() -> None:
+    known = random_known(12, num_nodes=30, chance=0.2)
+    base = losses(build(known), known)
+    for changed in (
+        {"hops": 1},
+        {"powers": 1},
+        {"nodes_per_hop": 3},
+        {"hidden": 9},
+        {"dropout": 0.1},
+        {"batch": 10},
+        {"share": 0.5},
+    ):
+        assert losses(build(known, **changed), known) != base, changed
+    few = losses(build(known, share=0.5), known)
+    assert len(few) == pytest.approx(len(base) / 2, abs=1)
+
+
+def test_a_share_of_the_links_is_learned_from_but_all_are_seen() -> None:
+    known = random_known(12, num_nodes=30, chance=0.2)
+    learner = build(known, share=0.25)
+    next(learner.steps(known, Epoch(1, 0)))
+    examples = learner._examples[known]
+    count = round(0.25 * known.links.shape[1])
+    assert examples.targets.tolist() == [1.0] * count + [0.0] * count
+    linked = examples.diffusion.nodes.long()[
+        examples.diffusion.start[:count, None] + torch.arange(2)
+    ]
+    where = [(ends == known.links.T).all(dim=1).nonzero().item() for ends in linked]
+    others = known.with_links(known.links[:, where])
+    some = diffuse(Adjacency(known.links, 30), known.links[:, where], learner.settings.surroundings)
+    less = diffuse(Adjacency(others.links, 30), others.links, learner.settings.surroundings)
+    assert len(set(where)) == count
+    assert torch.equal(examples.diffusion.weights[: some.weights.numel()], some.weights)
+    assert less.weights.numel() < some.weights.numel()
+
+
+def test_dropout_is_off_when_scoring() -> None:
+    known = random_known(2)
+    pairs = all_pairs(14)
+    scores = [build(known, dropout=p).scorer(known).logits(pairs) for p in (0.0, 0.9)]
+    assert torch.equal(*scores)
+
+
+@pytest.mark.parametrize(
+    ("changed", "caps"),
+    [
+        ({}, "3 hops, 3 powers, at most 100 nodes a hop"),
+        ({"hops": 1, "nodes_per_hop": 0, "powers": 1}, "1 hop, 1 power"),
+        (
+            {"hops": 2, "nodes_per_hop": 1, "share": 0.125},
+            "2 hops, 3 powers, at most 1 node a hop, 12.5 % of the training links",
+        ),
+    ],
+)
+def test_caps_say_what_is_left_out(changed: dict, caps: str) -> None:
+    assert S3GRLSettings(**changed).caps == caps
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"batch": 1}, {"share": 0.0}, {"share": 1.5}, {"powers": 0}, {"hops": 0}, {"dropout": 1.0}],
+)
+def test_impossible_settings_are_refused(wrong: dict) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        S3GRLSettings(**wrong)
+
+
+def test_the_method_can_be_tuned_and_built() -> None:
+    for name, choices in METHOD.search.items():
+        for value in choices:
+            S3GRLSettings(**{name: value})
+    for graph in ("cora", "citeseer", "pubmed", "photo", "computers"):
+        S3GRLSettings(**METHOD.authors_settings(graph))
+    assert isinstance(METHOD.build(5, S3GRLSettings()), S3GRL)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from cgcl.tune.trial import Trial, best_of, table_of
+
+
+def trial(number: int, auc: float | None, ap: float | None = 0.5, **settings: object) -> Trial:
+    failure = "" if auc is not None else 'The loss, "L",\nis gone.'
+    return Trial(number, "search", settings, auc, None if auc is None else ap, 3, 1.5, failure)
+
+
+def test_the_best_trial_has_the_best_auc_then_the_best_ap_then_came_first() -> None:
+    trials = [trial(1, None), trial(2, 0.8, 0.9), trial(3, 0.9, 0.7), trial(4, 0.9, 0.8)]
+    assert best_of(trials) is trials[3]
+    assert best_of([*trials, trial(5, 0.9, 0.8)]) is trials[3]
+    assert best_of(reversed([*trials, trial(5, 0.9, 0.8)])) is trials[3]
+    assert best_of(trials[:1]) is None
+
+
+@pytest.mark.parametrize("one", [trial(1, 0.1 + 0.2, 1 / 3, lr=1e-5, views="é"), trial(2, None)])
+def test_a_trial_comes_back_from_its_line_to_the_last_bit(one: Trial) -> None:
+    assert one.to_line().count(b"\n") == 1
+    assert Trial.from_line(one.to_line()) == one
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"number": "1"}, {"origin": "luck"}, {"settings": 3}, {"auc": None}, {"ap": "0.5"},
+        {"auc": True}, {"more": 1},
+    ],
+)  # fmt: skip
+def test_a_line_that_is_no_trial_is_refused(change) -> None:
+    line = json.dumps({**json.loads(trial(1, 0.5).to_line()), **change})
+    with pytest.raises(ValueError, match="not a trial"):
+        Trial.from_line(line.encode())
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"\xff\xfe\x00", b"\0" * 40, b"null", b"[1]"])
+def test_a_damaged_line_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError, match="not a trial"):
+        Trial.from_line(line)
+
+
+def test_the_table_has_a_row_per_trial_and_a_column_per_setting() -> None:
+    trials = [trial(1, 0.75, lr=1e-5, views="a,b"), trial(2, None, lr=0.1, views="c")]
+    rows = list(csv.DictReader(table_of(trials).decode().splitlines(keepends=True)))
+    assert [row["trial"] for row in rows] == ["1", "2"]
+    assert (rows[0]["auc"], rows[0]["lr"], rows[0]["views"]) == ("0.75", "1e-05", "a,b")
+    assert (rows[1]["auc"], rows[1]["failure"]) == ("", trials[1].failure)
