@@ -49,11 +49,20 @@ def test_the_toy_learns_saves_and_loads_like_any_method(dot: str, tmp_path) -> N
     assert loaded.get_params()["width"] == 32
 
 
-def test_the_toy_keeps_the_contract(dot: str) -> None:
+def test_the_toy_keeps_the_contract(dot: str, monkeypatch) -> None:
+    monkeypatch.setattr("cgcl.train.calibrating._MAX_SCORED", 2**17)
+
     def make(**settings):
         return cgcl.LinkPredictor(dot, width=8, lr=0.05, epochs=60, threads=1, **settings)
 
-    for _, check in checks_of(make):
+    # The line is in this process's table only, so no other process can load what it saved; and two
+    # checks on large graphs take three quarters of the time.
+    left_out = {
+        "check_fresh_process_loads_the_same",
+        "check_works_in_bounded_memory",
+        "check_learns_nothing_from_noise",
+    }
+    for _, check in checks_of(make, declared=frozenset(left_out)):
         check()
 
 

@@ -7,8 +7,8 @@ from statistics import mean
 import pytest
 
 from cgcl.graph import Graph
+from cgcl.methods.cgcl_settings import PRESETS
 from cgcl.predict import LinkPredictor
-from cgcl.train.config import PRESETS
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from cgcl.methods.diffusion import (
     expected_looks,
     stored_diffusion,
 )
-from cgcl.methods.method import Epoch, Known, Learner, Method
+from cgcl.methods.method import EVERY_GRAPH, Epoch, Known, Learner, Method
 from cgcl.methods.scoring import evaluating
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.subgraphs import Adjacency
@@ -50,7 +50,7 @@ _LOOK_OPERATIONS = 600.0
 class S3GRLSettings(TrainedSettings):
     """The settings of S3GRL."""
 
-    lr: float = 1e-4
+    lr: float = 3e-4
     """Learning rate of Adam."""
     epochs: int = 50
     """Number of epochs."""
@@ -60,8 +60,8 @@ class S3GRLSettings(TrainedSettings):
     """Width of the network."""
     dropout: float = 0.5
     """Chance of a hidden entry to be dropped in a training step."""
-    batch: int = 32
-    """Pairs in a training step, half of them linked on average."""
+    batch: int = 128
+    """Pairs in a training step, linked and unlinked ones together."""
     powers: int = 3
     """How many steps features are passed along links: the highest power of the adjacency."""
     hops: int = 3
@@ -109,7 +109,7 @@ class S3GRL(Learner):
     $\quad \mathrm{logit} = W_2\, g(W_1 z + b_1) + b_2$.
 
     A pair without shared neighbours has a mean of 0. This follows the authors' code with one
-    difference: a hop adds no more nodes than `nodes_per_hop`.
+    difference: a hop adds `nodes_per_hop` nodes at most.
     """
 
     def __init__(self, num_features: int, settings: S3GRLSettings) -> None:
@@ -335,8 +335,13 @@ METHOD = Method(
     title="S3GRL",
     settings=S3GRLSettings,
     build=S3GRL,
-    # The authors look at all nodes within three hops; in denser graphs that is most of the graph.
-    authors={name: {"nodes_per_hop": 0} for name in ("cora", "citeseer", "pubmed")},
+    # The authors take smaller steps on smaller batches, which is as accurate on Cora (within 0.6
+    # either way on three splits) and takes twice as long. They look at all nodes within three
+    # hops; in graphs denser than these that is most of the graph.
+    authors={
+        EVERY_GRAPH: {"lr": 1e-4, "batch": 32},
+        **{name: {"nodes_per_hop": 0} for name in ("cora", "citeseer", "pubmed")},
+    },
     search={
         "lr": (1e-4, 3e-4, 1e-3),
         "hidden": (128, 256, 512),
