@@ -185,6 +185,24 @@ def tuning_table() -> str:
     return "\n".join(rows)
 
 
+def seal_hops_table() -> str:
+    """SEAL with two hops beside one, on the same splits."""
+    near = {
+        (line["graph"], line["seed"]): line
+        for line in _lines("methods.jsonl")
+        if line["method"] == "seal" and line["kind"] == "authors"
+    }
+    rows = ["| graph | split | 1 hop: AUC / AP | 2 hops: AUC / AP |", "| --- | --- | --- | --- |"]
+    for far in _lines("seal_hops.jsonl"):
+        pair = (near[far["graph"], far["seed"]], far)
+        one, two = (
+            " / ".join(f"{100 * line['test'][metric]:.2f}" for metric in ("auc", "ap"))
+            for line in pair
+        )
+        rows.append(f"| {TITLES[far['graph']]} | {far['seed']} | {one} | {two} |")
+    return "\n".join(rows)
+
+
 def sources_list() -> str:
     """Where the published figures were read."""
     return "\n".join(f"- [{name}] {words}" for name, words in PUBLISHED["sources"].items())
@@ -196,4 +214,5 @@ TABLES = {
     "methods-pubmed": lambda: results_table("pubmed"),
     "methods-tuning": tuning_table,
     "methods-sources": sources_list,
+    "methods-seal-hops": seal_hops_table,
 }

@@ -56,3 +56,14 @@ def test_gradients_never_flow_through_fancy_indexing() -> None:
             if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
                 is_plain = isinstance(node.slice, ast.Constant | ast.Slice | ast.Tuple)
                 assert is_plain or node.value.id not in {"z", "h", "x"}, (path, ast.unparse(node))
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    named = 0
+    for page in (ROOT / "docs").rglob("*.md"):
+        for path, test in re.findall(r"`([\w/]*test_\w+\.py)(?:::(\w+))?`", page.read_text()):
+            file = ROOT / "tests" / path.removeprefix("tests/")
+            assert file.exists(), f"{page.name} names {path}"
+            assert not test or f"def {test}(" in file.read_text(), f"{page.name} names {test}"
+            named += 1
+    assert named > 20

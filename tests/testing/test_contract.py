@@ -72,7 +72,7 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
         for name, _ in checks_of(partial(make, method, SMALL))
     ],
 )
-def test_our_methods_keep_every_promise(method: str, check: str, tmp_path, monkeypatch) -> None:
+def test_our_predictors_keep_every_promise(method: str, check: str, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("CGCL_CACHE", str(tmp_path))
     small = SMALL | OWN.get(method, {})
     if check in LONGEST:

@@ -17,6 +17,7 @@ from cgcl.metrics import (
     average_precision,
     link_metrics,
 )
+from cgcl.seeds import stream
 from cgcl.split import Split, random_split
 from cgcl.train.loop import train
 from cgcl.train.recipe import Recipe
@@ -93,6 +94,21 @@ def test_weights_follow_from_the_seed_alone() -> None:
     other = build_learner(5, Recipe.of("cgcl", {"hidden": 8, "seed": 1}))
     assert same(list(first.parameters()), list(again.parameters()))
     assert not same(list(first.parameters()), list(other.parameters()))
+
+
+def as_set(pairs: torch.Tensor) -> set[tuple[int, int]]:
+    return {tuple(sorted(pair)) for pair in pairs.T.tolist()}
+
+
+def test_training_counter_examples_avoid_training_links_only(sbm: Build) -> None:
+    """Of every method. Avoiding held-out links too would tell it which pairs they are."""
+    trainer = trainer_for(sbm(0))
+    split = trainer._split
+    drawn = as_set(trainer.known.unlinked.draw(30_000, stream(0, "counter-examples")))
+    assert not drawn & as_set(split.train)
+    assert drawn & as_set(split.val)
+    assert drawn & as_set(split.test)
+    assert as_set(trainer.known.links) == as_set(split.train)
 
 
 def test_training_touches_neither_the_global_generator_nor_its_inputs(sbm: Build) -> None:
