@@ -335,9 +335,9 @@ METHOD = Method(
     title="S3GRL",
     settings=S3GRLSettings,
     build=S3GRL,
-    # The authors take smaller steps on smaller batches, which is as accurate on Cora (within 0.6
-    # either way on three splits) and takes twice as long. They look at all nodes within three
-    # hops; in graphs denser than these that is most of the graph.
+    # The authors take smaller steps on smaller batches, which takes longer and was no more accurate
+    # on three splits of Cora. They look at all nodes within three hops; in graphs denser than
+    # these that is most of the graph.
     authors={
         EVERY_GRAPH: {"lr": 1e-4, "batch": 32},
         **{name: {"nodes_per_hop": 0} for name in ("cora", "citeseer", "pubmed")},
