@@ -43,14 +43,11 @@ def embed(
     kind = _chosen(out, output)
     from cgcl.predict import LinkPredictor
     from cgcl.predict.embeddings import csv_blocks, write_embeddings
-    from cgcl.train.config import Resources
-    from cgcl.train.execution import computing_with
 
-    predictor = LinkPredictor.load(run, device)
+    predictor = LinkPredictor.load(run, device).set_params(threads=threads)
     graph = predictor.graph_
     links = predictor.split_.train if known == "train" else graph.edges
-    with computing_with(Resources(device=device, threads=threads)):
-        z = predictor.embeddings(links)
+    z = predictor.embeddings(links)
     if out is None:
         for text in csv_blocks(graph.names, z):
             sys.stdout.write(text)

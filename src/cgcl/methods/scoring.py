@@ -8,6 +8,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from cgcl.methods.linearised import linear_factors
 from cgcl.model import CGCL, PairDecoder
@@ -26,6 +27,7 @@ __all__ = [
 # in its cache. A fixed size also fixes the order of every sum.
 BLOCK_PAIRS = 2**16
 _CACHED_ENTRIES = 2**19
+_ROWS_TOGETHER = 64
 # Fetching and multiplying an entry of two embeddings, in operations of the layers' products.
 _FETCH = 20.0
 
@@ -106,7 +108,7 @@ class EmbeddingScorer:
         size = block_size(self.z.shape[1], self.z.device)
         with evaluating(self._network):
             blocks = [
-                self._decode(self.z, block.to(self.z.device)).cpu()
+                self._decode(self.z, _padded(block).to(self.z.device))[: block.shape[1]].cpu()
                 for block in pairs.split(size, dim=1)
             ]
         return torch.cat(blocks) if blocks else torch.empty(0)
@@ -114,6 +116,15 @@ class EmbeddingScorer:
     def factors(self) -> tuple[Tensor, Tensor] | None:
         """There are none to offer: every pair is scored by the network."""
         return None
+
+
+def _padded(pairs: Tensor) -> Tensor:
+    """Return the pairs with others after them, so that their number is a multiple of 64.
+
+    A matrix product treats its last rows in another way than the others if they are not a whole
+    block, and equal pairs would differ in the last bit.
+    """
+    return functional.pad(pairs, (0, -pairs.shape[1] % _ROWS_TOGETHER))
 
 
 class DecoderScorer(EmbeddingScorer):
