@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from cgcl.errors import ResourceError
-from cgcl.files import make_folder, remove_leftovers, write_atomically, writing_atomically
+from cgcl.files import (
+    GrowingFile,
+    make_folder,
+    remove_leftovers,
+    write_atomically,
+    writing_atomically,
+)
 
 
 def test_bytes_reach_the_disk_before_the_name_and_the_name_before_return(
@@ -69,3 +75,18 @@ def test_a_file_written_in_parts_appears_whole_or_not_at_all(tmp_path: Path) -> 
         file.write(b"new ")
         file.write(b"content")
     assert (tmp_path / "f").read_bytes() == b"new content"
+
+
+def test_a_growing_file_keeps_whole_lines_and_cuts_off_a_torn_one(tmp_path) -> None:
+    path = tmp_path / "lines"
+    file = GrowingFile(path)
+    assert file.lines == []
+    file.append(b"one\n")
+    file.append(b"two\n")
+    file.close()
+    path.write_bytes(path.read_bytes() + b"thr")
+    again = GrowingFile(path)
+    assert again.lines == [b"one", b"two"]
+    again.append(b"four\n")
+    again.close()
+    assert path.read_bytes() == b"one\ntwo\nfour\n"

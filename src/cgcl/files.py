@@ -13,6 +13,7 @@ from cgcl.errors import ResourceError
 
 __all__ = [
     "TEMPORARY_SUFFIX",
+    "GrowingFile",
     "make_folder",
     "remove_leftovers",
     "write_atomically",
@@ -113,3 +114,33 @@ def _write_error(path: Path, size: int | None, error: OSError) -> ResourceError:
 
 def _in_words(size: int) -> str:
     return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"
+
+
+class GrowingFile:
+    """A file of lines that grows by one at a time; a line that was written is never lost.
+
+    `OSError` is left to the caller, who knows what to say about it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or begin it.
+
+        A last line that was cut short is cut off, so that the next one does not go on in it.
+        """
+        content = path.read_bytes() if path.exists() else b""
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            os.truncate(path, len(whole))
+        self.lines = whole.splitlines()
+        """The lines that were there, without their ends."""
+        # Without a buffer, a line that did not fit is not tried again when the file closes.
+        self._file = path.open("ab", buffering=0)
+
+    def append(self, line: bytes) -> None:
+        """Write a line, its end included; it survives the death of the process and of power."""
+        self._file.write(line)
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

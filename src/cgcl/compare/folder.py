@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from cgcl.compare.result import Result
 from cgcl.errors import ResourceError, RunFolderError
-from cgcl.files import TEMPORARY_SUFFIX, make_folder, write_atomically
+from cgcl.files import TEMPORARY_SUFFIX, GrowingFile, make_folder, write_atomically
 from cgcl.train.run_folder import LOCK, RunFolder
 
 __all__ = ["PLAN", "RESULTS", "ComparisonFolder"]
@@ -17,7 +16,6 @@ __all__ = ["PLAN", "RESULTS", "ComparisonFolder"]
 PLAN = "plan.json"
 RESULTS = "runs.jsonl"
 _FORMAT = 1
-# What `RunFolder` calls its lock.
 
 
 class ComparisonFolder:
@@ -46,10 +44,9 @@ class ComparisonFolder:
             write_atomically(path / PLAN, text.encode())
             self.damaged_lines = 0
             """How many lines hold no result; their cells count as not done."""
+            self._file = GrowingFile(path / RESULTS)
             self.results = self._read()
             """Every result, in the order of writing."""
-            # Without a buffer, a result that did not fit is not tried again when the file closes.
-            self._file = (path / RESULTS).open("ab", buffering=0)
         except OSError as error:
             self._lock.close()
             raise self._error(error) from error
@@ -64,8 +61,7 @@ class ComparisonFolder:
             ResourceError: The disk is full.
         """
         try:
-            self._file.write(result.to_line())
-            os.fsync(self._file.fileno())
+            self._file.append(result.to_line())
         except OSError as error:
             raise self._error(error) from error
         self.results.append(result)
@@ -82,16 +78,9 @@ class ComparisonFolder:
         self.close()
 
     def _read(self) -> list[Result]:
-        """Return the sound results, and cut off a last line that was not written to its end."""
-        path = self.path / RESULTS
-        if not path.exists():
-            return []
-        content = path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            os.truncate(path, len(whole))
+        """Return the sound results, and count the lines that are none."""
         results = []
-        for line in whole.splitlines():
+        for line in self._file.lines:
             try:
                 results.append(Result.from_line(line))
             except ValueError:

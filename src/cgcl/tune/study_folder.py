@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from cgcl.errors import ResourceError, RunFolderError
-from cgcl.files import TEMPORARY_SUFFIX, make_folder, write_atomically
+from cgcl.files import TEMPORARY_SUFFIX, GrowingFile, make_folder, write_atomically
 from cgcl.train.run_folder import LOCK, RunFolder
 from cgcl.tune.trial import Trial
 
@@ -52,9 +51,8 @@ class StudyFolder:
         try:
             self.threads = self._open(identity, about)
             """The number of threads that the search began with."""
+            self._file = GrowingFile(path / TRIALS)
             self.trials, self.damaged_lines = self._read()
-            # Without a buffer, a trial that did not fit is not tried again when the file closes.
-            self._file = (path / TRIALS).open("ab", buffering=0)
         except OSError as error:
             self._lock.close()
             raise self._error(error) from error
@@ -69,8 +67,7 @@ class StudyFolder:
             ResourceError: The disk is full.
         """
         try:
-            self._file.write(trial.to_line())
-            os.fsync(self._file.fileno())
+            self._file.append(trial.to_line())
         except OSError as error:
             raise self._error(error) from error
 
@@ -119,20 +116,10 @@ class StudyFolder:
         return threads
 
     def _read(self) -> tuple[dict[int, Trial], int]:
-        """Return the sound trials by number, and how many lines are damaged.
-
-        A last line that was cut short is cut off, so that the next one does not go on in it.
-        """
-        path = self.path / TRIALS
-        if not path.exists():
-            return {}, 0
-        content = path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            os.truncate(path, len(whole))
+        """Return the sound trials by number, and how many lines are damaged."""
         trials: dict[int, Trial] = {}
         damaged = 0
-        for line in whole.splitlines():
+        for line in self._file.lines:
             try:
                 trial = Trial.from_line(line)
             except ValueError:
