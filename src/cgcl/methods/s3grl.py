@@ -335,8 +335,7 @@ METHOD = Method(
     title="S3GRL",
     settings=S3GRLSettings,
     build=S3GRL,
-    # The authors take smaller steps on smaller batches, which takes longer and was no more accurate
-    # on three splits of Cora. They look at all nodes within three hops; in graphs denser than
+    # The authors take smaller steps on smaller batches, which takes longer. They look at all nodes within three hops; in graphs denser than
     # these that is most of the graph.
     authors={
         EVERY_GRAPH: {"lr": 1e-4, "batch": 32},
