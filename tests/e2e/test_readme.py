@@ -85,15 +85,6 @@ def test_the_results_belong_to_the_bundled_graph(project: Path, cora) -> None:
     assert text.count(cora.fingerprint) == len(text.splitlines()) == 10
 
 
-def test_every_test_that_reliability_names_exists(project: Path) -> None:
-    page = (project / "docs/reliability.md").read_text()
-    named = re.findall(r"`((?:\w+/)?test_\w+\.py)(?:::(\w+))?`", page)
-    assert len(named) > 20
-    for file, function in named:
-        source = (project / "tests" / file).read_text()
-        assert not function or f"def {function}(" in source, f"{file}::{function}"
-
-
 def test_every_test_that_paper_to_code_names_exists(project: Path) -> None:
     page = (project / "docs/paper-to-code.md").read_text()
     sources = "".join(path.read_text() for path in (project / "tests").rglob("test_*.py"))
