@@ -335,8 +335,8 @@ METHOD = Method(
     title="S3GRL",
     settings=S3GRLSettings,
     build=S3GRL,
-    # The authors take smaller steps on smaller batches, which takes longer. They look at all nodes within three hops; in graphs denser than
-    # these that is most of the graph.
+    # The authors take smaller steps on smaller batches, which takes longer. They look at all nodes
+    # within three hops; in graphs denser than these that is most of the graph.
     authors={
         EVERY_GRAPH: {"lr": 1e-4, "batch": 32},
         **{name: {"nodes_per_hop": 0} for name in ("cora", "citeseer", "pubmed")},
