@@ -16,15 +16,6 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CGCL_CACHE", str(tmp_path))
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Keep small computations from waiting for each other's threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def random_batch(num_pairs: int = 20) -> Batch:
     generator = torch.Generator().manual_seed(0)
     ends = torch.randint(40, (2, 120), generator=generator)

@@ -28,15 +28,6 @@ from cgcl.split import random_split
 Build = Callable[[int], Graph]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Keep small computations from waiting for each other's threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def learner_of(known: Known, **settings) -> GraphSAGE:
     with seeded(0, "weights"):
         return GraphSAGE(known.features.shape[1], GraphSAGESettings(**{"hidden": 16} | settings))

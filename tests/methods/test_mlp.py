@@ -21,15 +21,6 @@ Build = Callable[[int], Graph]
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Keep small computations from waiting for each other's threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 WEIGHTS = {
     "weight": torch.tensor([[1.0, 2.0], [0.0, -1.0]]),
     "bias": torch.tensor([0.0, 1.0]),

@@ -21,15 +21,6 @@ Build = Callable[[int], Graph]
 LINKS = torch.tensor([[0, 0, 1, 1, 2, 3], [1, 2, 2, 3, 3, 4]])
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Keep small computations from waiting for each other's threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def small(**changed) -> tuple[S2GAE, Known]:
     with seeded(0, "weights"):
         x = torch.rand(6, 4)

@@ -22,15 +22,6 @@ Build = Callable[[int], Graph]
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
-    """Keep small computations from waiting for each other's threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CGCL_CACHE", str(tmp_path))
 
