@@ -48,12 +48,12 @@ def studies(experiment: dict[str, Any]) -> Iterator[Job]:
     tuning = experiment["tuning"]
     for graph in reversed(experiment["graphs"]):
         for method in names(experiment):
-            if not method_named(method).search or method in tuning["without"]:
+            if not method_named(method).search:
                 continue
             yield {
                 "graph": graph,
                 "method": method,
-                "trials": tuning["trials"],
+                "trials": tuning["fewer"].get(method, {}).get(graph, tuning["trials"]),
                 "split": tuning["split"],
                 "fixed": caps_of(experiment, method, graph),
             }

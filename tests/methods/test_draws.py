@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from cgcl.coins import base_key, epoch_key, words
 from cgcl.graph import Graph
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.draws import Draw, draw
 from cgcl.methods.method import Epoch, Known
-from cgcl.model import draw_views
-from cgcl.seeds import stream
+from cgcl.model import divide
 from cgcl.split import Split, random_split
 
 Build = Callable[[int], Graph]
@@ -39,7 +39,11 @@ def test_streams_are_independent(sbm: Build) -> None:
 def test_a_draw_follows_from_its_seed_and_epoch(sbm: Build, views: str) -> None:
     split = random_split(sbm(0))
     one, again = (drawn(split, 3, views=views) for _ in range(2))
-    expected = draw_views(split.train, views, stream(0, "views", 3))
+    # The coin of a direction is the top bit of a hash of both ends.
+    key = epoch_key(base_key(0, "views"), 3)
+    low, high = split.train
+    coins = [words(key, low, high) < 2**31, words(key, high, low) < 2**31]
+    expected = divide(split.train, views, *coins)
     assert torch.equal(one.views.view_1.edge_index, expected.view_1.edge_index)
     assert torch.equal(one.views.view_2.edge_index, expected.view_2.edge_index)
     for first, second in zip(one.negatives, again.negatives, strict=True):

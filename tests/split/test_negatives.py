@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cgcl.coins import epoch_key
 from cgcl.errors import SplitError
 from cgcl.seeds import stream
 from cgcl.split import UnlinkedPairs
@@ -34,10 +35,15 @@ def test_draws_are_unlinked_ordered_pairs(graph, count: int, seed: int) -> None:
     if not free:
         with pytest.raises(SplitError):
             unlinked.draw(count, stream(seed, "test"))
+        with pytest.raises(SplitError):
+            unlinked.draw_hashed(count, seed)
         return
     drawn = pairs_of(unlinked.draw(count, stream(seed, "test")))
     assert len(drawn) == count
     assert set(drawn) <= free
+    hashed = pairs_of(unlinked.draw_hashed(count, seed))
+    assert set(hashed) <= free
+    assert hashed == pairs_of(unlinked.draw_hashed(count + 7, seed))[:count]
     if count <= len(free):
         distinct = pairs_of(unlinked.draw_distinct(count, stream(seed, "test")))
         assert len(set(distinct)) == count
@@ -48,7 +54,7 @@ def test_draws_are_unlinked_ordered_pairs(graph, count: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("links", [[(0, 1), (2, 3)], list(combinations(range(6), 2))[3:]])
-@pytest.mark.parametrize("method", ["draw", "draw_distinct"])
+@pytest.mark.parametrize("method", ["draw", "draw_distinct", "draw_hashed"])
 def test_every_unlinked_pair_is_equally_likely(links, method: str) -> None:
     """Once in a sparse and once in a crowded graph, which is answered from a list."""
     unlinked = UnlinkedPairs(torch.tensor(links).T, 6)
@@ -56,7 +62,8 @@ def test_every_unlinked_pair_is_equally_likely(links, method: str) -> None:
     counts = dict.fromkeys(free, 0)
     rounds = 3000
     for seed in range(rounds):
-        for pair in pairs_of(getattr(unlinked, method)(2, stream(seed, "uniform"))):
+        source = epoch_key(seed, 1) if method == "draw_hashed" else stream(seed, "uniform")
+        for pair in pairs_of(getattr(unlinked, method)(2, source)):
             counts[pair] += 1
     expected = 2 * rounds / len(free)
     chi_square = sum((seen - expected) ** 2 / expected for seen in counts.values())
@@ -87,3 +94,4 @@ def test_in_a_bipartite_graph_only_pairs_across_are_drawn(left, right, data):
     if free:
         drawn = unlinked.draw(20, torch.Generator().manual_seed(0))
         assert set(map(tuple, drawn.T.tolist())) <= free
+        assert set(map(tuple, unlinked.draw_hashed(20, 5).T.tolist())) <= free

@@ -19,6 +19,7 @@ from cgcl.metrics import (
 )
 from cgcl.seeds import stream
 from cgcl.split import Split, random_split
+from cgcl.train.engines import PlainEngine
 from cgcl.train.loop import train
 from cgcl.train.recipe import Recipe
 from cgcl.train.trainer import EpochRecord, Trainer, build_learner, learned_nothing
@@ -224,7 +225,9 @@ def stepping(graph: Graph, count: int, **settings) -> tuple[Trainer, ManySteps]:
     trainer = trainer_for(graph, evaluate_every=100, epochs=200, **settings)
     learner = ManySteps(count)
     trainer.learner = learner
-    trainer.optimizer = torch.optim.SGD(learner.parameters(), lr=0.5)
+    recipe = Recipe.of("cgcl", settings)
+    trainer.engine = PlainEngine(learner, trainer.known, recipe.settings, recipe.split.seed)
+    trainer.engine.optimizer = torch.optim.SGD(learner.parameters(), lr=0.5)
     return trainer, learner
 
 
@@ -269,7 +272,7 @@ def test_a_method_without_training_looks_once_and_has_a_state(sbm: Build) -> Non
     graph = sbm(0)
     split = random_split(graph)
     trainer = Trainer(None, split, Recipe.of("common-neighbours", {}), CPU)
-    assert (trainer.epochs, trainer.lr, trainer.optimizer) == (0, None, None)
+    assert (trainer.epochs, trainer.lr, trainer.engine) == (0, None, None)
     assert train(trainer) is None
     with pytest.raises(TrainingError, match="common-neighbours has nothing to train"):
         trainer.run_epoch()
@@ -382,15 +385,15 @@ def test_two_nodes_apart_from_a_link_are_enough_to_train_without_holding_out() -
 def test_weights_that_overflow_in_the_last_step_are_noticed_at_the_look(sbm: Build) -> None:
     """The loss of an epoch is computed before its last step: it may be the last finite number."""
     trainer = trainer_for(sbm(0), epochs=4, evaluate_every=1)
-    step = trainer.optimizer.step
+    step = trainer.engine.optimizer.step
 
     def overflow(*args, **kwargs) -> None:
         step(*args, **kwargs)
-        if trainer.epoch == 3:
+        if trainer.epoch == 2:  # the third is running
             with torch.no_grad():
                 trainer.learner.encode.weight.fill_(math.inf)
 
-    trainer.optimizer.step = overflow
+    trainer.engine.optimizer.step = overflow
     kept: list[EpochRecord] = []
     stopped = train(trainer, on_epoch=kept.append)
     assert stopped is not None
@@ -401,7 +404,7 @@ def test_weights_that_overflow_in_the_last_step_are_noticed_at_the_look(sbm: Bui
 
 def test_a_model_that_never_was_finite_is_not_kept(sbm: Build) -> None:
     trainer = trainer_for(sbm(0), epochs=1, val=0.0, test=0.0)
-    trainer.optimizer.step = lambda: trainer.learner.encode.weight.data.fill_(math.nan)
+    trainer.engine.optimizer.step = lambda: trainer.learner.encode.weight.data.fill_(math.nan)
     with pytest.raises(TrainingError, match="nothing to keep"):
         train(trainer)
 

@@ -8,10 +8,37 @@ from torch import Tensor
 
 from cgcl.errors import GraphFormatError
 
-__all__ = ["SPARSE_UP_TO", "compact", "from_compressed_rows", "same_for_every_node"]
+__all__ = [
+    "SPARSE_UP_TO",
+    "compact",
+    "from_compressed_rows",
+    "placed",
+    "same_for_every_node",
+]
 
 SPARSE_UP_TO = 0.25
 """Features are kept sparse when at most this share of their entries is not zero."""
+
+# A GPU multiplies dense features faster than it sorts the entries of sparse ones for every
+# gradient, if there is room for them.
+_DENSE_BYTES = 2 * 2**30
+
+
+def placed(x: Tensor, device: torch.device) -> Tensor:
+    """Return the features on a device, in the form that is fast there.
+
+    Args:
+        x: Features, dense or coalesced sparse COO, float32 [n, d].
+        device: Where to compute; anything but a CPU gets dense features, up to 2 GiB of them.
+
+    Example:
+        >>> placed(torch.eye(8).to_sparse_coo(), torch.device("cpu")).is_sparse
+        True
+    """
+    if device.type == "cpu" or not x.is_sparse:
+        return x.to(device)
+    moved = x.to(device)
+    return moved.to_dense() if x.shape[0] * x.shape[1] * 4 <= _DENSE_BYTES else moved
 
 
 def compact(x: Tensor) -> Tensor:

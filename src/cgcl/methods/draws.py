@@ -6,12 +6,18 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from cgcl.coins import WORDS, base_key, epoch_key, words
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import Epoch, Known
-from cgcl.model import View, Views, draw_views
+from cgcl.model import View, Views, divide
 from cgcl.split import UnlinkedPairs
 
-__all__ = ["Draw", "draw"]
+__all__ = ["NEGATIVES", "VIEWS", "Draw", "draw", "tossed"]
+
+VIEWS = "views"
+"""The purpose of the coins that divide the links."""
+NEGATIVES = ("negatives 1", "negatives 2")
+"""The purpose of the counter-examples of each turn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +32,9 @@ class Draw:
 def draw(known: Known, epoch: Epoch, settings: CGCLSettings) -> Draw:
     """Return what chance decides in an epoch; the same epoch always gives the same draw.
 
+    The coin of a link is a hash of seed, epoch and the link's two ends, and so are the
+    counter-examples: every engine, device and worker draws the same.
+
     Args:
         known: The training links.
         epoch: Which epoch it is.
@@ -34,13 +43,22 @@ def draw(known: Known, epoch: Epoch, settings: CGCLSettings) -> Draw:
     Raises:
         SplitError: Every pair of nodes is linked, so there are no counter-examples.
     """
-    views = draw_views(known.links, settings.views, epoch.stream("views", known.device))
-    generator = epoch.stream("negatives", known.device)
+    views = divide(known.links, settings.views, *tossed(known.links, epoch))
     negatives = [
-        _avoiding(hidden, known, settings).draw(hidden.num_pairs, generator)
-        for _, hidden in views.turns()
+        _avoiding(hidden, known, settings).draw_hashed(hidden.num_pairs, _key(epoch, purpose))
+        for (_, hidden), purpose in zip(views.turns(), NEGATIVES, strict=False)
     ]
     return Draw(views, negatives)
+
+
+def tossed(links: Tensor, epoch: Epoch) -> tuple[Tensor, Tensor]:
+    """Return a coin for each direction of each link, bool [m] there and bool [m] back."""
+    key, (low, high) = _key(epoch, VIEWS), links
+    return words(key, low, high) < WORDS // 2, words(key, high, low) < WORDS // 2
+
+
+def _key(epoch: Epoch, purpose: str) -> int:
+    return epoch_key(base_key(epoch.seed, purpose), epoch.number)
 
 
 def _avoiding(hidden: View, known: Known, settings: CGCLSettings) -> UnlinkedPairs:

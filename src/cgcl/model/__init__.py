@@ -4,7 +4,7 @@ from cgcl.model.cgcl import CGCL
 from cgcl.model.decoder import PairDecoder
 from cgcl.model.encoder import GCNEncoder, propagate
 from cgcl.model.loss import consistency_loss
-from cgcl.model.views import View, Views, draw_views, symmetric
+from cgcl.model.views import View, Views, divide, draw_views, symmetric
 
 __all__ = [
     "CGCL",
@@ -13,6 +13,7 @@ __all__ = [
     "View",
     "Views",
     "consistency_loss",
+    "divide",
     "draw_views",
     "propagate",
     "symmetric",

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-__all__ = ["View", "ViewKind", "Views", "draw_views", "symmetric"]
+__all__ = ["View", "ViewKind", "Views", "divide", "draw_views", "symmetric"]
 
 ViewKind = Literal["shared", "disjoint", "directed", "one"]
 
@@ -63,6 +63,18 @@ def draw_views(edges: Tensor, kind: ViewKind, generator: torch.Generator) -> Vie
     there, back = (
         torch.rand(edges.shape[1], generator=generator, device=edges.device) < 0.5 for _ in range(2)
     )
+    return divide(edges, kind, there, back)
+
+
+def divide(edges: Tensor, kind: ViewKind, there: Tensor, back: Tensor) -> Views:
+    """Divide the links by coins that are already tossed.
+
+    Args:
+        edges: The known links, each once, int64 [2, m].
+        kind: One of the schemes of `draw_views`.
+        there: A coin per link, for its direction from row 0 to row 1, bool [m].
+        back: A coin per link for the other direction; `disjoint` and `one` have no use for it.
+    """
     if kind == "directed":
         edge_index = symmetric(edges)
         coin = torch.cat([there, back])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from cgcl.coins import integers, words
 from cgcl.errors import SplitError
 
 __all__ = ["UnlinkedPairs"]
@@ -64,6 +65,34 @@ class UnlinkedPairs:
             found = torch.cat([found, self._candidates(count - found.numel(), generator)])
         return self._decode(found[:count])
 
+    def draw_hashed(self, count: int, key: int) -> Tensor:
+        """Draw `count` unlinked pairs with replacement, int64 [2, count].
+
+        The k-th pair follows from the key and from k alone, whatever `count` is and wherever it
+        is computed.
+
+        Args:
+            count: How many to draw.
+            key: What `coins.epoch_key` gave.
+
+        Raises:
+            SplitError: Every pair is linked.
+        """
+        self.require(min(count, 1))
+        slots = torch.arange(count, device=self._linked.device)
+        if self._is_crowded():
+            free = self._list()
+            chosen = integers(words(key, slots, torch.zeros_like(slots)), free.numel())
+            return self._decode(free.index_select(0, chosen))
+        codes = self._encode(*self._hashed_ends(slots, key, 0))
+        again, attempt = self._are_linked(codes).nonzero().squeeze(1), 0
+        while again.numel():
+            attempt += 1
+            redrawn = self._encode(*self._hashed_ends(slots.index_select(0, again), key, attempt))
+            codes.index_copy_(0, again, redrawn)
+            again = again[self._are_linked(redrawn)]
+        return self._decode(codes)
+
     def draw_distinct(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw `count` different unlinked pairs, int64 [2, count], in random order.
 
@@ -114,10 +143,13 @@ class UnlinkedPairs:
     def _candidates(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw about `count` random pairs and return the codes of the unlinked ones."""
         codes = self._encode(*self._random_ends(int(count * 1.1) + 16, generator))
+        return codes[~self._are_linked(codes)]
+
+    def _are_linked(self, codes: Tensor) -> Tensor:
         if self._linked.numel() == 0:
-            return codes
+            return torch.zeros_like(codes, dtype=torch.bool)
         place = torch.searchsorted(self._linked, codes).clamp(max=self._linked.numel() - 1)
-        return codes[self._linked.index_select(0, place) != codes]
+        return self._linked.index_select(0, place) == codes
 
     def _random_ends(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw the two ends of random pairs that may be linked in principle."""
@@ -129,6 +161,20 @@ class UnlinkedPairs:
             )
         first = self._integers(self._num_nodes, count, generator)
         second = self._integers(self._num_nodes - 1, count, generator)
+        return first, second + (second >= first)  # uniform over the nodes other than `first`
+
+    def _hashed_ends(self, slots: Tensor, key: int, attempt: int) -> tuple[Tensor, Tensor]:
+        """Return two ends for each slot; another attempt gives others."""
+        one, other = (
+            words(key, slots, torch.full_like(slots, 2 * attempt + end)) for end in range(2)
+        )
+        if self._halves is not None:
+            here, there = self._halves
+            return (
+                here.index_select(0, integers(one, here.numel())),
+                there.index_select(0, integers(other, there.numel())),
+            )
+        first, second = integers(one, self._num_nodes), integers(other, self._num_nodes - 1)
         return first, second + (second >= first)  # uniform over the nodes other than `first`
 
     def _encode(self, one: Tensor, other: Tensor) -> Tensor:

@@ -51,10 +51,11 @@ def train(
     """
     start = time.monotonic()
     while trainer.epoch < trainer.epochs:
-        record = trainer.run_epoch()
+        records = trainer.run_epochs()
+        for record in records if trainer.is_finite else records[:-1]:
+            on_epoch(record)
         if not trainer.is_finite:
             return _loss_is_not_finite(trainer)
-        on_epoch(record)
         if trainer.has_collapsed:
             return _collapsed(trainer)
         if trainer.epoch == trainer.epochs:

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from cgcl.graph import Graph
+from cgcl.graph.feature_matrix import placed
 from cgcl.graph.prepare import features_of, prepare
 from cgcl.methods.method import Known, Learner, PairScorer
 from cgcl.split import Split
@@ -109,5 +110,5 @@ def known_of(graph: Graph, links: Tensor, learner: Learner) -> Known:
     """Return what a trained method may look at, where its weights are."""
     weight = next(learner.parameters(), None)
     device = links.device if weight is None else weight.device
-    x = None if graph.x is None else graph.x.to(device)
+    x = None if graph.x is None else placed(graph.x, device)
     return Known(graph.num_nodes, links.to(device), x, graph.sides)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from cgcl.errors import TrainingError
+from cgcl.graph.feature_matrix import placed
 from cgcl.methods.method import Epoch, Known, Learner
 from cgcl.methods.scoring import EmbeddingScorer
-from cgcl.methods.settings import MethodSettings, TrainedSettings
+from cgcl.methods.settings import TrainedSettings
 from cgcl.metrics import auc, average_precision, link_metrics
 from cgcl.seeds import seeded
 from cgcl.split import Split
+from cgcl.train.engines import Moments, engine_for
 from cgcl.train.recipe import Recipe
 
 __all__ = ["CHANCE_AUC", "EpochRecord", "Trainer", "build_learner", "learned_nothing"]
@@ -81,7 +83,7 @@ class Trainer:
         *,
         track: bool = False,
     ) -> None:
-        """Create weights and optimizer; nothing is trained yet.
+        """Create the weights and what changes them; nothing is trained yet.
 
         Args:
             x: Node features, [n, d], dense or coalesced sparse COO; None if the method needs none.
@@ -97,11 +99,11 @@ class Trainer:
         self.known = Known(
             split.num_nodes,
             split.train.to(device),
-            None if x is None else x.to(device),
+            None if x is None else placed(x, device),
             split.sides,
         )
         self.learner = build_learner(0 if x is None else x.shape[1], recipe).to(device)
-        self.optimizer = _optimizer(self.learner, recipe.settings)
+        self.engine = engine_for(self.learner, self.known, recipe)
         self.epoch = 0
         self.best_epoch = 0
         self.best_val: dict[str, float] | None = None
@@ -127,21 +129,41 @@ class Trainer:
         Raises:
             SplitError: There are no counter-examples to draw.
         """
+        return self.run_epochs(most=1)[0]
+
+    def run_epochs(self, most: int | None = None) -> list[EpochRecord]:
+        """Run as many epochs as the engine can at once, but none past the next look.
+
+        Args:
+            most: No more than so many.
+
+        Raises:
+            SplitError: There are no counter-examples to draw.
+        """
         settings = self._recipe.settings
-        if self.optimizer is None or not isinstance(settings, TrainedSettings):
+        if self.engine is None or not isinstance(settings, TrainedSettings):
             raise TrainingError(f"{self._recipe.name} has nothing to train.")
-        self.epoch += 1
-        epoch = Epoch(self.epoch, self._recipe.split.seed)
-        with seeded(epoch.seed, "epoch", self.epoch, self._device):
-            losses = self._optimize(self.optimizer, epoch, settings.clip)
-        self.is_finite = all(map(math.isfinite, losses))
-        is_time = self.epoch % settings.evaluate_every == 0 or self.epoch == settings.epochs
-        if not (self.is_finite and is_time):
-            return EpochRecord(self.epoch, losses)
+        next_look = self.epoch + settings.evaluate_every - self.epoch % settings.evaluate_every
+        left = min(next_look, max(settings.epochs, self.epoch + 1)) - self.epoch
+        count = min(left, self.engine.epochs_at_once, most or left)
+        records: list[EpochRecord] = []
+        for losses in self.engine.run(self.epoch + 1, count):
+            self.epoch += 1
+            self.is_finite = all(map(math.isfinite, losses))
+            records.append(EpochRecord(self.epoch, _worth_a_line(losses)))
+            if not self.is_finite:
+                return records
+        if self.epoch == next_look or self.epoch == settings.epochs:
+            records[-1] = self._looked(records[-1])
+        return records
+
+    def _looked(self, record: EpochRecord) -> EpochRecord:
+        """Look at the validation links and add to the record what was seen."""
         val = self._look()
         tracked = self._track and self.is_finite
+        epoch = Epoch(self.epoch, self._recipe.split.seed)
         figures = self.learner.track(self.known, epoch) if tracked else None
-        return EpochRecord(self.epoch, losses, val, figures)
+        return replace(record, val=val, consistency=figures)
 
     def keep_best(self) -> None:
         """Go back to the weights of the best epoch.
@@ -195,8 +217,8 @@ class Trainer:
         tensors = {f"model.{name}": value for name, value in self.learner.state_dict().items()}
         best = self.best_weights or {}
         tensors |= {f"best.{name}": value for name, value in best.items()}
-        if self.optimizer is not None:
-            for index, moments in self.optimizer.state_dict()["state"].items():
+        if self.engine is not None:
+            for index, moments in self.engine.moments().items():
                 tensors |= {f"adam.{index}.{name}": value for name, value in moments.items()}
         numbers = {
             "epoch": self.epoch,
@@ -212,29 +234,15 @@ class Trainer:
         self.learner.load_state_dict(_under("model.", tensors))
         best = {k: v.to(self._device) for k, v in _under("best.", tensors).items()}
         self.best_weights = best if numbers["has_best"] else None
-        moments: dict[int, dict[str, Tensor]] = {}
+        moments: Moments = {}
         for name, value in _under("adam.", tensors).items():
             index, moment = name.split(".")
             moments.setdefault(int(index), {})[moment] = value
-        if self.optimizer is not None:
-            self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
+        if self.engine is not None:
+            self.engine.restore(moments)
         self.epoch, self.best_epoch = numbers["epoch"], numbers["best_epoch"]
         self.best_val = numbers["best_val"]
         self._looks_at_chance = numbers["looks_at_chance"]
-
-    def _optimize(self, optimizer: torch.optim.Optimizer, epoch: Epoch, clip: float) -> list[float]:
-        """Take the steps of one epoch and return their losses, or the mean of many."""
-        losses: list[Tensor] = []
-        self.learner.train()
-        for loss in self.learner.steps(self.known, epoch):
-            optimizer.zero_grad()
-            loss.backward()
-            if clip:
-                torch.nn.utils.clip_grad_norm_(self.learner.parameters(), clip)
-            optimizer.step()
-            losses.append(loss.detach())
-        found: list[float] = torch.stack(losses).tolist() if losses else []
-        return found if len(found) <= _FEW_STEPS else [sum(found) / len(found)]
 
     def _look(self) -> dict[str, float] | None:
         """Measure on the validation links and keep the weights if they are the best so far."""
@@ -269,12 +277,9 @@ class Trainer:
         return max(_LEARNED, 0.5 + 4 * math.sqrt(1 / (6 * max(self._split.val.shape[1], 1))))
 
 
-def _optimizer(learner: Learner, settings: MethodSettings) -> torch.optim.Adam | None:
-    if not isinstance(settings, TrainedSettings):
-        return None
-    return torch.optim.Adam(
-        learner.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
-    )
+def _worth_a_line(losses: list[float]) -> list[float]:
+    """Return the losses, or the mean of many."""
+    return losses if len(losses) <= _FEW_STEPS else [sum(losses) / len(losses)]
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
