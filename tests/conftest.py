@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
@@ -11,6 +12,10 @@ import torch
 
 from cgcl.graph import Graph
 from cgcl.readers import load_dataset
+
+# Without a GPU, kernels run through Triton's interpreter. It is asked for when they are imported.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
 
 
 def clique(nodes: range) -> list[tuple[int, int]]:

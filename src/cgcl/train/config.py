@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from cgcl.errors import ConfigError
 from cgcl.settings import Range, Settings
@@ -58,6 +58,14 @@ class Resources(Settings):
     threads: int = 0
     """CPU threads; 0 takes the cores, at most 4 or OMP_NUM_THREADS. More than are free is slower
     than one."""
+    engine: Literal["auto", "plain"] = "auto"
+    """How CGCL's epochs are run: auto takes the fastest way there is for the device, plain the
+    readable one. Other methods have one way only."""
+    precision: Literal["tf32", "fp32", "bf16"] = "tf32"
+    """How a GPU multiplies matrices; a CPU always takes fp32."""
+    deterministic: bool = False
+    """Give the same bits in every run on a GPU, too, several times slower there. On a CPU results
+    are the same bits anyway."""
     time_limit: str = ""
     """Stop at the next epoch after this long, such as 90s, 5m or 2h; empty for no limit."""
     checkpoint_every: float = 5.0

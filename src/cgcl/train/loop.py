@@ -11,7 +11,7 @@ from typing import Literal
 from cgcl.errors import TrainingError
 from cgcl.train.trainer import EpochRecord, Trainer
 
-__all__ = ["RESUMABLE", "StopReason", "Stopped", "train"]
+__all__ = ["RESUMABLE", "StopReason", "Stopped", "ended", "train"]
 
 
 StopReason = Literal["signal", "time limit", "collapse", "loss is not finite", "error"]
@@ -54,10 +54,9 @@ def train(
         records = trainer.run_epochs()
         for record in records if trainer.is_finite else records[:-1]:
             on_epoch(record)
-        if not trainer.is_finite:
-            return _loss_is_not_finite(trainer)
-        if trainer.has_collapsed:
-            return _collapsed(trainer)
+        stopped = ended(trainer)
+        if stopped is not None:
+            return stopped
         if trainer.epoch == trainer.epochs:
             break
         if should_stop():
@@ -70,6 +69,17 @@ def train(
                 f"best epoch so far is kept, and the run can be resumed.",
             )
     return None
+
+
+def ended(trainer: Trainer) -> Stopped | None:
+    """Return why a training cannot go on, if it cannot.
+
+    Raises:
+        TrainingError: The loss is not finite before a first evaluation: nothing is worth keeping.
+    """
+    if not trainer.is_finite:
+        return _loss_is_not_finite(trainer)
+    return _collapsed(trainer) if trainer.has_collapsed else None
 
 
 def _loss_is_not_finite(trainer: Trainer) -> Stopped:

@@ -87,7 +87,9 @@ def train_once(
         needs = recipe.method.needs_features
         graph = prepare(graph, split.train) if needs else graph
         x = features_of(graph) if needs else None
-        trainer = Trainer(x, split, recipe, device, track=resources.track_consistency)
+        trainer = Trainer(
+            x, split, recipe, device, track=resources.track_consistency, resources=resources
+        )
         stopped = train(
             trainer, on_epoch=note, should_stop=should_stop, time_limit_s=resources.time_limit_s
         )

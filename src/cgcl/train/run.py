@@ -76,6 +76,7 @@ class Run:
                 self.recipe,
                 device,
                 track=self.resources.track_consistency,
+                resources=self.resources,
             )
             warnings = [*self._restore(trainer), *self._note_beginning(trainer, device)]
             started = time.monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,10 +17,11 @@ from cgcl.methods.settings import TrainedSettings
 from cgcl.metrics import auc, average_precision, link_metrics
 from cgcl.seeds import seeded
 from cgcl.split import Split
+from cgcl.train.config import Resources
 from cgcl.train.engines import Moments, engine_for
 from cgcl.train.recipe import Recipe
 
-__all__ = ["CHANCE_AUC", "EpochRecord", "Trainer", "build_learner", "learned_nothing"]
+__all__ = ["CHANCE_AUC", "EpochRecord", "Seen", "Trainer", "build_learner", "learned_nothing"]
 
 CHANCE_AUC = 0.55
 """A validation AUC below this is no better than guessing."""
@@ -54,6 +55,17 @@ class EpochRecord:
         return record
 
 
+class Seen(NamedTuple):
+    """What the validation links score."""
+
+    positive: Tensor
+    """Logits of the links, on the CPU."""
+    negative: Tensor
+    """Logits of their counter-examples, on the CPU."""
+    is_finite: bool
+    """Whether these, the weights and the embeddings are finite numbers."""
+
+
 def learned_nothing(val: dict[str, float] | None) -> str | None:
     """Return a warning if the best validation AUC is no better than guessing."""
     if val is None or val["auc"] >= CHANCE_AUC:
@@ -82,6 +94,7 @@ class Trainer:
         device: torch.device,
         *,
         track: bool = False,
+        resources: Resources | None = None,
     ) -> None:
         """Create the weights and what changes them; nothing is trained yet.
 
@@ -91,6 +104,7 @@ class Trainer:
             recipe: The method and its settings.
             device: Where to compute.
             track: Whether the method's own figures are measured at every evaluation.
+            resources: Says how to compute; the fastest way if None.
         """
         self._split = split
         self._recipe = recipe
@@ -103,7 +117,8 @@ class Trainer:
             split.sides,
         )
         self.learner = build_learner(0 if x is None else x.shape[1], recipe).to(device)
-        self.engine = engine_for(self.learner, self.known, recipe)
+        resources = resources or Resources()
+        self.engine = engine_for(self.learner, self.known, recipe, resources)
         self.epoch = 0
         self.best_epoch = 0
         self.best_val: dict[str, float] | None = None
@@ -140,26 +155,42 @@ class Trainer:
         Raises:
             SplitError: There are no counter-examples to draw.
         """
-        settings = self._recipe.settings
-        if self.engine is None or not isinstance(settings, TrainedSettings):
+        if self.engine is None:
             raise TrainingError(f"{self._recipe.name} has nothing to train.")
-        next_look = self.epoch + settings.evaluate_every - self.epoch % settings.evaluate_every
-        left = min(next_look, max(settings.epochs, self.epoch + 1)) - self.epoch
-        count = min(left, self.engine.epochs_at_once, most or left)
+        count = min(self.epochs_to_look, self.engine.epochs_at_once, most or self.epochs)
+        return self.take(self.engine.run(self.epoch + 1, count))
+
+    @property
+    def epochs_to_look(self) -> int:
+        """How many epochs are left until the validation links are looked at."""
+        settings = self._recipe.settings
+        if not isinstance(settings, TrainedSettings):
+            return 0
+        next_look = settings.evaluate_every - self.epoch % settings.evaluate_every
+        return min(next_look, max(settings.epochs - self.epoch, 1))
+
+    def take(self, losses: list[list[float]], seen: Seen | None = None) -> list[EpochRecord]:
+        """Note epochs that an engine has run, and look at the validation links if it is time.
+
+        Args:
+            losses: Those of each epoch.
+            seen: What the validation links score, if someone has looked already.
+        """
+        is_time = len(losses) == self.epochs_to_look
         records: list[EpochRecord] = []
-        for losses in self.engine.run(self.epoch + 1, count):
+        for of_epoch in losses:
             self.epoch += 1
-            self.is_finite = all(map(math.isfinite, losses))
-            records.append(EpochRecord(self.epoch, _worth_a_line(losses)))
+            self.is_finite = all(map(math.isfinite, of_epoch))
+            records.append(EpochRecord(self.epoch, _worth_a_line(of_epoch)))
             if not self.is_finite:
                 return records
-        if self.epoch == next_look or self.epoch == settings.epochs:
-            records[-1] = self._looked(records[-1])
+        if is_time:
+            records[-1] = self._looked(records[-1], seen)
         return records
 
-    def _looked(self, record: EpochRecord) -> EpochRecord:
-        """Look at the validation links and add to the record what was seen."""
-        val = self._look()
+    def _looked(self, record: EpochRecord, seen: Seen | None) -> EpochRecord:
+        """Add to a record what the validation links tell."""
+        val = self._look(seen)
         tracked = self._track and self.is_finite
         epoch = Epoch(self.epoch, self._recipe.split.seed)
         figures = self.learner.track(self.known, epoch) if tracked else None
@@ -244,15 +275,9 @@ class Trainer:
         self.best_val = numbers["best_val"]
         self._looks_at_chance = numbers["looks_at_chance"]
 
-    def _look(self) -> dict[str, float] | None:
+    def _look(self, seen: Seen | None = None) -> dict[str, float] | None:
         """Measure on the validation links and keep the weights if they are the best so far."""
-        split = self._split
-        scorer = self.learner.scorer(self.known)
-        positive, negative = scorer.logits(split.val), scorer.logits(split.val_negatives)
-        numbers = [*self.learner.state_dict().values(), positive, negative]
-        if isinstance(scorer, EmbeddingScorer):
-            numbers.append(scorer.z)
-        self.is_finite = all(bool(torch.isfinite(tensor).all()) for tensor in numbers)
+        positive, negative, self.is_finite = seen or self._score()
         if not self.is_finite:
             return None
         val: dict[str, float] | None = None
@@ -266,6 +291,17 @@ class Trainer:
             self.best_epoch, self.best_val = self.epoch, val
             self.best_weights = {k: v.clone() for k, v in self.learner.state_dict().items()}
         return val
+
+    def _score(self) -> Seen:
+        """Return what the validation links and their counter-examples score."""
+        split = self._split
+        scorer = self.learner.scorer(self.known)
+        positive, negative = scorer.logits(split.val), scorer.logits(split.val_negatives)
+        numbers = [*self.learner.state_dict().values(), positive, negative]
+        if isinstance(scorer, EmbeddingScorer):
+            numbers.append(scorer.z)
+        is_finite = all(bool(torch.isfinite(tensor).all()) for tensor in numbers)
+        return Seen(positive, negative, is_finite)
 
     @property
     def _learned_auc(self) -> float:

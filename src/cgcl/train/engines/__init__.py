@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
+from cgcl.methods.cgcl import CrossViewLearner
+from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import Known, Learner
 from cgcl.methods.settings import TrainedSettings
+from cgcl.train.config import Resources
 from cgcl.train.engines.engine import Engine, Moments
 from cgcl.train.engines.plain import PlainEngine
 from cgcl.train.recipe import Recipe
 
-__all__ = ["Engine", "Moments", "PlainEngine", "engine_for"]
+__all__ = ["Engine", "Moments", "PlainEngine", "can_fuse", "engine_for"]
 
 
-def engine_for(learner: Learner, known: Known, recipe: Recipe) -> Engine | None:
+def engine_for(
+    learner: Learner, known: Known, recipe: Recipe, resources: Resources
+) -> Engine | None:
     """Return what trains a method here; None if there is nothing to train.
 
     Args:
         learner: The method with its weights.
         known: The links to learn from, on the device to compute on.
         recipe: The method's settings and the seed.
+        resources: Says whether it may be the fastest way there is.
     """
-    settings = recipe.settings
+    settings, seed = recipe.settings, recipe.split.seed
     if not isinstance(settings, TrainedSettings):
         return None
-    return PlainEngine(learner, known, settings, recipe.split.seed)
+    if isinstance(learner, CrossViewLearner) and isinstance(settings, CGCLSettings):
+        return _cgcl_engine(learner, known, settings, seed, resources)
+    return PlainEngine(learner, known, settings, seed, deterministic=resources.deterministic)
+
+
+def can_fuse(known: Known, settings: CGCLSettings, resources: Resources) -> bool:
+    """Whether CGCL can be trained by fused kernels: on a GPU, with Triton, bits free to differ."""
+    if resources.engine == "plain" or resources.deterministic or known.device.type != "cuda":
+        return False
+    if find_spec("triton") is None:
+        return False
+    from cgcl.train.engines.fused import supports
+
+    return supports(known, settings)
+
+
+def _cgcl_engine(
+    learner: CrossViewLearner, known: Known, settings: CGCLSettings, seed: int, resources: Resources
+) -> Engine:
+    if can_fuse(known, settings, resources):
+        from cgcl.train.engines.fused import FusedEngine, FusedRuns
+
+        return FusedEngine(FusedRuns([learner], [known], [settings], [seed], resources.precision))
+    return PlainEngine(learner, known, settings, seed, deterministic=resources.deterministic)

@@ -1,0 +1,197 @@
+"""What the fused engine keeps on the device: weights side by side, links and features as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from cgcl.train.engines.engine import Moments
+
+__all__ = [
+    "ADAM_BLOCK",
+    "B1",
+    "B2",
+    "BIAS",
+    "W1",
+    "W2",
+    "FeatureRows",
+    "LinkRows",
+    "SparseRows",
+    "W",
+    "Weights",
+]
+
+# The order of CGCL's parameters.
+W, BIAS, W1, B1, W2, B2 = range(6)
+
+
+SparseRows = tuple[Tensor, Tensor, Tensor, Tensor]
+
+ADAM_BLOCK = 1024
+"""How many weights one program of the optimizer steps."""
+_ALIGNED = 16
+# Below this share of nonzeros, rows of W are gathered; above it, a dense product is faster.
+_SPARSE_BELOW = 0.05
+
+
+class Weights:
+    """The weights of several runs in one tensor, run by run, and as much for each gradient.
+
+    The learners' own parameters become windows into it.
+    """
+
+    def __init__(self, learners: Sequence[nn.Module]) -> None:
+        """Take over the weights of learners of the same shape."""
+        parameters = [list(learner.parameters()) for learner in learners]
+        device = parameters[0][0].device
+        self._shapes = [weight.shape for weight in parameters[0]]
+        self._offsets: list[int] = []
+        total = 0
+        for shape in self._shapes:
+            self._offsets.append(total)
+            total += -(-shape.numel() // _ALIGNED) * _ALIGNED
+        self.per_run = -(-total // ADAM_BLOCK) * ADAM_BLOCK
+        self.values, self.gradients, self.first, self.second = (
+            torch.zeros(len(learners), self.per_run, device=device) for _ in range(4)
+        )
+        self.steps = torch.zeros(len(learners), device=device)
+        for run, own in enumerate(parameters):
+            for index, weight in enumerate(own):
+                window = self._window(self.values, run, index)
+                window.copy_(weight.detach())
+                weight.data = window
+
+    def value(self, index: int) -> Tensor:
+        """Return one weight of every run, [runs, ...], as a window."""
+        return self._all(self.values, index)
+
+    def gradient(self, index: int) -> Tensor:
+        """Return the gradient of one weight of every run, [runs, ...], as a window."""
+        return self._all(self.gradients, index)
+
+    def moments(self, run: int) -> Moments:
+        """Return Adam's memory of one run; nothing before its first step."""
+        if float(self.steps[run]) == 0:
+            return {}
+        return {
+            index: {
+                "step": self.steps[run].clone(),
+                "exp_avg": self._window(self.first, run, index).clone(),
+                "exp_avg_sq": self._window(self.second, run, index).clone(),
+            }
+            for index in range(len(self._shapes))
+        }
+
+    def restore(self, run: int, moments: Moments) -> None:
+        """Take over what `moments` gave."""
+        for index, saved in moments.items():
+            self._window(self.first, run, index).copy_(saved["exp_avg"])
+            self._window(self.second, run, index).copy_(saved["exp_avg_sq"])
+            self.steps[run] = saved["step"].to(self.steps.device)
+
+    def state(self) -> list[Tensor]:
+        """Return all that a step changes."""
+        return [self.values, self.gradients, self.first, self.second, self.steps]
+
+    def _window(self, tensor: Tensor, run: int, index: int) -> Tensor:
+        return self._all(tensor, index)[run]
+
+    def _all(self, tensor: Tensor, index: int) -> Tensor:
+        shape, offset = self._shapes[index], self._offsets[index]
+        return tensor[:, offset : offset + shape.numel()].unflatten(1, shape)
+
+
+@dataclass(frozen=True, eq=False)
+class LinkRows:
+    """The training links of every run: as pairs, by node, and as sorted codes."""
+
+    pairs: Tensor
+    """int32 [runs, 2, m]."""
+    order: Tensor
+    """The nodes, those with most links first, int32 [runs, n]."""
+    starts: Tensor
+    """Where each node's neighbours begin, int32 [runs, n + 1]."""
+    neighbours: Tensor
+    """int32 [runs, 2m]."""
+    pair_of: Tensor
+    """The link that leads to each neighbour, int32 [runs, 2m]."""
+    codes: Tensor
+    """low * n + high, sorted, int64 [runs, m]."""
+
+    @classmethod
+    def of(cls, links: Sequence[Tensor], num_nodes: int) -> LinkRows:
+        """Arrange links, each once, the smaller node first, int64 [2, m] for each run."""
+        rows = [cls._of_one(own, num_nodes) for own in links]
+        return cls(*(torch.stack(parts) for parts in zip(*rows, strict=True)))
+
+    @staticmethod
+    def _of_one(links: Tensor, num_nodes: int) -> tuple[Tensor, ...]:
+        numbers = torch.arange(links.shape[1], device=links.device)
+        node, neighbour = torch.cat([links, links.flip(0)], dim=1)
+        order = node.argsort(stable=True)
+        codes = (links[0] * num_nodes + links[1]).sort().values
+        starts = _starts(node, num_nodes)
+        return (
+            links.int(),
+            _longest_first(starts),
+            starts,
+            neighbour[order].int(),
+            torch.cat([numbers, numbers])[order].int(),
+            codes,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureRows:
+    """Sparse features by node and by feature; dense ones as they are."""
+
+    dense: Tensor | None
+    """float [runs or 1, n, d], or None if they are sparse."""
+    by_node: SparseRows | None = None
+    """Order, starts, features and values, [runs or 1, ...]."""
+    by_feature: SparseRows | None = None
+    """Order, starts, nodes and values, [runs or 1, ...]."""
+
+    @classmethod
+    def of(cls, features: Sequence[Tensor]) -> FeatureRows:
+        """Arrange the features of each run, or those that all of them share."""
+        one = all(x is features[0] for x in features)
+        kept = features[:1] if one else features
+        largest = max(_nonzeros(x) / max(x.shape[0] * x.shape[1], 1) for x in kept)
+        if largest >= _SPARSE_BELOW and not any(x.is_sparse for x in kept):
+            return cls(torch.stack([x.contiguous() for x in kept]))
+        entries = [(x if x.is_sparse else x.to_sparse_coo()).coalesce() for x in kept]
+        return cls(None, _rows(entries, 0), _rows(entries, 1))
+
+
+def _nonzeros(x: Tensor) -> int:
+    return x.values().numel() if x.is_sparse else int(torch.count_nonzero(x))
+
+
+def _rows(entries: Sequence[Tensor], dim: int) -> SparseRows:
+    """Return order, starts, the other index and values, sorted by one of the two indices."""
+    most = max(x.values().numel() for x in entries)
+    starts: list[Tensor] = []
+    others: list[Tensor] = []
+    values: list[Tensor] = []
+    for x in entries:
+        order = x.indices()[dim].argsort(stable=True)
+        room = (0, most - order.numel())
+        starts.append(_starts(x.indices()[dim], x.shape[dim]))
+        others.append(nn.functional.pad(x.indices()[1 - dim][order].int(), room))
+        values.append(nn.functional.pad(x.values()[order], room))
+    order = torch.stack([_longest_first(own) for own in starts])
+    return order, torch.stack(starts), torch.stack(others), torch.stack(values)
+
+
+def _longest_first(starts: Tensor) -> Tensor:
+    """Return the rows in an order that lets no long one begin last."""
+    return starts.diff().argsort(descending=True, stable=True).int()
+
+
+def _starts(rows: Tensor, count: int) -> Tensor:
+    sizes = torch.bincount(rows, minlength=count)
+    return nn.functional.pad(sizes.cumsum(0), (1, 0)).int()

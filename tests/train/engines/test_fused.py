@@ -1,0 +1,205 @@
+"""The GPU engine against the readable mathematics, through Triton's interpreter on a CPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from cgcl.coins import base_key, epoch_key, mix, words
+from cgcl.methods.cgcl import CrossViewLearner
+from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.draws import draw
+from cgcl.methods.method import Epoch, Known
+from cgcl.model import consistency_loss, symmetric
+from cgcl.seeds import seeded
+from cgcl.train.config import Resources
+from cgcl.train.engines import can_fuse
+from cgcl.train.engines.fused import FusedEngine, FusedRuns, supports
+from cgcl.train.engines.fused_draws import INPUTS, PAIRS
+from cgcl.train.engines.fused_memory import W1, FeatureRows
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+GOLDEN = 0x9E3779B9
+SMALL = {"hidden": 6, "input_dropout": 0.3, "decoder_dropout": 0.2, "weight_decay": 0.01}
+
+
+def a_graph(seed: int, *, nodes: int = 13, links: int = 21, share: float = 0.6) -> Known:
+    source = torch.Generator().manual_seed(seed)
+    pairs = torch.combinations(torch.arange(nodes), 2).T
+    chosen = torch.randperm(pairs.shape[1], generator=source)[:links].sort().values
+    x = torch.rand(nodes, 30, generator=source)
+    x *= torch.rand(nodes, 30, generator=source) < share
+    return Known(nodes, pairs[:, chosen].to(DEVICE), x.to(DEVICE))
+
+
+def a_learner(seed: int, settings: CGCLSettings) -> CrossViewLearner:
+    with seeded(seed, "weights"):
+        return CrossViewLearner(30, settings).to(DEVICE).train()
+
+
+def kept(row_word: Tensor, width: int, chance: float) -> Tensor:
+    """What dropout leaves, and by how much it is scaled."""
+    coin = mix(row_word[:, None] + torch.arange(width, device=DEVICE)[None, :] * GOLDEN)
+    return ((coin >> 8) >= round(chance * 2**24)).float() / (1 - chance)
+
+
+def readable_loss(
+    learner: CrossViewLearner, known: Known, settings: CGCLSettings, epoch: Epoch, turn: int
+) -> Tensor:
+    """The loss of a turn as `cgcl.model` has it, with the same coins."""
+    drawn = draw(known, epoch, settings)
+    seen, hidden = drawn.views.turns()[turn]
+    nodes = torch.arange(known.num_nodes, device=DEVICE)
+    key = epoch_key(base_key(epoch.seed, INPUTS[turn]), epoch.number)
+    x = known.features * kept(mix(nodes ^ key), known.features.shape[1], settings.input_dropout)
+    learner.encode.eval()  # dropout has happened
+    z = learner.encode(x, seen.edge_index)
+    key = epoch_key(base_key(epoch.seed, PAIRS[turn]), epoch.number)
+
+    def logits(pairs: Tensor) -> Tensor:
+        coins = kept(words(key, *pairs), settings.hidden, settings.decoder_dropout)
+        h = learner.decode.pair_features(z, pairs) * coins
+        found = learner.decode.layer_2(torch.relu(learner.decode.layer_1(h))).squeeze(1)
+        return torch.relu(found) if settings.last_layer == "relu" else found
+
+    return consistency_loss(logits(hidden.pairs), logits(drawn.negatives[turn]), settings.targets)
+
+
+def trained_readably(
+    learner: CrossViewLearner, known: Known, settings: CGCLSettings, seed: int, epochs: int
+) -> list[list[float]]:
+    optimizer = torch.optim.Adam(
+        learner.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
+    )
+    losses: list[list[float]] = []
+    for number in range(1, epochs + 1):
+        losses.append([])
+        for turn in range(1 if settings.views == "one" else 2):
+            loss = readable_loss(learner, known, settings, Epoch(number, seed), turn)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses[-1].append(loss.item())
+    return losses
+
+
+def assert_same_weights(one: CrossViewLearner, other: CrossViewLearner, *, within: float) -> None:
+    for first, second in zip(one.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(first, second, atol=within, rtol=within)
+
+
+@pytest.mark.parametrize("views", ["disjoint", "shared", "directed", "one"])
+@pytest.mark.parametrize("share", [0.6, 0.03])
+def test_two_runs_at_once_are_each_what_the_paper_says(views: str, share: float) -> None:
+    """Losses, gradients (through Adam) and scores, with dense and with sparse features."""
+    settings = CGCLSettings(views=views, **SMALL)
+    graphs = [a_graph(seed, share=share) for seed in (1, 2)]
+    assert (FeatureRows.of([graphs[0].features]).dense is None) == (share < 0.05)
+    fused = [a_learner(seed, settings) for seed in (3, 4)]
+    runs = FusedRuns(fused, graphs, [settings] * 2, [3, 4], "fp32")
+    losses = runs.advance(1, 2)
+    pairs = torch.tensor([[[0, 5, 2], [1, 3, 9]], [[7, 5, 2], [8, 11, 12]]])
+    logits = runs.logits(pairs)
+    for index, seed in enumerate((3, 4)):
+        learner = a_learner(seed, settings)
+        expected = trained_readably(learner, graphs[index], settings, seed, 2)
+        torch.testing.assert_close(losses[:, index], torch.tensor(expected), atol=1e-5, rtol=1e-5)
+        assert_same_weights(fused[index], learner, within=1e-5)
+        learner.eval()
+        scores = learner(
+            graphs[index].features, symmetric(graphs[index].links), pairs[index].to(DEVICE)
+        )
+        torch.testing.assert_close(logits[index], scores, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"last_layer": "relu"}, {"targets": "sigmoid"}, {"hidden": 70}, {"input_dropout": 0.0}],
+)
+def test_every_setting_counts_as_in_the_readable_path(changed: dict) -> None:
+    settings = CGCLSettings(**(SMALL | changed))
+    known, fused = a_graph(1), a_learner(5, settings)
+    losses = FusedRuns([fused], [known], [settings], [5], "fp32").advance(1, 1)
+    learner = a_learner(5, settings)
+    expected = trained_readably(learner, known, settings, 5, 1)
+    torch.testing.assert_close(losses[:, 0], torch.tensor(expected), atol=1e-5, rtol=1e-5)
+    assert_same_weights(fused, learner, within=1e-5)
+
+
+def test_more_pairs_than_a_program_holds() -> None:
+    """Several tiles, several programs, and a count that is no multiple of anything."""
+    settings = CGCLSettings(views="shared", **SMALL)
+    known = a_graph(1, nodes=40, links=301)
+    fused, learner = a_learner(5, settings), a_learner(5, settings)
+    losses = FusedRuns([fused], [known], [settings], [5], "fp32").advance(1, 1)
+    expected = trained_readably(learner, known, settings, 5, 1)
+    torch.testing.assert_close(losses[:, 0], torch.tensor(expected), atol=1e-5, rtol=1e-5)
+    assert_same_weights(fused, learner, within=1e-5)
+
+
+def test_runs_may_differ_in_lr_and_penalty_and_are_as_if_alone() -> None:
+    settings = [CGCLSettings(**(SMALL | {"lr": lr})) for lr in (0.01, 0.05)]
+    settings[1] = CGCLSettings(**(SMALL | {"lr": 0.05, "weight_decay": 0.2}))
+    graphs, seeds = [a_graph(1), a_graph(2)], [8, 9]
+    together = [a_learner(seed, own) for seed, own in zip(seeds, settings, strict=True)]
+    FusedRuns(together, graphs, settings, seeds, "fp32").advance(1, 2)
+    for index in range(2):
+        alone = a_learner(seeds[index], settings[index])
+        FusedRuns([alone], [graphs[index]], [settings[index]], [seeds[index]], "fp32").advance(1, 2)
+        assert_same_weights(together[index], alone, within=1e-6)
+
+
+def test_a_restored_engine_goes_on_as_if_nothing_had_happened() -> None:
+    settings, known = CGCLSettings(**SMALL), a_graph(1)
+    straight, first = a_learner(5, settings), a_learner(5, settings)
+    losses = FusedEngine(FusedRuns([straight], [known], [settings], [5], "fp32")).run(1, 3)
+    before = FusedEngine(FusedRuns([first], [known], [settings], [5], "fp32"))
+    assert before.moments() == {}
+    assert before.run(1, 1) == [pytest.approx(losses[0], rel=1e-5)]
+    second = a_learner(6, settings)
+    second.load_state_dict(first.state_dict())
+    after = FusedEngine(FusedRuns([second], [known], [settings], [5], "fp32"))
+    after.restore(before.moments())
+    assert after.run(2, 2) == [pytest.approx(own, rel=1e-4) for own in losses[1:]]
+    assert_same_weights(second, straight, within=1e-5)
+
+
+def test_an_empty_view_takes_no_step() -> None:
+    """One link is in one view only: the other turn must leave weights and moments alone."""
+    settings = CGCLSettings(**SMALL)
+    known = Known(13, torch.tensor([[2], [7]], device=DEVICE), a_graph(1).x)
+    fused, learner = a_learner(5, settings), a_learner(5, settings)
+    runs = FusedRuns([fused], [known], [settings], [5], "fp32")
+    turn = [hidden.num_pairs for _, hidden in draw(known, Epoch(1, 5), settings).views.turns()]
+    assert sorted(turn) == [0, 1]
+    losses = runs.advance(1, 1)[0, 0].tolist()
+    assert losses[turn.index(0)] == 0
+    assert runs.weights.moments(0)[W1]["step"] == 1
+    optimizer = torch.optim.Adam(
+        learner.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
+    )
+    loss = readable_loss(learner, known, settings, Epoch(1, 5), turn.index(1))
+    loss.backward()
+    optimizer.step()
+    assert losses[turn.index(1)] == pytest.approx(loss.item(), rel=1e-5)
+    assert_same_weights(fused, learner, within=1e-5)
+
+
+def test_what_the_kernels_cannot_do_is_left_to_the_readable_path() -> None:
+    known = a_graph(1)
+    assert supports(known, CGCLSettings())
+    for changed in (
+        {"product": "inner"},
+        {"negatives": "view"},
+        {"clip": 1.0},
+        {"hidden": 2048},
+    ):
+        assert not supports(known, CGCLSettings(**changed)), changed
+    sides = torch.arange(13, device=DEVICE) > 6
+    assert not supports(Known(13, known.links, known.x, sides), CGCLSettings())
+    crowded = torch.combinations(torch.arange(13, device=DEVICE), 2).T[:, :-9]
+    assert not supports(Known(13, crowded, known.x), CGCLSettings())
+    for resources in (Resources(engine="plain"), Resources(deterministic=True)):
+        assert not can_fuse(known, CGCLSettings(), resources)
+    assert can_fuse(known, CGCLSettings(), Resources()) == (DEVICE.type == "cuda")
