@@ -43,7 +43,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e '.[report]' && touch $@
+	$(PIP) -e . && touch $@
 
 $(VENV)/.ready-test: $(VENV)/.ready
 	$(PIP) -e '.[test]' && touch $@

@@ -21,6 +21,7 @@ from typing import Any
 
 import method_tables
 import own_graph_tables
+import speed_tables
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -29,6 +30,7 @@ PAGES = (
     "docs/measured.md",
     "docs/your-own-graph.md",
     "docs/methods.md",
+    "docs/speed.md",
 )
 
 Result = dict[str, Any]
@@ -121,6 +123,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "cost": own_graph_tables.cost_table,
     "structure": own_graph_tables.structure_table,
     **method_tables.TABLES,
+    **speed_tables.TABLES,
 }
 
 
@@ -143,10 +146,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    for name in PAGES:
+    made = {name: fill((ROOT / name).read_text(encoding="utf-8")) for name in PAGES}
+    made |= {name: draw() for name, draw in speed_tables.IMAGES.items()}
+    for name, after in made.items():
         path = ROOT / name
-        before = path.read_text(encoding="utf-8")
-        after = fill(before)
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
         if check and after != before:
             sys.exit(f"{name} differs from the results: run make tables")
         if after != before:

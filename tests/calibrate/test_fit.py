@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.isotonic import isotonic_regression
 
 from cgcl.calibrate import METHODS, Line, Sample, Steps, fit_calibration
 from cgcl.calibrate.isotonic import MAX_KNOTS, fit_isotonic
@@ -38,6 +39,14 @@ def test_isotonic_ratios_by_hand() -> None:
     assert found.logits == pytest.approx((-1.5, 1.0, 2.0))
 
 
+def test_a_small_rise_is_a_rise() -> None:
+    # Half a link joins logit 0, half another pair joins logit 1.
+    found = fit_isotonic(sample([0, 1, 1], [0] * 4 + [1] * 4))
+    low, high = math.log(1.5 / 3.5 / (4 / 8.5)), math.log(2 / 3.5 / (4.5 / 8.5))
+    assert found.logits == (0.0, 1.0)
+    assert found.log_ratios == pytest.approx((low, high))
+
+
 def test_pairs_of_the_same_score_share_a_ratio() -> None:
     found = fit_isotonic(sample([1, 1], [1, 1, 1]))
     assert found == Steps((1.0,), (0.0,))
@@ -55,6 +64,40 @@ def test_isotonic_ratios_do_not_depend_on_the_scale_of_the_weights(factor: float
     plain = gaussians(0, 30, 60)
     scaled = fit_isotonic(Sample(plain.links, plain.others, factor * plain.weights))
     assert scaled.log_ratios == pytest.approx(fit_isotonic(plain).log_ratios)
+
+
+@given(
+    st.lists(st.integers(-6, 6), min_size=1, max_size=40),
+    st.lists(st.tuples(st.integers(-6, 6), st.integers(1, 4)), min_size=1, max_size=60),
+)
+def test_pools_are_those_of_isotonic_regression(
+    links: list[int], others: list[tuple[int, int]]
+) -> None:
+    data = sample(list(links), [at for at, _ in others], [weight for _, weight in others])
+    found = fit_isotonic(data)
+    # Half a pair of the other kind joins both ends, as the curve has it.
+    ends = min(data.links.min(), data.others.min()), max(data.links.max(), data.others.max())
+    highest = data.weights[data.others.argmax()]
+    link_mass, other_mass = dict.fromkeys([*links, *data.others.tolist()], 0.0), {}
+    other_mass |= link_mass
+    for at, mass in [*((link, 1.0) for link in links), (ends[0], 0.5)]:
+        link_mass[at] += mass / (len(links) + 0.5)
+    total = data.weights.sum() + 0.5 * highest
+    for at, mass in [*others, (ends[1], 0.5 * highest)]:
+        other_mass[at] += mass / total
+    values = sorted(link_mass)
+    y = np.array([link_mass[at] for at in values])
+    weight = y + np.array([other_mass[at] for at in values])
+    level = isotonic_regression(y / weight, sample_weight=weight)
+    # Each value's level is that of the knot of its pool: l / (1 - l) is the ratio.
+    expected = np.log(level) - np.log1p(-level)
+    distinct = [expected[0]]
+    for ratio in expected[1:]:
+        if ratio > distinct[-1] + 1e-9:
+            distinct.append(ratio)
+    assert sorted({round(ratio, 9) for ratio in found.log_ratios}) == pytest.approx(
+        distinct, abs=1e-8
+    )
 
 
 def test_an_isotonic_curve_stays_small() -> None:

@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import metrics as sklearn_metrics
 
 from cgcl.metrics import auc, average_precision, precision_recall_curve, roc_curve, thin_curve
 
@@ -20,6 +23,22 @@ def test_small_curves_are_untouched():
     recall, precision = precision_recall_curve([4, 2], [3, 1])
     assert recall.tolist() == [0, 0.5, 0.5, 1, 1]
     assert precision.tolist() == pytest.approx([1, 1, 1 / 2, 2 / 3, 1 / 2])
+
+
+SIDE = st.lists(st.integers(-6, 6), min_size=1, max_size=30)
+
+
+@given(SIDE, SIDE)
+def test_curves_are_those_of_scikit_learn(positive, negative):
+    labels, scores = [1] * len(positive) + [0] * len(negative), positive + negative
+    false_rate, true_rate, _ = sklearn_metrics.roc_curve(labels, scores)
+    found = roc_curve(positive, negative)
+    assert found[0].tolist() == pytest.approx(false_rate.tolist())
+    assert found[1].tolist() == pytest.approx(true_rate.tolist())
+    precision, recall, _ = sklearn_metrics.precision_recall_curve(labels, scores)
+    found = precision_recall_curve(positive, negative)
+    assert found[0].tolist() == pytest.approx(recall[::-1].tolist())
+    assert found[1].tolist() == pytest.approx(precision[::-1].tolist())
 
 
 def test_a_long_roc_curve_keeps_its_ends_and_its_area(scores):

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from cgcl.metrics import auc, average_precision, hits_at, link_metrics, mean_reciprocal_rank
 
@@ -76,6 +77,39 @@ def test_average_precision_sums_precision_over_steps_of_recall(positive, negativ
         total += (recall - recall_before) * true / (true + false)
         recall_before = recall
     assert average_precision(positive, negative) == pytest.approx(total)
+
+
+# Whole numbers tie within and across the sides, floats of any size hardly ever.
+ANY_SIDE = SIDE | st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=30)
+
+
+@given(ANY_SIDE, ANY_SIDE)
+def test_auc_and_average_precision_are_those_of_scikit_learn(positive, negative):
+    labels, scores = [1] * len(positive) + [0] * len(negative), positive + negative
+    assert auc(positive, negative) == pytest.approx(roc_auc_score(labels, scores), abs=1e-13)
+    assert average_precision(positive, negative) == pytest.approx(
+        average_precision_score(labels, scores), abs=1e-13
+    )
+
+
+def test_scores_that_differ_in_the_last_bit_are_no_tie():
+    above = np.nextafter(0.5, 1)
+    assert auc([above], [0.5]) == 1.0
+    assert average_precision([0.5], [above]) == 0.5
+    assert hits_at(1, [above], [0.5]) == 1.0
+    assert mean_reciprocal_rank([0.5], [above]) == 0.5
+
+
+@given(SIDE, SIDE)
+def test_link_metrics_are_the_metrics(positive, negative):
+    assert link_metrics(positive, negative) == {
+        "auc": auc(positive, negative),
+        "ap": average_precision(positive, negative),
+        "hits@10": hits_at(10, positive, negative),
+        "hits@50": hits_at(50, positive, negative),
+        "hits@100": hits_at(100, positive, negative),
+        "mrr": mean_reciprocal_rank(positive, negative),
+    }
 
 
 @given(SIDE, SIDE)

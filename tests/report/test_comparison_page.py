@@ -1,6 +1,5 @@
 """The page of a comparison: complete, self-contained, safe, and honest about what is missing."""
 
-import builtins
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -122,18 +121,6 @@ def page(summary):
     return render_comparison(summary, by_degree=True, command="cgcl compare cora --runs 3")
 
 
-@pytest.fixture
-def without_matplotlib(monkeypatch):
-    real_import = builtins.__import__
-
-    def refuse(name, *args, **kwargs):
-        if name.partition(".")[0] == "matplotlib":
-            raise ImportError(f"No module named {name!r}")
-        return real_import(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-
-
 def test_the_page_has_every_section_in_order(page):
     assert re.findall(r'<section id="(\w+)">', page) == SECTIONS
     assert page.startswith("<!DOCTYPE html>")
@@ -228,12 +215,6 @@ def test_words_from_files_are_text_and_never_markup(summary):
 def test_the_same_summary_gives_the_same_bytes(summary, page):
     again = render_comparison(summary, by_degree=True, command="cgcl compare cora --runs 3")
     assert again == page
-
-
-def test_without_matplotlib_the_table_is_still_there(summary, without_matplotlib):
-    text = Document(render_comparison(summary)).text
-    assert "Plots need matplotlib: pip install 'cgcl[report]'" in text
-    assert "96.50 ± 0.50" in text
 
 
 def test_before_any_result_there_is_a_page_too(summary):

@@ -1,7 +1,6 @@
 """The page of a run: complete, self-contained, safe, and honest about what is missing."""
 
 import base64
-import builtins
 import hashlib
 import re
 import subprocess
@@ -25,7 +24,6 @@ from cgcl.report import (
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 SECTIONS = ["graph", "split", "training", "test", "settings", "machine", "reproduce"]
 ALL_SECTIONS = [*SECTIONS[:4], "comparison", "probabilities", "links", *SECTIONS[4:]]
-NO_PLOTS = "Plots need matplotlib: pip install 'cgcl[report]'"
 
 
 class Document(HTMLParser):
@@ -68,18 +66,6 @@ def page(run, history, scores):
 @pytest.fixture
 def full_page(run, history, scores, more):
     return render_page(run, history, *scores, **more)
-
-
-@pytest.fixture
-def without_matplotlib(monkeypatch):
-    real_import = builtins.__import__
-
-    def refuse(name, *args, **kwargs):
-        if name.partition(".")[0] == "matplotlib":
-            raise ImportError(f"No module named {name!r}")
-        return real_import(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
 
 
 def test_the_page_has_every_section_in_order(page):
@@ -199,15 +185,6 @@ def test_without_validation_and_test_there_is_still_a_page(run):
     assert "1 epoch in 42.7 s, 191,937 parameters." in text
 
 
-def test_without_matplotlib_the_page_names_the_extra(run, history, scores, without_matplotlib):
-    page = render_page(run, history, *scores)
-    assert page.count(NO_PLOTS) == 2
-    assert re.findall(r'<section id="(\w+)">', page) == SECTIONS
-    document = Document(page)
-    assert "svg" not in document.tags
-    assert "96.80" in document.text
-
-
 def test_lost_scores_leave_the_metrics(run, history):
     text = Document(render_page(run, history, None, None)).text
     assert "The test scores were not kept, so there are no curves." in text
@@ -282,7 +259,7 @@ NAMES = st.lists(MARKUP | st.text(st.characters(), max_size=9), max_size=6).map(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.tuples(NAMES, NAMES, NAMES))
-def test_no_name_becomes_an_element_or_an_attribute(run, without_matplotlib, names):
+def test_no_name_becomes_an_element_or_an_attribute(run, names):
     def structure(page):
         document = Document(page)
         # A name that is cut has its whole in a title.
@@ -387,16 +364,6 @@ def test_a_shift_of_the_scores_is_a_warning(run, history, scores, more):
     assert "Without test pairs there is no reliability diagram." in text
     assert "may be off" not in text
     assert "Held-out log-loss" not in text
-
-
-def test_without_matplotlib_the_numbers_are_still_there(
-    run, history, scores, more, without_matplotlib
-):
-    page = render_page(run, history, *scores, **more)
-    assert page.count(NO_PLOTS) == 4
-    assert "<details open>" in page
-    assert "svg" not in Document(page).tags
-    assert re.findall(r'<section id="(\w+)">', page) == ALL_SECTIONS
 
 
 def test_a_comparison_in_which_nothing_was_measured_is_left_out(run, history):

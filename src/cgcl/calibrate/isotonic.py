@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -29,8 +27,6 @@ def fit_isotonic(sample: Sample) -> Steps:
     Args:
         sample: The pairs to fit on; at least one link and one other.
     """
-    from sklearn.isotonic import isotonic_regression
-
     ends = np.concatenate([sample.links, sample.others])
     highest = sample.others.argmax()
     logits = np.concatenate([ends, [ends.min(), ends.max()]])
@@ -43,18 +39,35 @@ def fit_isotonic(sample: Sample) -> Steps:
 
     values, place = np.unique(logits, return_inverse=True)  # ties share one ratio
     link_mass, other_mass = _sums(place, links / links.sum()), _sums(place, others / others.sum())
-    mass = link_mass + other_mass
-    share: Any = link_mass / mass  # Any: scikit-learn's type stubs refuse numpy arrays
-    weight: Any = mass
-    level = np.asarray(isotonic_regression(share, sample_weight=weight))
-    pool = np.concatenate([[0], np.cumsum(np.diff(level) > 0)])
-    pool = _at_most(MAX_KNOTS, pool, link_mass)
+    pool = _at_most(MAX_KNOTS, _pools(link_mass, other_mass), link_mass)
     ratios = np.log(_sums(pool, link_mass)) - np.log(_sums(pool, other_mass))
     return Steps(
         tuple(_centres(values, pool, other_mass).tolist()),
         # Pools are in order already; rounding may say otherwise in the last place.
         tuple(np.maximum.accumulate(ratios).tolist()),
     )
+
+
+def _pools(links: Floats, others: Floats) -> Places:
+    """Return the pool of each value: within one, the share of links is the same by the best fit.
+
+    Neighbours whose share does not rise belong to one pool, and so on with the pools.
+
+    Args:
+        links: The mass of links at each value, ascending values.
+        others: The mass of other pairs; no value is without any mass.
+    """
+    rises = np.diff(links / (links + others)) > 0
+    # Most values hold others only: after this there are hardly more pools than twice the links.
+    pool = np.concatenate([[0], np.cumsum(rises)])
+    held: list[tuple[float, float, int]] = []  # links, others, how many of the pools above
+    for link, other in zip(_sums(pool, links).tolist(), _sums(pool, others).tolist(), strict=True):
+        count = 1
+        while held and held[-1][0] * other >= link * held[-1][1]:
+            more_links, more_others, more = held.pop()
+            link, other, count = link + more_links, other + more_others, count + more
+        held.append((link, other, count))
+    return np.repeat(np.arange(len(held)), [count for *_, count in held])[pool]
 
 
 def _at_most(count: int, pool: Places, links: Floats) -> Places:

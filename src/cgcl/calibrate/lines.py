@@ -60,13 +60,19 @@ def _newton(sample: Sample, priors: Sequence[float], size: int) -> Floats:
             slope_of = slope_of + columns @ (mass * (rate - labels))
             bend = bend + (columns * (mass * rate * (1 - rate))) @ columns.T
         step = np.asarray(np.linalg.solve(bend, slope_of), dtype=np.float64)
-        while _value(point - step, sample, priors) > value and np.abs(step).max() > _TOLERANCE:
+        # An evaluation looks at every pair, so none is made twice.
+        tried = np.inf
+        while np.abs(step).max() > _TOLERANCE:
+            tried = _value(point - step, sample, priors)
+            if tried <= value:
+                break
             step = step / 2
         if np.abs(step).max() <= _TOLERANCE:
             break
-        point = point - step
-        point[0] = max(point[0], 0.0)
-        value = _value(point, sample, priors)
+        point, value = point - step, tried
+        if point[0] < 0:
+            point[0] = 0.0
+            value = _value(point, sample, priors)
     return point
 
 

@@ -34,7 +34,6 @@ def doctor(
     folder = next(place for place in (out.absolute(), *out.absolute().parents) if place.exists())
     lines = [
         *versions().items(),
-        ("matplotlib", _optional("matplotlib", "reports have no pictures", "report")),
         ("optuna", _optional("optuna", "there is no cgcl tune", "tune")),
         ("device", _devices()),
         ("threads", f"{Resources().num_threads} of {os.cpu_count()} cores"),

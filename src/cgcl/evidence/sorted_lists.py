@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cgcl.graph import Graph
+from cgcl.graph.components import connected_components
 
 __all__ = ["Numbers", "SortedLists", "blocks_of", "neighbour_lists"]
 
@@ -40,16 +41,11 @@ class SortedLists:
         return np.diff(self.starts)
 
     @cached_property
-    def components(self) -> npt.NDArray[np.int32]:
+    def components(self) -> Numbers:
         """A number that nodes share if a way joins them; the lists must hold neighbours."""
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import connected_components
-
-        ones = np.ones(len(self.items), dtype=np.int8)
-        shape = (len(self.sizes), len(self.sizes))
-        links = csr_array((ones, self.items, self.starts), shape=shape)
-        # Every link is there in both directions, and only the strong kind needs no second copy.
-        return connected_components(links, connection="strong")[1]
+        rows = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        once = rows < self.items  # every link is there in both directions
+        return connected_components(np.stack([rows[once], self.items[once]]), len(self.sizes))
 
     @cached_property
     def _codes(self) -> Numbers:

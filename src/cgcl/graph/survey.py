@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cgcl.graph.components import connected_components
 from cgcl.graph.graph import Graph
 
 __all__ = ["FeatureSurvey", "Survey", "survey"]
@@ -72,7 +73,7 @@ def survey(graph: Graph) -> Survey:
     """
     nodes, links = graph.num_nodes, graph.num_edges
     degree = torch.bincount(graph.edges.reshape(-1), minlength=nodes)
-    labels = _components(graph.edges.numpy(), nodes)
+    labels = connected_components(graph.edges.numpy(), nodes)
     sizes = np.bincount(labels)
     isolated = int((degree == 0).sum())
     sides = _sides_as_read(graph, degree) if graph.sides is not None else _two_sides(graph, labels)
@@ -102,22 +103,6 @@ def _possible_links(graph: Graph) -> int:
     return there * (graph.num_nodes - there)
 
 
-def _components(edges: np.ndarray, num_nodes: int) -> np.ndarray:
-    """Return a number for each node that is the same within a connected piece, [n]."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    if num_nodes == 0:
-        return np.empty(0, dtype=np.int64)
-    # Narrow numbers halve the memory; scipy would copy wide ones down to them anyway.
-    low, high = edges.astype(np.int32) if num_nodes < 2**31 else edges
-    ones = np.ones(edges.shape[1], dtype=np.int8)
-    _, labels = connected_components(
-        coo_array((ones, (low, high)), shape=(num_nodes, num_nodes)), directed=False
-    )
-    return labels.astype(np.int64)
-
-
 def _two_sides(graph: Graph, labels: np.ndarray) -> tuple[int, int] | None:
     """Return the sizes of two sides that all links go across, or None if there are no such sides.
 
@@ -129,7 +114,7 @@ def _two_sides(graph: Graph, labels: np.ndarray) -> tuple[int, int] | None:
         return None
     low, high = edges
     crossed = np.stack([np.concatenate([low, high]), np.concatenate([high, low]) + nodes])
-    double = _components(crossed, 2 * nodes)
+    double = connected_components(crossed, 2 * nodes)
     if (double[:nodes] == double[nodes:]).any():
         return None
     # A node is on the side of the first node of its piece if their copies are in the same piece.

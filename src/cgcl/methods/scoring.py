@@ -107,11 +107,16 @@ class EmbeddingScorer:
         """Return the logits of pairs of node numbers, float32 [p] on the CPU."""
         size = block_size(self.z.shape[1], self.z.device)
         with evaluating(self._network):
+            decode = self._decoding(min(size, pairs.shape[1]))
             blocks = [
-                self._decode(self.z, _padded(block).to(self.z.device))[: block.shape[1]].cpu()
+                decode(self.z, _padded(block).to(self.z.device))[: block.shape[1]].cpu()
                 for block in pairs.split(size, dim=1)
             ]
         return torch.cat(blocks) if blocks else torch.empty(0)
+
+    def _decoding(self, most_pairs: int) -> Callable[[Tensor, Tensor], Tensor]:  # noqa: ARG002
+        """Return what decodes blocks of at most so many pairs."""
+        return self._decode
 
     def factors(self) -> tuple[Tensor, Tensor] | None:
         """There are none to offer: every pair is scored by the network."""
@@ -136,6 +141,12 @@ class DecoderScorer(EmbeddingScorer):
         super().__init__(decoder, z, decoder, 2.0 * layer.in_features * layer.out_features)
         self._decoder = decoder
 
+    def _decoding(self, most_pairs: int) -> Callable[[Tensor, Tensor], Tensor]:
+        is_plain = self._decoder.product == "hadamard" and self._decoder.last_layer == "linear"
+        if is_plain and self.z.device.type == "cpu":
+            return _decoding_in_place(self._decoder, self.z, most_pairs)
+        return self._decoder
+
     def factors(self) -> tuple[Tensor, Tensor]:
         """Return the linearised decoder, two matrices [n, d_v]."""
         return self._factors
@@ -143,3 +154,26 @@ class DecoderScorer(EmbeddingScorer):
     @cached_property
     def _factors(self) -> tuple[Tensor, Tensor]:
         return linear_factors(self._decoder, self.z)
+
+
+def _decoding_in_place(
+    decoder: PairDecoder, z: Tensor, most_pairs: int
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return the decoder as a function that writes every block over the one before it.
+
+    The same operations in the same order, so the same bits. To fetch fresh memory for each block
+    can take several times as long as to compute it.
+    """
+    rows = most_pairs + -most_pairs % _ROWS_TOGETHER
+    one, other = z.new_empty(rows, z.shape[1]), z.new_empty(rows, z.shape[1])
+    inner = z.new_empty(rows, decoder.layer_1.out_features)
+    first, last = decoder.layer_1, decoder.layer_2
+
+    def decode(z: Tensor, pairs: Tensor) -> Tensor:
+        count = pairs.shape[1]
+        h = torch.index_select(z, 0, pairs[0], out=one[:count])
+        h *= torch.index_select(z, 0, pairs[1], out=other[:count])
+        a = torch.addmm(first.bias, h, first.weight.T, out=inner[:count]).relu_()
+        return torch.addmm(last.bias, a, last.weight.T).squeeze(1)
+
+    return decode

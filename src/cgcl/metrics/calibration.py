@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -168,8 +167,8 @@ def _mean(values: _Floats, weights: Scores | None) -> float:
     return float(np.average(values, weights=weight))
 
 
-def _checked(probabilities: Scores, labels: Scores) -> tuple[Any, Any]:
-    """Return both as arrays, typed Any as in `labelled`, or refuse them."""
+def _checked(probabilities: Scores, labels: Scores) -> tuple[_Floats, _Floats]:
+    """Return both as arrays, or refuse them."""
     probability, label = as_scores(probabilities, "probability"), as_scores(labels, "label")
     if probability.size != label.size:
         raise ValueError(

@@ -1,11 +1,11 @@
-"""Curves to draw: scikit-learn's, thinned to as many points as an eye can use."""
+"""Curves to draw: as scikit-learn's, thinned to as many points as an eye can use."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from cgcl.metrics.scores import Scores, labelled
+from cgcl.metrics.scores import Scores, as_scores
 
 __all__ = ["precision_recall_curve", "roc_curve", "thin_curve"]
 
@@ -25,10 +25,12 @@ def roc_curve(positive: Scores, negative: Scores, limit: int = 400) -> Curve:
         >>> false_rate.tolist(), true_rate.tolist()
         ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
     """
-    from sklearn.metrics import roc_curve as sklearn_roc_curve
-
-    false_rate, true_rate, _ = sklearn_roc_curve(*labelled(positive, negative))
-    return thin_curve(np.asarray(false_rate), np.asarray(true_rate), limit)
+    true, false = _counts(positive, negative)
+    # A point on the straight line between its neighbours changes nothing.
+    bends = (np.diff(true, 2) != 0) | (np.diff(false, 2) != 0)
+    kept = np.concatenate([[True], bends, [True]])[-true.size :]
+    true, false = np.append(0, true[kept]), np.append(0, false[kept])
+    return thin_curve(false / false[-1], true / true[-1], limit)
 
 
 def precision_recall_curve(positive: Scores, negative: Scores, limit: int = 400) -> Curve:
@@ -44,10 +46,22 @@ def precision_recall_curve(positive: Scores, negative: Scores, limit: int = 400)
         >>> recall.tolist(), precision.tolist()
         ([0.0, 0.5, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 0.6666666666666666, 0.5])
     """
-    from sklearn.metrics import precision_recall_curve as sklearn_precision_recall_curve
+    true, false = _counts(positive, negative)
+    recall, precision = true / true[-1], true / (true + false)
+    return thin_curve(np.append(0.0, recall), np.append(1.0, precision), limit)
 
-    precision, recall, _ = sklearn_precision_recall_curve(*labelled(positive, negative))
-    return thin_curve(np.asarray(recall)[::-1], np.asarray(precision)[::-1], limit)
+
+def _counts(
+    positive: Scores, negative: Scores
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return how many of each side are at or above each different score, highest score first."""
+    links, others = as_scores(positive, "positive"), as_scores(negative, "negative")
+    thresholds = np.unique(np.concatenate([links, others]))[::-1]
+    true, false = (
+        side.size - np.searchsorted(np.sort(side), thresholds, side="left")
+        for side in (links, others)
+    )
+    return true, false
 
 
 def thin_curve(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], limit: int = 400) -> Curve:

@@ -1,16 +1,44 @@
 """How well scores tell links (positive) from unlinked pairs (negative).
 
-AUC and AP are scikit-learn's. Hits@k and MRR follow the Open Graph Benchmark: every positive is
-ranked against the same negatives, never against other positives. All results are fractions.
+AUC and AP are what scikit-learn computes. Hits@k and MRR follow the Open Graph Benchmark: every
+positive is ranked against the same negatives, never against other positives. All results are
+fractions.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
-from cgcl.metrics.scores import Scores, as_scores, labelled
+import numpy as np
+import numpy.typing as npt
+
+from cgcl.metrics.scores import Scores, as_scores
 
 __all__ = ["auc", "average_precision", "hits_at", "link_metrics", "mean_reciprocal_rank"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Ranked:
+    """Both sides in ascending order, and where each positive stands among the negatives."""
+
+    links: npt.NDArray[np.float64]
+    others: npt.NDArray[np.float64]
+    below: npt.NDArray[np.int64]
+    """How many negatives each positive beats."""
+    not_above: npt.NDArray[np.int64]
+    """How many negatives each positive beats or ties with."""
+
+
+def _ranked(positive: Scores, negative: Scores) -> _Ranked:
+    # Two sorts of plain numbers: far cheaper than one that has to carry labels along.
+    links = np.sort(as_scores(positive, "positive"))
+    others = np.sort(as_scores(negative, "negative"))
+    return _Ranked(
+        links,
+        others,
+        np.searchsorted(others, links, side="left"),
+        np.searchsorted(others, links, side="right"),
+    )
 
 
 def auc(positive: Scores, negative: Scores) -> float:
@@ -22,10 +50,13 @@ def auc(positive: Scores, negative: Scores) -> float:
         >>> auc([3, 1], [2, 0])  # 3 wins of 4 comparisons
         0.75
     """
-    from sklearn.metrics import roc_auc_score
+    return _auc(_ranked(positive, negative))
 
-    labels, scores = labelled(positive, negative)
-    return float(roc_auc_score(labels, scores))
+
+def _auc(ranked: _Ranked) -> float:
+    # In Python's integers: two for each win, one for each tie.
+    points = int(ranked.below.sum()) + int(ranked.not_above.sum())
+    return points / (2 * ranked.links.size * ranked.others.size)
 
 
 def average_precision(positive: Scores, negative: Scores) -> float:
@@ -35,10 +66,15 @@ def average_precision(positive: Scores, negative: Scores) -> float:
         >>> round(average_precision([3, 1], [2, 0]), 4)  # 1/2 * 1/1 + 1/2 * 2/3
         0.8333
     """
-    from sklearn.metrics import average_precision_score
+    return _average_precision(_ranked(positive, negative))
 
-    labels, scores = labelled(positive, negative)
-    return float(average_precision_score(labels, scores))
+
+def _average_precision(ranked: _Ranked) -> float:
+    # Each positive is one step of recall, taken at the precision of its own score.
+    links, others = ranked.links, ranked.others
+    true = links.size - np.searchsorted(links, links, side="left")
+    false = others.size - ranked.below
+    return float(np.mean(true / (true + false)))
 
 
 def hits_at(k: int, positive: Scores, negative: Scores) -> float:
@@ -57,11 +93,12 @@ def hits_at(k: int, positive: Scores, negative: Scores) -> float:
     """
     if k < 1:
         raise ValueError(f"k must be 1 or more, found {k}.")
-    links, others = as_scores(positive, "positive"), as_scores(negative, "negative")
-    if others.size < k:
-        return 1.0
-    threshold = np.partition(others, others.size - k)[others.size - k]
-    return float(np.mean(links > threshold))
+    return _hits_at(k, _ranked(positive, negative))
+
+
+def _hits_at(k: int, ranked: _Ranked) -> float:
+    # Above the k-th highest means that fewer than k are not below.
+    return float(np.mean(ranked.others.size - ranked.below < k))
 
 
 def mean_reciprocal_rank(positive: Scores, negative: Scores) -> float:
@@ -73,10 +110,11 @@ def mean_reciprocal_rank(positive: Scores, negative: Scores) -> float:
         >>> mean_reciprocal_rank([5, 2], [4, 2])  # ranks 1 and (2 + 3) / 2
         0.7
     """
-    links, others = as_scores(positive, "positive"), np.sort(as_scores(negative, "negative"))
-    above = others.size - np.searchsorted(others, links, side="right")
-    not_below = others.size - np.searchsorted(others, links, side="left")
-    rank = 1.0 + (above + not_below) / 2.0
+    return _mean_reciprocal_rank(_ranked(positive, negative))
+
+
+def _mean_reciprocal_rank(ranked: _Ranked) -> float:
+    rank = 1.0 + ranked.others.size - (ranked.below + ranked.not_above) / 2.0
     return float(np.mean(1.0 / rank))
 
 
@@ -90,12 +128,12 @@ def link_metrics(positive: Scores, negative: Scores) -> dict[str, float]:
     Returns:
         The keys "auc", "ap", "hits@10", "hits@50", "hits@100" and "mrr", in this order.
     """
-    links, others = as_scores(positive, "positive"), as_scores(negative, "negative")
+    ranked = _ranked(positive, negative)
     return {
-        "auc": auc(links, others),
-        "ap": average_precision(links, others),
-        "hits@10": hits_at(10, links, others),
-        "hits@50": hits_at(50, links, others),
-        "hits@100": hits_at(100, links, others),
-        "mrr": mean_reciprocal_rank(links, others),
+        "auc": _auc(ranked),
+        "ap": _average_precision(ranked),
+        "hits@10": _hits_at(10, ranked),
+        "hits@50": _hits_at(50, ranked),
+        "hits@100": _hits_at(100, ranked),
+        "mrr": _mean_reciprocal_rank(ranked),
     }

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-__all__ = ["Scores", "as_scores", "labelled"]
+__all__ = ["Scores", "as_scores"]
 
 Scores: TypeAlias = npt.NDArray[Any] | Tensor | Sequence[float]
 """Scores of node pairs, higher for a likelier link: an array, a tensor on any device, a list."""
@@ -39,18 +39,3 @@ def as_scores(scores: Scores, side: str) -> npt.NDArray[np.float64]:
             f"{broken:,} of {array.size:,} {side} scores are NaN or infinite and cannot be ranked."
         )
     return array
-
-
-def labelled(positive: Scores, negative: Scores) -> tuple[Any, Any]:
-    """Return labels (1 for a link, 0 for none) and scores of both sides, in the same order.
-
-    Two arrays, typed Any because the type stubs of scikit-learn refuse numpy arrays.
-
-    Args:
-        positive: Scores of links.
-        negative: Scores of unlinked pairs.
-    """
-    links, others = as_scores(positive, "positive"), as_scores(negative, "negative")
-    labels = np.zeros(links.size + others.size, dtype=np.int8)
-    labels[: links.size] = 1
-    return labels, np.concatenate([links, others])

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import ConfigError, GraphContentError
+from cgcl.graph.components import connected_components
 from cgcl.graph.wording import listed, shown
 from cgcl.readers.edge_table import EdgeTable
 
@@ -95,15 +96,11 @@ def _by_colour(table: EdgeTable) -> tuple[Tensor, int]:
     other way round. A component with an odd cycle is then connected with its own copy; any other
     one falls into two, which are the two ways of colouring it.
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     n, (source, target) = len(table.names), table.pairs.numpy()
     links = source != target
     source, target = source[links], target[links]
-    ends = (np.concatenate([source, target]), np.concatenate([target, source]) + n)
-    shape = (2 * n, 2 * n)
-    _, copy = connected_components(coo_array((np.ones(len(ends[0])), ends), shape), directed=False)
+    ends = np.stack([np.concatenate([source, target]), np.concatenate([target, source]) + n])
+    copy = connected_components(ends, 2 * n)
     odd = np.flatnonzero(copy[:n] == copy[n:])
     if len(odd):
         cycle = [table.names[node] for node in _odd_cycle(int(odd[0]), source, target)]

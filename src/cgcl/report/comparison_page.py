@@ -11,7 +11,7 @@ from cgcl.compare.summary import REFERENCE, Summary
 from cgcl.compare.text import WORDY_COLUMNS, best_rows, columns_of, degree_columns_of, degree_words
 from cgcl.compare.words import METRIC_NAMES, claim_words, footnotes, protocol_words, verdict
 from cgcl.files import write_atomically
-from cgcl.report.document import filled, has_matplotlib
+from cgcl.report.document import filled
 from cgcl.report.interval_chart import chart_caption, interval_chart
 
 __all__ = ["PAGE", "render_comparison", "write_comparison"]
@@ -57,7 +57,7 @@ def render_comparison(summary: Summary, *, by_degree: bool = False, command: str
     """Return the page as one HTML document that needs nothing else and runs no script.
 
     The same arguments give the same bytes. Everything that comes from a file appears as text and
-    never as markup. Without matplotlib the page has no chart and says so.
+    never as markup.
 
     Args:
         summary: What was found.
@@ -70,7 +70,7 @@ def render_comparison(summary: Summary, *, by_degree: bool = False, command: str
     test = claim_words(summary)
     return filled(
         "comparison_page.html.jinja",
-        {"intervals": interval_chart(summary)} if has_matplotlib() else None,
+        {"intervals": interval_chart(summary)},
         graph=summary.graph,
         plan=summary.plan,
         rows=summary.rows,

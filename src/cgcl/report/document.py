@@ -14,17 +14,15 @@ from cgcl.report.words import FILTERS
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["filled", "has_matplotlib", "packaged"]
+__all__ = ["filled", "packaged"]
 
 
-def filled(
-    template: str, drawn: Mapping[str, str] | None, *, script: str = "", **values: object
-) -> str:
+def filled(template: str, drawn: Mapping[str, str], *, script: str = "", **values: object) -> str:
     """Return the filled template.
 
     Args:
         template: The file's name in this package.
-        drawn: The figures by name, None without matplotlib.
+        drawn: The figures by name; an empty string where there is nothing to draw.
         script: What the page runs; nothing else can run in it.
         values: What the template shows; all of it appears as text, never as markup.
     """
@@ -42,8 +40,7 @@ def filled(
         .render(
             style=Markup(packaged("page.css")),  # noqa: S704
             script=Markup(script),  # noqa: S704
-            figures={name: Markup(svg) for name, svg in (drawn or {}).items()},  # noqa: S704
-            has_matplotlib=drawn is not None,
+            figures={name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704
             policy=Markup(policy),  # noqa: S704
             **values,
         )
@@ -54,15 +51,6 @@ def filled(
 def packaged(name: str) -> str:
     """Return the text of a file of this package."""
     return resources.files("cgcl.report").joinpath(name).read_text("utf-8")
-
-
-def has_matplotlib() -> bool:
-    """Tell whether the optional dependency for figures can be imported."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 @cache

@@ -8,29 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from cgcl.report.drawing import HEIGHT, drawing
 from cgcl.report.inputs import Comparison
 from cgcl.report.names import legible
+from cgcl.report.panel import Panel
 from cgcl.report.reliability import Reliability
-from cgcl.report.svg import (
-    FIRST,
-    GRID,
-    INK,
-    MUTED,
-    SECOND,
-    THIRD,
-    drawing,
-    stacked_drawing,
-    to_svg,
-)
+from cgcl.report.svg import FIRST, INK, MUTED, SECOND, SOLID, THIRD
 from cgcl.report.verdict import measured, metric_name, metrics_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = [
     "comparison_figure",
@@ -46,12 +35,17 @@ __all__ = [
 Epochs = Sequence[Mapping[str, Any]]
 Array = npt.NDArray[Any]
 
-# What is plotted, its colour and its dashes: no two lines differ by colour alone.
+# Dash and gap, in widths of the line: no two lines differ by colour alone.
+_DASHED, _DOTTED, _MIXED = (5, 1), (1, 1), (3, 1, 1, 1)
+_WIDE, _EVEN = (6, 4), (4, 4)
+# A little air, so that a perfect curve stays visible.
+_UNIT_X, _UNIT_Y = (-0.01, 1.01), (0.0, 1.02)
+
 _TERMS = (
-    ("views", "C(A₁, A₂)", MUTED, (0, (1, 1))),
-    ("view_1", "C(A₁, Ã₁)", FIRST, "solid"),
-    ("view_2", "C(A₂, Ã₂)", SECOND, (0, (5, 1))),
-    ("reconstructions", "C(Ã₁, Ã₂)", THIRD, (0, (3, 1, 1, 1))),
+    ("views", "C(A₁, A₂)", MUTED, _DOTTED),
+    ("view_1", "C(A₁, Ã₁)", FIRST, SOLID),
+    ("view_2", "C(A₂, Ã₂)", SECOND, _DASHED),
+    ("reconstructions", "C(Ã₁, Ã₂)", THIRD, _MIXED),
 )
 
 
@@ -66,16 +60,16 @@ def loss_figure(history: Epochs, best_epoch: int | None = None) -> str:
     series = [_series(history, "losses", view) for view in range(views)]
     if not any(epochs.size for epochs, _ in series):
         return ""
-    figure, axes = drawing("Epoch", "Training loss")
-    styles = ((FIRST, "solid"), (SECOND, (0, (5, 1))))
+    panel = Panel("Epoch", "Training loss", is_counted=True)
+    styles = ((FIRST, SOLID), (SECOND, _DASHED))
     for number, ((epochs, losses), (color, dashes)) in enumerate(
         zip(series, styles, strict=False), start=1
     ):
         label = f"view {number}" if views > 1 else "training loss"
-        axes.plot(epochs, losses, color=color, linestyle=dashes, label=label)
-    _mark_epoch(axes, best_epoch)
-    _legend(axes)
-    return to_svg(figure, "loss", "Training loss over the epochs, a line for each view")
+        if epochs.size:
+            panel.line(epochs, losses, color, dashes=dashes, label=label)
+    _mark_epoch(panel, best_epoch)
+    return drawing("loss", "Training loss over the epochs, a line for each view", [panel])
 
 
 def validation_figure(history: Epochs, best_epoch: int | None = None) -> str:
@@ -85,25 +79,17 @@ def validation_figure(history: Epochs, best_epoch: int | None = None) -> str:
         history: Entries with "epoch" and, where the epoch was evaluated, "val".
         best_epoch: The epoch whose weights were kept, to be marked.
     """
-    figure, axes = drawing("Epoch", "Validation, %")
+    panel = Panel("Epoch", "Validation, %", is_counted=True)
     drawn = False
-    for key, label, color, dashes in (
-        ("auc", "AUC", FIRST, "solid"),
-        ("ap", "AP", SECOND, (0, (5, 1))),
-    ):
+    for key, label, color, dashes in (("auc", "AUC", FIRST, SOLID), ("ap", "AP", SECOND, _DASHED)):
         epochs, values = _series(history, "val", key)
         if epochs.size:
-            # A single evaluation would be an invisible line.
-            marker = "o" if epochs.size == 1 else None
-            axes.plot(
-                epochs, 100 * values, color=color, linestyle=dashes, marker=marker, label=label
-            )
+            panel.line(epochs, 100 * values, color, dashes=dashes, label=label)
             drawn = True
     if not drawn:
         return ""
-    _mark_epoch(axes, best_epoch)
-    _legend(axes)
-    return to_svg(figure, "validation", "Validation AUC and AP over the epochs")
+    _mark_epoch(panel, best_epoch)
+    return drawing("validation", "Validation AUC and AP over the epochs", [panel])
 
 
 def consistency_figure(history: Epochs) -> str:
@@ -114,37 +100,28 @@ def consistency_figure(history: Epochs) -> str:
     """
     from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
 
-    figure, axes = drawing("Epoch", "Consistency C")
+    # Room for the words outside the bounds.
+    limits = CONSISTENCY_LOWER_BOUND - 0.05, CONSISTENCY_UPPER_BOUND + 0.05
+    panel = Panel("Epoch", "Consistency C", is_counted=True, y_limits=limits)
     drawn = False
     for key, label, color, dashes in _TERMS:
         epochs, values = _series(history, "consistency", key)
         if epochs.size:
-            marker = "o" if epochs.size == 1 else None
-            axes.plot(epochs, values, color=color, linestyle=dashes, marker=marker, label=label)
+            panel.line(epochs, values, color, dashes=dashes, label=label)
             drawn = True
     if not drawn:
         return ""
-    for bound, words, side in (
-        (CONSISTENCY_UPPER_BOUND, "upper bound", "bottom"),
-        (CONSISTENCY_LOWER_BOUND, "lower bound", "top"),
+    for bound, which, down in (
+        (CONSISTENCY_UPPER_BOUND, "upper bound", -3.0),
+        (CONSISTENCY_LOWER_BOUND, "lower bound", 9.0),
     ):
-        axes.axhline(bound, color=INK, linewidth=0.9, linestyle=(0, (6, 4)))
-        axes.annotate(
-            f"Theorem 1, {words} {bound:.3f}".replace("-", "\N{MINUS SIGN}"),
-            (1, bound),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 3 if side == "bottom" else -3),
-            textcoords="offset points",
-            ha="right",
-            va=side,
-            color=INK,
-            fontsize=8,
-        )
-    # Room for the words outside the bounds.
-    axes.set_ylim(CONSISTENCY_LOWER_BOUND - 0.05, CONSISTENCY_UPPER_BOUND + 0.05)
-    _legend(axes, columns=4)
-    return to_svg(
-        figure, "consistency", "Consistency terms over the epochs between the bounds of Theorem 1"
+        panel.across(bound, INK, _WIDE)
+        text = f"Theorem 1, {which} {bound:.3f}".replace("-", "\N{MINUS SIGN}")
+        panel.say(text, None, bound, down=down)
+    return drawing(
+        "consistency",
+        "Consistency terms over the epochs between the bounds of Theorem 1",
+        [panel],
     )
 
 
@@ -152,84 +129,80 @@ def roc_figure(positive: Array, negative: Array) -> str:
     """Return the ROC curve of test scores, links against unlinked pairs."""
     from cgcl.metrics import roc_curve
 
-    figure, axes = drawing("False positive rate", "True positive rate")
-    axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.9, linestyle=(0, (4, 4)))
-    axes.annotate("guessing", (0.62, 0.57), color=MUTED, fontsize=8, ha="left", va="top")
+    panel = _unit_square("False positive rate", "True positive rate")
+    panel.line([0, 1], [0, 1], MUTED, dashes=_EVEN, width=0.9)
+    panel.say("guessing", 0.62, 0.57, color=MUTED, down=7)
     false_rate, true_rate = roc_curve(positive, negative)
-    axes.fill_between(false_rate, true_rate, color=FIRST, alpha=0.12, linewidth=0)
-    axes.plot(false_rate, true_rate, color=FIRST)
-    _unit_square(axes)
-    return to_svg(figure, "roc", "ROC curve on the test pairs")
+    panel.area(false_rate, true_rate, FIRST)
+    panel.line(false_rate, true_rate, FIRST)
+    return drawing("roc", "ROC curve on the test pairs", [panel])
 
 
 def precision_recall_figure(positive: Array, negative: Array) -> str:
     """Return the precision-recall curve of test scores, links against unlinked pairs."""
     from cgcl.metrics import precision_recall_curve
 
-    figure, axes = drawing("Recall", "Precision")
+    panel = _unit_square("Recall", "Precision")
     guessing = positive.size / (positive.size + negative.size)
-    axes.axhline(guessing, color=MUTED, linewidth=0.9, linestyle=(0, (4, 4)))
-    axes.annotate("guessing", (0.02, guessing - 0.02), color=MUTED, fontsize=8, va="top")
+    panel.across(guessing, MUTED, _EVEN)
+    panel.say("guessing", 0.02, guessing - 0.02, color=MUTED, down=7)
     recall, precision = precision_recall_curve(positive, negative)
     # Steps, because average precision is the area below steps.
-    axes.fill_between(recall, precision, step="pre", color=FIRST, alpha=0.12, linewidth=0)
-    axes.plot(recall, precision, drawstyle="steps-pre", color=FIRST)
-    _unit_square(axes)
-    return to_svg(figure, "precision-recall", "Precision-recall curve on the test pairs")
+    recall, precision = np.repeat(recall, 2)[:-1], np.repeat(precision, 2)[1:]
+    panel.area(recall, precision, FIRST)
+    panel.line(recall, precision, FIRST)
+    return drawing("precision-recall", "Precision-recall curve on the test pairs", [panel])
 
 
 def score_histogram(positive: Array, negative: Array) -> str:
     """Return how the test scores of links and of unlinked pairs are spread."""
-    figure, axes = drawing("Score", "Share of pairs, %")
     both = np.concatenate([positive, negative])
     is_probability = both.min() >= 0 and both.max() <= 1
     edges = np.histogram_bin_edges(both, bins=30, range=(0, 1) if is_probability else None)
-    for scores, label, color in ((negative, "unlinked pairs", SECOND), (positive, "links", FIRST)):
-        share = 100 * np.histogram(scores, edges)[0] / scores.size
-        axes.stairs(share, edges, fill=True, color=color, alpha=0.25, linewidth=0)
-        axes.stairs(share, edges, color=color, linewidth=1.3, label=label)
-    axes.margins(x=0)
-    axes.set_ylim(bottom=0)
-    _legend(axes)
-    return to_svg(figure, "histogram", "Histogram of test scores, links and unlinked pairs")
+    shares = [100 * np.histogram(scores, edges)[0] / scores.size for scores in (negative, positive)]
+    panel = Panel(
+        "Score",
+        "Share of pairs, %",
+        x_limits=(float(edges[0]), float(edges[-1])),
+        y_limits=(0.0, 1.05 * max(float(share.max()) for share in shares)),
+    )
+    for share, label, color in zip(
+        shares, ("unlinked pairs", "links"), (SECOND, FIRST), strict=True
+    ):
+        x, height = np.repeat(edges, 2), np.pad(np.repeat(share, 2), 1)
+        panel.area(x, height, color, opacity=0.25)
+        panel.line(x, height, color, width=1.3, label=label)
+    return drawing("histogram", "Histogram of test scores, links and unlinked pairs", [panel])
 
 
 def reliability_figure(result: Reliability) -> str:
     """Return predicted against observed shares of links, above the counts of test pairs."""
-    figure, axes, counts = stacked_drawing("Predicted probability", "Share of links", "Pairs")
-    axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.9, linestyle=(0, (4, 4)), label="perfect")
-    predicted = [part.predicted for part in result.bins]
-    observed = [part.observed for part in result.bins]
-    below = [max(0.0, part.observed - part.low) for part in result.bins]
-    above = [max(0.0, part.high - part.observed) for part in result.bins]
-    axes.errorbar(
-        predicted,
-        observed,
-        yerr=(below, above),
-        fmt="o",
-        color=FIRST,
-        ecolor=FIRST,
-        markersize=4,
-        elinewidth=1.1,
-        capsize=2.5,
+    panel = _unit_square("", "Share of links")
+    panel.line([0, 1], [0, 1], MUTED, dashes=_EVEN, width=0.9, label="perfect")
+    panel.dots(
+        [part.predicted for part in result.bins],
+        [part.observed for part in result.bins],
+        FIRST,
+        above=[part.high for part in result.bins],
+        below=[part.low for part in result.bins],
         label="observed, 95 % interval",
     )
-    _unit_square(axes)
-    _legend(axes, columns=2)
     edges = np.linspace(0, 1, 21)
     others, links = (np.histogram(side, edges)[0] for side in (result.others, result.links))
     # The links stand on the unlinked pairs: the outline is the count of both.
-    for top, base, color, label in (
-        (others, np.zeros_like(others), SECOND, "unlinked pairs"),
-        (others + links, others, FIRST, "links"),
-    ):
-        counts.stairs(top, edges, baseline=base, fill=True, color=color, alpha=0.45, label=label)
-    counts.set_ylim(bottom=0)
-    _legend(counts, columns=2)
-    return to_svg(
-        figure,
+    most = max(1, int((others + links).max()))
+    counts = Panel(
+        "Predicted probability", "Pairs", x_limits=_UNIT_X, y_limits=(0.0, 1.05 * most), y_steps=2
+    )
+    x, low, high = (np.repeat(part, 2) for part in (edges, others, others + links))
+    counts.area(x[1:-1], low, SECOND, opacity=0.45, label="unlinked pairs")
+    counts.area(x[1:-1], high, FIRST, base=low, opacity=0.45, label="links")
+    return drawing(
         "reliability",
         "Predicted probability against the observed share of links, above a histogram of pairs",
+        [panel, counts],
+        height=1.35 * HEIGHT,
+        shares=(3, 1),
     )
 
 
@@ -239,40 +212,25 @@ def comparison_figure(comparison: Comparison) -> str:
     if not metrics:
         return ""
     row = 0.0
-    places: list[float] = []
-    labels: list[str] = []
-    rows = len(metrics) * (len(comparison.results) + 1.3)
-    figure, axes = drawing("%", "", height=0.6 + 0.19 * rows)
+    # Bars start at zero, and the last number needs room.
+    panel = Panel("%", "", "none", x_limits=(0.0, 112.0), x_ticks=(0, 25, 50, 75, 100))
     for key in metrics:
-        axes.text(0, row, metric_name(key), color=INK, fontsize=8.5, va="center", weight="bold")
+        panel.say(metric_name(key), 0, row, size=8.5, right=2, down=3, bold=True)
         for result in comparison.results:
             row += 1
             value = measured(result, key)
             is_ours = result.method == comparison.ours
-            places.append(row)
-            labels.append(legible(result.method, 28))
+            panel.rows[row] = legible(result.method, 28)
             if value is not None:
-                color = FIRST if is_ours else MUTED
-                axes.barh(row, 100 * value, 0.72, color=color, alpha=1 if is_ours else 0.55)
-            axes.annotate(
-                "not measured" if value is None else f"{100 * value:.1f}",
-                (100 * (value or 0), row),
-                xytext=(3, 0),
-                textcoords="offset points",
-                fontsize=8,
-                color=INK,
-                va="center",
-            )
+                color, opacity = (FIRST, 1.0) if is_ours else (MUTED, 0.55)
+                panel.bar(row, 0, 100 * value, color, thick=0.72, opacity=opacity)
+            text = "not measured" if value is None else f"{100 * value:.1f}"
+            panel.say(text, 100 * (value or 0), row, right=3, down=2.8)
         row += 1.3
-    # A dollar sign in a name is no formula.
-    axes.set_yticks(places, labels, fontsize=8, parse_math=False)
-    axes.tick_params(axis="y", length=0)
-    # Bars start at zero, and the last number needs room.
-    axes.set_xlim(0, 112)
-    axes.set_xticks([0, 25, 50, 75, 100])
-    axes.set_ylim(row - 0.5, -0.8)
-    axes.grid(visible=False)
-    return to_svg(figure, "comparison", "Bars of each metric for each method")
+    panel.y_limits = (row - 0.5, -0.8)
+    rows = len(metrics) * (len(comparison.results) + 1.3)
+    description = "Bars of each metric for each method"
+    return drawing("comparison", description, [panel], height=43 + 13.7 * rows)
 
 
 def _series(history: Epochs, field: str, item: str | int) -> tuple[Array, Array]:
@@ -292,31 +250,12 @@ def _series(history: Epochs, field: str, item: str | int) -> tuple[Array, Array]
     return thin_curve(epochs, values)
 
 
-def _mark_epoch(axes: Axes, epoch: int | None) -> None:
+def _mark_epoch(panel: Panel, epoch: int | None) -> None:
     """Draw a line at the epoch whose weights were kept."""
     if epoch is not None:
-        axes.axvline(
-            epoch, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), label=f"best epoch {epoch:,}"
-        )
+        panel.upright(epoch, INK, (4, 3), f"best epoch {epoch:,}")
 
 
-def _legend(axes: Axes, columns: int = 3) -> None:
-    """Put the legend above the panel, where it covers nothing."""
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=columns,
-        fontsize=8,
-        handlelength=1.8,
-        columnspacing=1.2,
-        borderaxespad=0.2,
-        labelcolor=INK,
-        frameon=False,
-    )
-
-
-def _unit_square(axes: Axes) -> None:
-    """Show [0, 1] on both axes, with a little air so that a perfect curve stays visible."""
-    axes.set_xlim(-0.01, 1.01)
-    axes.set_ylim(0, 1.02)
-    axes.grid(color=GRID)
+def _unit_square(xlabel: str, ylabel: str) -> Panel:
+    """Return a panel that shows [0, 1] on both axes."""
+    return Panel(xlabel, ylabel, x_limits=_UNIT_X, y_limits=_UNIT_Y)

@@ -6,8 +6,10 @@ import math
 
 from cgcl.compare.summary import REFERENCE, Summary
 from cgcl.compare.words import METRIC_NAMES
+from cgcl.report.drawing import drawing
 from cgcl.report.names import legible
-from cgcl.report.svg import FIRST, GRID, INK, MUTED, drawing, to_svg
+from cgcl.report.panel import Panel
+from cgcl.report.svg import FIRST, INK, MUTED
 
 __all__ = ["chart_caption", "interval_chart"]
 
@@ -25,45 +27,24 @@ def interval_chart(summary: Summary) -> str:
         return ""
     found.sort(key=lambda item: -item[1].mean)
     base = _GUESSING.get(summary.metric, 0.0)
-    figure, axes = drawing(f"{METRIC_NAMES[summary.metric]}, %", "", height=0.7 + 0.24 * len(found))
+    panel = Panel(f"{METRIC_NAMES[summary.metric]}, %", "", "x")
     lowest = base
     for place, (row, spread) in enumerate(found):
         mean, is_ours = 100 * spread.mean, row.method == REFERENCE
         low = mean if spread.low is None else max(0.0, 100 * spread.low)
         high = mean if spread.high is None else min(100.0, 100 * spread.high)
         lowest = min(lowest, low)
-        color = FIRST if is_ours else MUTED
-        axes.barh(place, mean - base, 0.66, left=base, color=color, alpha=0.9 if is_ours else 0.5)
-        axes.errorbar(
-            mean,
-            place,
-            xerr=([mean - low], [high - mean]),
-            color=INK,
-            elinewidth=1.0,
-            capsize=2.5,
-        )
-        axes.annotate(
-            f"{mean:.2f}",
-            (high, place),
-            xytext=(5, 0),
-            textcoords="offset points",
-            fontsize=8,
-            color=INK,
-            va="center",
-        )
-    labels = [legible(row.title, 28) for row, _ in found]
-    # A dollar sign in a name is no formula.
-    axes.set_yticks(range(len(found)), labels, fontsize=8, parse_math=False)
-    axes.tick_params(axis="y", length=0)
+        color, opacity = (FIRST, 0.9) if is_ours else (MUTED, 0.5)
+        panel.bar(place, base, mean, color, thick=0.66, opacity=opacity)
+        panel.interval((low, place), (high, place), INK)
+        panel.say(f"{mean:.2f}", high, place, right=5, down=2.8)
+        panel.rows[place] = legible(row.title, 28)
     left = math.floor(lowest)
     # The last number needs room.
-    axes.set_xlim(left, 100 + 0.16 * (100 - left))
-    axes.set_ylim(len(found) - 0.4, -0.6)
-    axes.grid(visible=False)
-    axes.grid(axis="x", color=GRID)
-    return to_svg(
-        figure, "intervals", f"Bars of {METRIC_NAMES[summary.metric]} with 95 % intervals"
-    )
+    panel.x_limits = (left, 100 + 0.16 * (100 - left))
+    panel.y_limits = (len(found) - 0.4, -0.6)
+    description = f"Bars of {METRIC_NAMES[summary.metric]} with 95 % intervals"
+    return drawing("intervals", description, [panel], height=50 + 17.3 * len(found))
 
 
 def chart_caption(summary: Summary) -> str:

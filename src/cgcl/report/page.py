@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cgcl.report import figures
-from cgcl.report.document import filled, has_matplotlib, packaged
+from cgcl.report.document import filled, packaged
 from cgcl.report.inputs import AuditFinding, Comparison, Probabilities, Suggestions
 from cgcl.report.reliability import Reliability, reliability
 from cgcl.report.verdict import (
@@ -63,7 +63,7 @@ def render_page(
     """Return the page of a run as one HTML document that needs nothing else.
 
     The same arguments give the same bytes. Everything that comes from a file, names included,
-    appears as text and never as markup. Without matplotlib the page has no figures and says so.
+    appears as text and never as markup.
 
     Args:
         run: What run.json holds, `folder`, the run folder as a shell would take it, and `method`,
@@ -77,7 +77,7 @@ def render_page(
         audit: What the split audit found, empty if nothing, None if there was no audit.
         survey: The shape of the graph, None if nobody looked.
     """
-    links, others, draws = _scores(positive), _scores(negative), has_matplotlib()
+    links, others = _scores(positive), _scores(negative)
     comparison = comparison if comparison and best_values(comparison.results) else None
     trust = None
     if probabilities:
@@ -94,7 +94,7 @@ def render_page(
     }
     return filled(
         "page.html.jinja",
-        _draw(run, history, links, others) | _draw_more(comparison, trust) if draws else None,
+        _draw(run, history, links, others) | _draw_more(comparison, trust),
         script=packaged("links.js") if suggestions and suggestions.links else "",
         run=run,
         graph=run["graph"],

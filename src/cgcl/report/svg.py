@@ -1,19 +1,13 @@
-"""From a matplotlib figure to SVG that lives inside an HTML page.
+"""Pieces of SVG that live inside an HTML page: lines, shapes and words in the page's colours.
 
-Figures are drawn in stand-in colours. On the way out each becomes a CSS variable of the page, so
-that one drawing serves light mode, dark mode and paper.
+Every colour is a CSS variable of the page with a colour to fall back to outside of it, so that one
+drawing serves light mode, dark mode and paper.
 """
 
 from __future__ import annotations
 
 import html
-import io
-import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from collections.abc import Iterable, Sequence
 
 __all__ = [
     "FIRST",
@@ -21,116 +15,105 @@ __all__ = [
     "INK",
     "MUTED",
     "SECOND",
+    "SOLID",
     "THIRD",
-    "drawing",
-    "stacked_drawing",
-    "to_svg",
+    "element",
+    "path",
+    "points",
+    "short",
+    "stroke",
+    "text_width",
+    "words",
 ]
 
-# Colours that nobody would choose: they are replaced wherever they occur.
-INK, MUTED, GRID = "#010203", "#020304", "#030405"
-FIRST, SECOND, THIRD = "#040506", "#050607", "#060708"
+INK = "var(--ink, #1c2430)"
+MUTED = "var(--muted, #5d6876)"
+GRID = "var(--grid, #dfe3e8)"
+FIRST = "var(--first, #1f5fa8)"
+SECOND = "var(--second, #b8560f)"
+THIRD = "var(--third, #2f7d55)"
 
-# CSS variable and the colour to fall back to outside the page.
-_VARIABLES = {
-    INK: "var(--ink, #1c2430)",
-    MUTED: "var(--muted, #5d6876)",
-    GRID: "var(--grid, #dfe3e8)",
-    FIRST: "var(--first, #1f5fa8)",
-    SECOND: "var(--second, #b8560f)",
-    THIRD: "var(--third, #2f7d55)",
-}
+SOLID: tuple[float, ...] = ()
+"""A line without gaps; else dash, gap, dash, gap in widths of the line."""
 
-_STYLE = {
-    "font.size": 9,
-    "text.color": INK,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.7,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": GRID,
-    "grid.linewidth": 0.7,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    # Text stays text: small, searchable, and in the reader's own font.
-    "svg.fonttype": "none",
-    # Without a salt, ids differ from call to call.
-    "svg.hashsalt": "cgcl",
-}
-
-# 4.5 in are 324 units: on a phone about a unit per pixel, so that 9 units stay legible.
-_WIDTH, _HEIGHT = 4.5, 3.1
+# Of a letter in most fonts, in sizes of the font. Wide names get a little too much room.
+_LETTER = 0.56
 
 
-def drawing(xlabel: str, ylabel: str, height: float = _HEIGHT) -> tuple[Figure, Axes]:
-    """Return an empty figure with one panel in the style of the page.
+def text_width(text: str, size: float) -> float:
+    """Return about how wide a text is."""
+    return _LETTER * size * len(text)
 
-    Args:
-        xlabel: What the horizontal axis shows.
-        ylabel: What the vertical axis shows.
-        height: In inches; the width is always the same.
+
+def short(value: float) -> str:
+    """Return a coordinate with two decimals at most; nobody sees a hundredth of a unit.
+
+    Example:
+        >>> short(12.0), short(0.125), short(-0.001)
+        ('12', '0.12', '0')
     """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-        axes = figure.add_subplot()
-        axes.set_xlabel(xlabel)
-        axes.set_ylabel(ylabel)
-    return figure, axes
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
 
 
-def stacked_drawing(xlabel: str, upper: str, lower: str) -> tuple[Figure, Axes, Axes]:
-    """Return an empty figure with a large panel above a low one, on the same horizontal axis.
+def points(x: Iterable[float], y: Iterable[float]) -> str:
+    """Return the way through some points, as the commands of a path."""
+    return "M" + "L".join(f"{short(a)} {short(b)}" for a, b in zip(x, y, strict=True))
+
+
+def stroke(color: str, width: float, dashes: Sequence[float] = SOLID) -> str:
+    """Return the style of a line."""
+    found = f"fill: none; stroke: {color}; stroke-width: {short(width)}"
+    if dashes:
+        found += f"; stroke-dasharray: {' '.join(short(width * part) for part in dashes)}"
+    return found
+
+
+def path(commands: str, style: str) -> str:
+    """Return a path."""
+    return f'<path d="{commands}" style="{style}"/>'
+
+
+def words(
+    text: str,
+    x: float,
+    y: float,
+    *,
+    size: float = 9,
+    color: str = INK,
+    anchor: str = "start",
+    bold: bool = False,
+    upright: bool = True,
+) -> str:
+    """Return a text; all of it is shown, none of it is markup.
 
     Args:
-        xlabel: What the horizontal axis shows.
-        upper: What the vertical axis of the upper panel shows.
-        lower: What that of the lower panel shows.
+        text: What it says.
+        x: Where its start, middle or end is.
+        y: Its base line.
+        size: Of the font.
+        color: Of the letters.
+        anchor: What `x` means: start, middle or end.
+        bold: Whether the letters are heavy.
+        upright: Whether it reads from left to right, else from below to above.
     """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, 1.35 * _HEIGHT), layout="constrained")
-        top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-        bottom.set_xlabel(xlabel)
-        top.set_ylabel(upper)
-        bottom.set_ylabel(lower)
-        figure.align_ylabels()
-    return figure, top, bottom
+    place = f'x="{short(x)}" y="{short(y)}"'
+    turn = "" if upright else f' transform="rotate(-90 {short(x)} {short(y)})"'
+    weight = "bold " if bold else ""
+    font = f"font: {weight}{short(size)}px var(--sans, sans-serif)"
+    style = f"{font}; text-anchor: {anchor}; fill: {color}"
+    return f'<text {place}{turn} style="{style}">{html.escape(text)}</text>'
 
 
-def to_svg(figure: Figure, name: str, description: str) -> str:
-    """Return the figure as an `<svg>` element for an HTML page; same figure, same bytes.
+def element(width: float, height: float, description: str, body: Iterable[str]) -> str:
+    """Return a whole figure.
 
     Args:
-        figure: A figure from `drawing`.
-        name: A prefix that keeps the ids of this figure apart from those of others on the page.
+        width: In units; the page scales it.
+        height: In units.
         description: What the figure shows, for those who cannot see it.
+        body: What is in it.
     """
-    import matplotlib
-
-    buffer = io.StringIO()
-    # Without these four there is no metadata block, hence no date.
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with matplotlib.rc_context(_STYLE):
-        figure.savefig(buffer, format="svg", metadata=nothing, transparent=True)
-    content = buffer.getvalue()
-    box = re.search(r'viewBox="[^"]*"', content)
-    body = content[content.index(">", content.index("<svg")) + 1 :].rstrip()
-    # The style element would reach beyond its figure: its selector is "*".
-    body = re.sub(r"\s*<style.*?</style>", "", body, flags=re.DOTALL)
-    body = body.replace("xlink:href=", "href=")
-    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
-    body = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font: \1 var(--sans, sans-serif)", body)
-    for stand_in, variable in _VARIABLES.items():
-        body = body.replace(stand_in, variable)
     label = html.escape(description, quote=True)
-    return f'<svg {box.group() if box else ""} role="img" aria-label="{label}">{body}'
+    box = f"0 0 {short(width)} {short(height)}"
+    return f'<svg viewBox="{box}" role="img" aria-label="{label}">{"".join(body)}</svg>'

@@ -135,12 +135,15 @@ def _every_pair(known: Tensor, num_nodes: int, sides: Tensor | None) -> Iterator
     # Across two sides there may be few pairs among many nodes: walk those pairs only.
     rows, columns = (nodes, nodes) if sides is None else (nodes[~sides], nodes[sides])
     for some in rows.split(max(1, BLOCK_PAIRS // max(columns.numel(), 1))):
-        ends = torch.cartesian_prod(some, columns).T
-        pairs = torch.stack([ends.amin(dim=0), ends.amax(dim=0)])
+        if sides is None:
+            # Within one set of nodes every pair comes up from both its ends: once is enough.
+            pairs = torch.cartesian_prod(some, columns[int(some[0]) + 1 :]).T
+            pairs = pairs[:, pairs[0] < pairs[1]]
+        else:
+            ends = torch.cartesian_prod(some, columns).T
+            pairs = torch.stack([ends.amin(dim=0), ends.amax(dim=0)])
         codes = pairs[0] * num_nodes + pairs[1]
-        wanted = linked.index_select(0, torch.searchsorted(linked, codes)) != codes
-        # Within one set of nodes every pair comes up from both its ends.
-        yield pairs[:, wanted & (ends[0] < ends[1])] if sides is None else pairs[:, wanted]
+        yield pairs[:, linked.index_select(0, torch.searchsorted(linked, codes)) != codes]
 
 
 def _random_pairs(unlinked: UnlinkedPairs, count: int, seed: int) -> Iterator[Tensor]:

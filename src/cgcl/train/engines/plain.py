@@ -1,4 +1,4 @@
-"""The readable way: a method's own losses, torch's autograd, torch's Adam."""
+"""The readable way: a method's own losses, torch's autograd, Adam."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from cgcl.methods.method import Epoch, Known, Learner
 from cgcl.methods.settings import TrainedSettings
 from cgcl.seeds import seeded
+from cgcl.train.engines.adam import Adam
 from cgcl.train.engines.engine import Moments
 
 __all__ = ["PlainEngine"]
@@ -49,10 +50,7 @@ class PlainEngine:
         if self._deterministic:
             # What torch asks for, before its first matrix product on the GPU.
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        # One pass over the weights instead of a dozen: a fifth of a small method's step.
-        self.optimizer: torch.optim.Optimizer = torch.optim.Adam(
-            learner.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
-        )
+        self.optimizer = Adam(learner.parameters(), settings.lr, settings.weight_decay)
 
     def run(self, first: int, count: int) -> list[list[float]]:
         """Run some epochs and return the losses of the steps of each."""
@@ -61,11 +59,11 @@ class PlainEngine:
 
     def moments(self) -> Moments:
         """Return Adam's memory."""
-        return self.optimizer.state_dict()["state"]
+        return self.optimizer.moments()
 
     def restore(self, moments: Moments) -> None:
         """Take over what `moments` gave."""
-        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
+        self.optimizer.restore(moments)
 
     def _run_epoch(self, epoch: Epoch) -> list[float]:
         with seeded(epoch.seed, "epoch", epoch.number, self._known.device):
@@ -84,9 +82,11 @@ class PlainEngine:
 @contextmanager
 def _deterministic(wanted: bool) -> Iterator[None]:
     """Let torch take only ways that always add in the same order, for a while."""
+    if not wanted:  # asking alone would load torch's compiler
+        yield
+        return
     before = torch.are_deterministic_algorithms_enabled()
-    if wanted:
-        torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:

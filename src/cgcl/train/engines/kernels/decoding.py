@@ -56,6 +56,27 @@ def _hidden(
 
 
 @triton.jit
+def _loss_of(logit, wanted, inside, count, RELU: tl.constexpr):
+    """Return each pair's share of the loss   (Eq. 8), and the gradient of its logit."""
+    slope = tl.where(inside, 1.0, 0.0) / count
+    if RELU:
+        slope = tl.where(logit > 0, slope, 0.0)
+        logit = tl.maximum(logit, 0.0)
+    # log(1 + e^s) - y s, without overflow
+    each = tl.maximum(logit, 0.0) - wanted * logit + tl.log(1 + tl.exp(-tl.abs(logit)))
+    return tl.where(inside, each, 0.0) / count, (1 / (1 + tl.exp(-logit)) - wanted) * slope
+
+
+@triton.jit
+def _pack(bits, place, inside, is_open, PAIRS: tl.constexpr, HIDDEN: tl.constexpr):
+    """Write which units are open, 32 to a word."""
+    shifted = tl.reshape(is_open.to(tl.int32), (PAIRS, HIDDEN // 32, 32))
+    packed = tl.sum(shifted << tl.arange(0, 32)[None, None, :], 2)
+    words = place[:, None] * (HIDDEN // 32) + tl.arange(0, HIDDEN // 32)[None, :]
+    tl.store(bits + words, packed, mask=inside[:, None])
+
+
+@triton.jit
 def decode_forward(
     z, w1, b1, w2, b2, b1_grad, w2_grad, b2_grad,
     ends, counts, gradients, bits, losses, keys, epoch,
@@ -84,7 +105,6 @@ def decode_forward(
     unit = tl.arange(0, HIDDEN)
     is_unit = unit < hidden
     second = tl.load(w2 + run * weights_per_run + unit, mask=is_unit, other=0.0)
-    second_bias = tl.load(b2 + run * weights_per_run)
     sum_b1 = tl.zeros((HIDDEN,), tl.float32)
     sum_w2 = tl.zeros((HIDDEN,), tl.float32)
     sum_b2 = 0.0
@@ -103,25 +123,15 @@ def decode_forward(
         )
         is_open = (before > 0) & is_unit[None, :]
         after = tl.where(is_open, before, 0.0)
-        logit = tl.sum(after * second[None, :], 1) + second_bias
+        logit = tl.sum(after * second[None, :], 1) + tl.load(b2 + run * weights_per_run)
         wanted = tl.where(label == 0, linked, unlinked)
-        slope = tl.where(inside, 1.0, 0.0) / count
-        if RELU:
-            slope = tl.where(logit > 0, slope, 0.0)
-            logit = tl.maximum(logit, 0.0)
-        # log(1 + e^s) - y s, without overflow
-        each = tl.maximum(logit, 0.0) - wanted * logit + tl.log(1 + tl.exp(-tl.abs(logit)))
-        sum_loss += tl.sum(tl.where(inside, each, 0.0), 0) / count
-        gradient = (1 / (1 + tl.exp(-logit)) - wanted) * slope
+        loss, gradient = _loss_of(logit, wanted, inside, count, RELU)
         sum_b1 += tl.sum(tl.where(is_open, gradient[:, None], 0.0), 0)
         sum_w2 += tl.sum(after * gradient[:, None], 0)
         sum_b2 += tl.sum(gradient, 0)
+        sum_loss += tl.sum(loss, 0)
         tl.store(gradients + label * capacity + slot, gradient, mask=inside)
-        shifted = tl.reshape(is_open.to(tl.int32), (PAIRS, HIDDEN // 32, 32))
-        packed = tl.sum(shifted << tl.arange(0, 32)[None, None, :], 2)
-        words = tl.arange(0, HIDDEN // 32)
-        place = (label * capacity + slot).to(tl.int64)[:, None] * (HIDDEN // 32) + words[None, :]
-        tl.store(bits + place, packed, mask=inside[:, None])
+        _pack(bits, (label * capacity + slot).to(tl.int64), inside, is_open, PAIRS, HIDDEN)
     tl.atomic_add(b1_grad + run * weights_per_run + unit, sum_b1 * second, mask=is_unit)
     tl.atomic_add(w2_grad + run * weights_per_run + unit, sum_w2, mask=is_unit)
     tl.atomic_add(b2_grad + run * weights_per_run, sum_b2)

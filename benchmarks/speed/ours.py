@@ -1,0 +1,59 @@
+"""Our own training, ready to be timed: the trainer of `cgcl train` without its looks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from cgcl.methods.cgcl_settings import PRESETS
+from cgcl.split import Split
+from cgcl.train.config import Resources
+from cgcl.train.recipe import Recipe
+from cgcl.train.trainer import Trainer
+
+__all__ = ["Way", "recipe_for", "resources_for", "trainer_for"]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to train."""
+
+    engine: Literal["auto", "plain"] = "auto"
+    """`auto` is the fast one, `plain` the readable torch path."""
+    views: str = "disjoint"
+    precision: Literal["tf32", "fp32", "bf16"] = "tf32"
+    """Of matrix products on a GPU; a CPU always computes in fp32."""
+    deterministic: bool = False
+    """Whether the last bits repeat on a GPU."""
+
+
+# No look at validation links falls into the time of an epoch.
+_NEVER = 10_000_000
+
+
+def recipe_for(hidden: int, views: str, **settings: float) -> Recipe:
+    """Return the `paper` preset with another width and other views, for epochs without end."""
+    endless = {"epochs": _NEVER, "evaluate_every": _NEVER}
+    chosen = {**PRESETS["paper"], **endless, "hidden": hidden, "views": views, **settings}
+    return Recipe.of("cgcl", chosen)
+
+
+def resources_for(way: Way, device: torch.device, threads: int) -> Resources:
+    """Return where and how to compute."""
+    return Resources(
+        device=str(device),
+        threads=threads,
+        engine=way.engine,
+        precision=way.precision,
+        deterministic=way.deterministic,
+    )
+
+
+def trainer_for(
+    x: Tensor, split: Split, recipe: Recipe, device: torch.device, resources: Resources
+) -> Trainer:
+    """Return a trainer that has not begun."""
+    return Trainer(x, split, recipe, device, resources=resources)

@@ -1,0 +1,60 @@
+"""A command imports what it uses: each of these packages takes a good part of a second."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# PyG and SciPy belong to other methods, networkx to GraphML and GEXF, scikit-learn to the checks
+# of `cgcl.testing`.
+UNUSED = (
+    "torch_geometric",
+    "matplotlib",
+    "networkx",
+    "sklearn",
+    "scipy",
+    "pandas",
+    "optuna",
+)
+PROGRAM = """
+import json, sys
+from cgcl.cli.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+def imported_by(folder: Path, *arguments: str) -> set[str]:
+    """Run a command in a process of its own and return every package that it imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("options", [[], ["--features", "nodes.csv"]])
+def test_training_and_its_report_import_nothing_that_they_do_not_use(tmp_path, options) -> None:
+    """Everything a run does by default: split, training, calibration, comparison, figures."""
+    links = [f"{node},{(node + step) % 40}\n" for node in range(40) for step in (1, 2, 7)]
+    (tmp_path / "ring.csv").write_text("source,target\n" + "".join(links))
+    likes = [f"{node},{node % 2},{node % 3}\n" for node in range(40)]
+    (tmp_path / "nodes.csv").write_text("name,tea,coffee\n" + "".join(likes))
+    train = "train", "ring.csv", "--epochs", "1", "--hidden", "8", "--device", "cpu"
+    imported = imported_by(tmp_path, *train, *options)
+    page = (tmp_path / "runs" / "ring-1" / "report.html").read_text()
+    assert page.count("<svg") >= 6
+    assert {"torch", "numpy", "jinja2"} <= imported
+    assert imported.isdisjoint(UNUSED), imported & set(UNUSED)
+
+
+def test_help_imports_neither_torch_nor_numpy(tmp_path) -> None:
+    imported = imported_by(tmp_path, "--help")
+    assert "cyclopts" in imported
+    assert imported.isdisjoint({"torch", "numpy", "pyarrow", "jinja2", *UNUSED})
