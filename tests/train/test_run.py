@@ -29,6 +29,8 @@ Build = Callable[[int], Graph]
 SMALL = {"hidden": 8, "epochs": 12, "evaluate_every": 3}
 OFTEN = Resources(threads=1, checkpoint_every=0.0)
 
+ENGINE = "plain"
+
 
 def begin(graph: Graph, out: Path, res: Resources = OFTEN, **settings) -> Run:
     recipe = Recipe.of("cgcl", SMALL | settings)
@@ -426,12 +428,12 @@ def test_another_number_of_threads_is_warned_of_and_written_down(sbm, tmp_path) 
     with run.folder:
         run.train(on_start=lambda _, warnings: told.extend(warnings))
     assert told == [
-        "Until epoch 7 this run used cpu with 1 thread(s), now it uses cpu with 2 thread(s): from "
-        "here on, bits may differ."
+        f"Until epoch 7 this run used cpu with 1 thread(s), {ENGINE} engine, now it uses cpu with "
+        f"2 thread(s), {ENGINE} engine: from here on, bits may differ."
     ]
     assert read_run(path)["machines"] == [
-        {"from_epoch": 1, "device": "cpu", "threads": 1},
-        {"from_epoch": 8, "device": "cpu", "threads": 2},
+        {"from_epoch": 1, "device": "cpu", "threads": 1, "engine": ENGINE},
+        {"from_epoch": 8, "device": "cpu", "threads": 2, "engine": ENGINE},
     ]
 
 

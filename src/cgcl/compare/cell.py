@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -19,31 +18,11 @@ from cgcl.metrics import link_metrics
 from cgcl.split import Split
 from cgcl.train.config import Resources
 from cgcl.train.execution import computing_with, machine, resolve_device, versions
-from cgcl.train.once import Trained
-from cgcl.train.recipe import Recipe
-from cgcl.train.trainer import EpochRecord
+from cgcl.train.once import Trained, TrainOnce
 
-__all__ = ["Cell", "TrainOnce", "measure"]
+__all__ = ["Cell", "measure"]
 
 _LONGEST_REASON = 1000
-
-
-class TrainOnce(Protocol):
-    """Trains one method, as `cgcl.train.once.train_once` does."""
-
-    def __call__(
-        self,
-        graph: Graph,
-        split: Split,
-        recipe: Recipe,
-        resources: Resources,
-        *,
-        on_epoch: Callable[[EpochRecord], None],
-        should_stop: Callable[[], bool],
-        measure_test: bool,
-    ) -> Trained:
-        """Return what came out of it."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cgcl.compare.cell import Cell, TrainOnce, measure
+from cgcl.compare.cell import Cell, measure
 from cgcl.compare.contenders import Contender
 from cgcl.compare.folder import ComparisonFolder
 from cgcl.compare.listener import Listener
@@ -18,7 +18,9 @@ from cgcl.graph import Graph
 from cgcl.metrics import link_metrics
 from cgcl.split import Split, random_split
 from cgcl.train.config import Resources
-from cgcl.train.once import train_once
+from cgcl.train.once import TrainOnce, train_once
+from cgcl.train.recipe import Recipe
+from cgcl.train.together import Ahead
 
 __all__ = ["Comparison"]
 
@@ -130,6 +132,7 @@ class Comparison:
         link_metrics([1.0], [0.0])
         split: Split | None = None
         left = self.left(resources)
+        train = self._ahead(left, train)
         for place, cell in enumerate(left):
             if listener.should_stop():
                 return False
@@ -144,6 +147,20 @@ class Comparison:
             if place + 1 == len(left) or left[place + 1].run != cell.run:
                 listener.run_ends(cell.run)
         return True
+
+    def _ahead(self, left: Sequence[Cell], train: TrainOnce) -> TrainOnce:
+        """Return what trains runs of one method together where that is possible."""
+        seeds = {
+            cell.contender.with_seed(cell.init_seed): cell.split_seed
+            for cell in left
+            if cell.init_seed is not None
+        }
+
+        def split_of(recipe: Recipe) -> Split:
+            return _split(self.graph, self.plan, seeds[recipe])
+
+        ordered = sorted(seeds, key=lambda recipe: recipe.name)
+        return Ahead(ordered, split_of, train)
 
     def found(self) -> dict[str, Result]:
         """Return the last result of each cell by its key; a failure only if there is no other."""

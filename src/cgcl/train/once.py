@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -20,7 +20,7 @@ from cgcl.train.loop import Stopped, train
 from cgcl.train.recipe import Recipe
 from cgcl.train.trainer import EpochRecord, Trainer
 
-__all__ = ["Trained", "known_of", "train_once"]
+__all__ = ["TrainOnce", "Trained", "conclude", "known_of", "train_once"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +46,24 @@ class Trained:
     def scorer(self, links: Tensor) -> PairScorer:
         """Return what scores pairs by these links, dropout off."""
         return self.learner.scorer(known_of(self.graph, links, self.learner))
+
+
+class TrainOnce(Protocol):
+    """Trains one method, as `train_once` does."""
+
+    def __call__(
+        self,
+        graph: Graph,
+        split: Split,
+        recipe: Recipe,
+        resources: Resources,
+        *,
+        on_epoch: Callable[[EpochRecord], None],
+        should_stop: Callable[[], bool],
+        measure_test: bool,
+    ) -> Trained:
+        """Return what came out of it."""
+        ...
 
 
 def train_once(
@@ -93,17 +111,40 @@ def train_once(
         stopped = train(
             trainer, on_epoch=note, should_stop=should_stop, time_limit_s=resources.time_limit_s
         )
-        trainer.keep_best()
-        test = trainer.measure() if measure_test else None
+        trained = conclude(trainer, graph, history, stopped, measure_test=measure_test)
+    return replace(trained, seconds=time.perf_counter() - start)
+
+
+def conclude(
+    trainer: Trainer,
+    graph: Graph,
+    history: list[dict[str, Any]],
+    stopped: Stopped | None,
+    *,
+    measure_test: bool,
+) -> Trained:
+    """Go back to the best epoch and return what came out; its time is still to be said.
+
+    Args:
+        trainer: What was trained.
+        graph: The graph with features fit for training.
+        history: What was written down about each epoch.
+        stopped: Why it ended early, if it did.
+        measure_test: Whether to look at the test links at all.
+
+    Raises:
+        TrainingError: No epoch gave finite scores.
+    """
+    trainer.keep_best()
     return Trained(
         graph=graph,
         learner=trainer.learner,
         history=history,
         best_epoch=trainer.best_epoch,
         val=trainer.best_val,
-        test=test,
+        test=trainer.measure() if measure_test else None,
         stopped=stopped,
-        seconds=time.perf_counter() - start,
+        seconds=0.0,
         parameters=sum(weight.numel() for weight in trainer.learner.parameters()),
     )
 

@@ -110,7 +110,8 @@ class Run:
     def _note_beginning(self, trainer: Trainer, device: torch.device) -> list[str]:
         """Write down that the run is running, and where; warn if it was somewhere else before."""
         here, machines = machine(self.resources, device), self.about["machines"]
-        before = {key: machines[-1][key] for key in here} if machines else here
+        here["engine"] = trainer.engine.name if trainer.engine else None
+        before = {key: machines[-1].get(key) for key in here} if machines else here
         if not machines or before != here:
             machines.append({"from_epoch": trainer.epoch + 1, **here})
         # What a time-limited part of the run was worth says nothing about where it goes from here.
@@ -200,4 +201,5 @@ def _lost(history: HistoryFile) -> list[str]:
 
 
 def _in_words(machine: dict[str, Any]) -> str:
-    return f"{machine['device']} with {machine['threads']} thread(s)"
+    engine = f", {machine['engine']} engine" if machine["engine"] else ""
+    return f"{machine['device']} with {machine['threads']} thread(s){engine}"

@@ -99,6 +99,7 @@ def _first_description(
         "parameters": weights,
         "versions": versions(),
         **machine,
+        "engine": None,
         "machines": [],
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "seconds": 0.0,

@@ -14,22 +14,27 @@ from cgcl.graph.feature_matrix import placed
 from cgcl.graph.prepare import features_of, prepare
 from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.method import Known
 from cgcl.split import Split
 from cgcl.train.config import Resources
 from cgcl.train.engines import can_fuse
 from cgcl.train.execution import computing_with, resolve_device
 from cgcl.train.loop import Stopped, ended
-from cgcl.train.once import Trained, train_once
+from cgcl.train.once import Trained, TrainOnce, conclude, train_once
 from cgcl.train.recipe import Recipe
-from cgcl.train.trainer import Seen, Trainer
+from cgcl.train.trainer import EpochRecord, Seen, Trainer
 
 if TYPE_CHECKING:
     from cgcl.train.engines.fused import FusedRuns
 
-__all__ = ["fit_together", "train_together"]
+__all__ = ["Ahead", "fit_together", "train_together"]
 
 # What runs that are trained together may differ in; everything else decides a shape or a branch.
 _FREE = {"lr": 0.01, "weight_decay": 0.0}
+# Their trainers keep the books; the epochs are run for all of them at once.
+_BOOKS_ONLY = Resources(engine="plain")
+_MOST_TOGETHER = 10
+_TOGETHER_ON = "cuda"
 
 
 def train_together(
@@ -38,7 +43,8 @@ def train_together(
     recipes: Sequence[Recipe],
     resources: Resources,
     *,
-    on_done: Callable[[int, Trained], None] = lambda _index, _trained: None,
+    should_stop: Callable[[], bool] = lambda: False,
+    measure_test: bool = True,
 ) -> list[Trained]:
     """Train several recipes, each on its own split; each result is that of its lone run.
 
@@ -49,81 +55,74 @@ def train_together(
         graph: The graph; without features, some are made from the training links of each split.
         splits: The split of each run.
         recipes: The recipe of each run.
-        resources: Where to compute. A time limit holds for each run that is trained alone.
-        on_done: Told about each run when it is done.
+        resources: Where to compute; with a time limit, every run is trained alone.
+        should_stop: Asked now and then; True ends every training there.
+        measure_test: Whether to look at the test links at all.
 
     Raises:
         SplitError: A split belongs to another graph, or there are no counter-examples.
         TrainingError: Training gave no finite scores.
         ResourceError: The device does not exist.
     """
-    if fit_together(splits, recipes):
-        together = _side_by_side(graph, splits, recipes, resources)
-        if together is not None:
-            for index, trained in enumerate(together):
-                on_done(index, trained)
-            return together
-    results: list[Trained] = []
-    for split, recipe in zip(splits, recipes, strict=True):
-        results.append(train_once(graph, split, recipe, resources))
-        on_done(len(results) - 1, results[-1])
-    return results
+    if fit_together(splits, recipes, resources):
+        return _side_by_side(graph, splits, recipes, resources, should_stop, measure_test)
+    return [
+        train_once(
+            graph, split, recipe, resources, should_stop=should_stop, measure_test=measure_test
+        )
+        for split, recipe in zip(splits, recipes, strict=True)
+    ]
 
 
-def fit_together(splits: Sequence[Split], recipes: Sequence[Recipe]) -> bool:
-    """Whether runs have the same shapes: all of CGCL, with equally many links, alike but for lr."""
+def fit_together(splits: Sequence[Split], recipes: Sequence[Recipe], resources: Resources) -> bool:
+    """Whether runs become one problem: all of CGCL, of the same shapes, on a GPU."""
     settings = [recipe.settings for recipe in recipes]
     if len(recipes) < 2 or not all(isinstance(own, CGCLSettings) for own in settings):
         return False
     alike = {replace(cast("CGCLSettings", own), **_FREE) for own in settings}
     sizes = {(split.num_nodes, *split.sizes.values()) for split in splits}
-    return len(alike) == 1 and len(sizes) == 1
+    if len(alike) > 1 or len(sizes) > 1 or resources.time_limit or resources.track_consistency:
+        return False
+    device = resolve_device(resources)
+    return all(
+        can_fuse(
+            Known(split.num_nodes, split.train.to(device), None, split.sides),
+            cast("CGCLSettings", settings[0]),
+            resources,
+        )
+        for split in splits
+    )
 
 
 def _side_by_side(
-    graph: Graph, splits: Sequence[Split], recipes: Sequence[Recipe], resources: Resources
-) -> list[Trained] | None:
-    """Train on a GPU what fits together; None if this is no such place."""
+    graph: Graph,
+    splits: Sequence[Split],
+    recipes: Sequence[Recipe],
+    resources: Resources,
+    should_stop: Callable[[], bool],
+    measure_test: bool,
+) -> list[Trained]:
+    """Train on a GPU what fits together."""
     device = resolve_device(resources)
     start = time.perf_counter()
     with computing_with(resources):
         for split in splits:
             split.require_parts_of(graph)
         graphs = [prepare(graph, split.train) for split in splits]
-        own_features = any(own.x is not graph.x for own in graphs)
-        shared = None if own_features else placed(features_of(graph), device)
+        # Features that no split has changed lie on the device once.
+        shared = {id(own.x): placed(features_of(own), device) for own in graphs}
         trainers = [
-            Trainer(
-                placed(features_of(own), device) if shared is None else shared,
-                split,
-                recipe,
-                device,
-                resources=replace(resources, engine="plain"),
-            )
+            Trainer(shared[id(own.x)], split, recipe, device, resources=_BOOKS_ONLY)
             for own, split, recipe in zip(graphs, splits, recipes, strict=True)
         ]
-        settings = cast("CGCLSettings", recipes[0].settings)
-        if not all(can_fuse(trainer.known, settings, resources) for trainer in trainers):
-            return None
         batch = _Batch(trainers, splits, recipes, resources.precision)
-        stopped, histories = batch.run()
-        results: list[Trained] = []
-        for index, trainer in enumerate(trainers):
-            trainer.keep_best()
-            results.append(
-                Trained(
-                    graph=graphs[index],
-                    learner=trainer.learner,
-                    history=histories[index],
-                    best_epoch=trainer.best_epoch,
-                    val=trainer.best_val,
-                    test=trainer.measure(),
-                    stopped=stopped[index],
-                    seconds=(time.perf_counter() - start) / len(trainers),
-                    parameters=sum(weight.numel() for weight in trainer.learner.parameters()),
-                )
-            )
-    return results
+        stopped, histories = batch.run(should_stop)
+        results = [
+            conclude(*own, measure_test=measure_test)
+            for own in zip(trainers, graphs, histories, stopped, strict=True)
+        ]
+    seconds = (time.perf_counter() - start) / len(results)
+    return [replace(trained, seconds=seconds) for trained in results]
 
 
 class _Batch:
@@ -151,7 +150,9 @@ class _Batch:
         self._links = torch.stack([split.val for split in splits]).to(device)
         self._others = torch.stack([split.val_negatives for split in splits]).to(device)
 
-    def run(self) -> tuple[list[Stopped | None], list[list[dict[str, Any]]]]:
+    def run(
+        self, should_stop: Callable[[], bool]
+    ) -> tuple[list[Stopped | None], list[list[dict[str, Any]]]]:
         """Train all to the end; return why each ended early, if it did, and its history."""
         from cgcl.train.engines.fused_decoder import EPOCHS_AT_ONCE
 
@@ -172,6 +173,9 @@ class _Batch:
                     histories[index] += [record.to_json() for record in good]
                     stopped[index] = ended(trainer)
                     to_look = to_look or trainer.epochs_to_look
+            if epoch < epochs and should_stop():
+                asked = Stopped("signal", epoch, f"Stopped at epoch {epoch}.")
+                stopped = [own or asked for own in stopped]
         return stopped, histories
 
     def _look(self) -> list[Seen | None]:
@@ -186,3 +190,64 @@ class _Batch:
             Seen(own[:count], own[count:], is_finite)
             for own, is_finite in zip(both, finite.tolist(), strict=True)
         ]
+
+
+class Ahead:
+    """Trains like `train_once`, but at the first of several runs that fit together all of them.
+
+    A comparison asks for its runs one by one; this is how it gets those of CGCL at once.
+    """
+
+    def __init__(
+        self, wanted: Sequence[Recipe], split_of: Callable[[Recipe], Split], train: TrainOnce
+    ) -> None:
+        """Remember what will be asked for.
+
+        Args:
+            wanted: Recipes of runs that may be asked for, each once.
+            split_of: Returns the split of a run.
+            train: What trains everything else.
+        """
+        self._wanted = list(wanted)
+        self._split_of = split_of
+        self._train = train
+        self._ready: dict[Recipe, Trained] = {}
+
+    def __call__(
+        self,
+        graph: Graph,
+        split: Split,
+        recipe: Recipe,
+        resources: Resources,
+        *,
+        on_epoch: Callable[[EpochRecord], None] = lambda _: None,
+        should_stop: Callable[[], bool] = lambda: False,
+        measure_test: bool = True,
+    ) -> Trained:
+        """Return what came out of a run, which may have been trained before."""
+        if recipe in self._wanted and resolve_device(resources).type == _TOGETHER_ON:
+            others = [own for own in self._wanted if own.name == recipe.name and own != recipe]
+            group = [recipe, *others[: _MOST_TOGETHER - 1]]
+            splits = [self._split_of(own) for own in group]
+            if fit_together(splits, group, resources):
+                found = train_together(
+                    graph,
+                    splits,
+                    group,
+                    resources,
+                    should_stop=should_stop,
+                    measure_test=measure_test,
+                )
+                self._ready |= dict(zip(group, found, strict=True))
+            self._wanted = [own for own in self._wanted if own not in group]
+        if recipe in self._ready:
+            return self._ready.pop(recipe)
+        return self._train(
+            graph,
+            split,
+            recipe,
+            resources,
+            on_epoch=on_epoch,
+            should_stop=should_stop,
+            measure_test=measure_test,
+        )
