@@ -37,6 +37,13 @@ KINDS = (CGCLSettings, SplitConfig, Resources)
         (CGCLSettings, {"epochs": "5"}, "epochs is '5'; it must be a whole number."),
         (CGCLSettings, {"lr": None}, "lr is None; it must be a number."),
         (Resources, {"device": None}, "device is None; it must be text."),
+        (Resources, {"engine": "slow"}, "engine is 'slow'; it must be one of auto, plain."),
+        (
+            Resources,
+            {"precision": "fp8"},
+            "precision is 'fp8'; it must be one of tf32, fp32, bf16.",
+        ),
+        (Resources, {"deterministic": 1}, "deterministic is 1; it must be true or false."),
         (Resources, {"time_limit": 5}, "time_limit is 5; it must be text."),
         (Resources, {"track_consistency": 1}, "track_consistency is 1; it must be true or false."),
         (CGCLSettings, {"lr": 0}, "lr is 0; it must be above 0 and at most 10."),

@@ -24,23 +24,36 @@ def test_memory_by_hand() -> None:
     found = estimate(100, 10_000, 40, 50, CGCLSettings(hidden=16, views="directed"), shares)
     weights = 40 * 16 + 16 + (16 * 8 + 8) + (8 + 1)
     assert found.parts == {
-        "program": 430_000_000,
+        "program": 295_000_000,
         "features": 3 * 20 * 50,
         "weights": 11 * 4 * weights,
-        "nodes": 4 * 4 * 100 * 16,
-        "pairs": int(5.5 * 4 * 14_000 * 16),
-        "links": 160 * 14_000,
+        "nodes": 6 * 4 * 100 * 16,
+        "pairs": 6 * 4 * (100 * 99 // 2) * 16,  # fewer than a block holds
+        "links": 160 * 12_250,  # 3/4 of 7,000 pairs are in a view, and as many entries unlinked
     }
     assert found.memory_bytes == sum(found.parts.values())
-    assert found.training_bytes == found.memory_bytes - 430_000_000
+    assert found.training_bytes == found.memory_bytes - 295_000_000
 
 
-def test_scoring_afterwards_may_take_more_than_training() -> None:
-    small, large = (
-        estimate(nodes, 1000, 40, 50, CGCLSettings(hidden=16), SHARES) for nodes in (100, 10_000)
+def test_each_thread_has_a_block_and_the_readable_engine_all_pairs() -> None:
+    def parts(**resources) -> dict[str, int]:
+        model = CGCLSettings(hidden=16)
+        found = estimate(10_000, 100_000, 40, 50, model, SHARES, resources=Resources(**resources))
+        return dict(found.parts)
+
+    assert parts(threads=1)["pairs"] == 6 * 4 * 2**19  # blocks of 2^19 entries
+    assert parts(threads=3)["pairs"] == 3 * parts(threads=1)["pairs"]
+    assert parts(threads=3)["nodes"] == (5 + 3) * 4 * 10_000 * 16
+    assert parts(threads=3, engine="plain")["pairs"] == 6 * 4 * 85_000 * 16
+    assert parts(threads=3, engine="plain")["nodes"] == parts(threads=1)["nodes"]
+
+
+def test_the_readable_engine_takes_longer() -> None:
+    fast, readable = (
+        estimate(*CORA, MODEL, SHARES, resources=Resources(threads=1, engine=engine))
+        for engine in ("auto", "plain")
     )
-    assert small.parts["pairs"] == 4 * 4 * (100 * 99 // 2) * 16
-    assert large.parts["pairs"] == 4 * 4 * 2**19  # blocks of 2^19 entries
+    assert readable.epoch_seconds == pytest.approx(2.2 * fast.epoch_seconds)
 
 
 def test_features_are_dense_when_most_entries_are_not_zero() -> None:
@@ -49,7 +62,11 @@ def test_features_are_dense_when_most_entries_are_not_zero() -> None:
     assert estimate(100, 1000, 40, 1000, MODEL, SHARES).parts["features"] == 3 * 20 * 1000
     forced = estimate(100, 1000, 40, 1001, MODEL, SHARES, is_sparse=True)
     assert forced.parts["features"] == 3 * 20 * 1001
-    assert dense.seconds > forced.seconds
+    full = estimate(1000, 1000, 400, 400_000, MODEL, SHARES)
+    assert (
+        full.epoch_seconds
+        < estimate(1000, 1000, 400, 400_000, MODEL, SHARES, is_sparse=True).epoch_seconds
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,12 +110,14 @@ def test_the_calibration_takes_its_time_unless_there_is_none() -> None:
 
     assert calibration(2708, 128, val=0.0) == pytest.approx(0, abs=1e-9)
     # All 2708 * 2707 / 2 pairs, then 2^24 of more, fewer if each takes longer.
-    assert calibration(2708, 128) == pytest.approx(3665278 * (0.37 * 2.2e-8 + 1.5e-11 * 128) * 128)
-    assert calibration(10_000, 128) == pytest.approx(2**24 * (0.37 * 2.2e-8 + 1.5e-11 * 128) * 128)
-    assert calibration(10_000, 512) == pytest.approx(2**20 * (0.37 * 2.2e-8 + 1.5e-11 * 512) * 512)
-    assert calibration(10_000, 8192) == pytest.approx(
-        10**4 * (0.37 * 2.2e-8 + 1.5e-11 * 8192) * 8192
-    )
+    for nodes, hidden, pairs in (
+        (2708, 128, 3_665_278),
+        (10_000, 128, 2**24),
+        (10_000, 512, 2**20),
+        (10_000, 8192, 10**4),
+    ):
+        each = (0.37 * 3.8e-9 + 3.8e-11 / 3 * hidden) * hidden
+        assert calibration(nodes, hidden) == pytest.approx(pairs * each)
 
 
 def test_a_graph_is_estimated_as_it_is_stored(cora: Graph) -> None:
@@ -125,14 +144,15 @@ def test_estimates_agree_with_the_measurements_on_record(project: Path) -> None:
 
 
 def test_too_little_memory_is_refused_with_a_width_that_fits() -> None:
-    big = estimate(100_000, 10_000_000, 500, 1_000_000, CGCLSettings(hidden=512), SHARES)
+    size = (1_000_000, 10_000_000, 500, 10_000_000)
+    big = estimate(*size, CGCLSettings(hidden=512), SHARES)
     with pytest.raises(ResourceError) as error:
-        require_memory(big, free=int(40e9))
+        require_memory(big, free=int(8e9))
     assert str(error.value) == (
-        "Training needs about 98.0 GB of memory at --hidden 512; 40.0 GB are free, and a fifth of "
-        "them must stay so.\nTry --hidden 128, which needs about 25.6 GB."
+        "Training needs about 14.3 GB of memory at --hidden 512; 8.0 GB are free, and a fifth of "
+        "them must stay so.\nTry --hidden 128, which needs about 5.0 GB."
     )
-    smaller = estimate(100_000, 10_000_000, 500, 1_000_000, CGCLSettings(hidden=128), SHARES)
+    smaller = estimate(*size, CGCLSettings(hidden=128), SHARES)
     assert big.narrower[128] == smaller.memory_bytes
     with pytest.raises(ResourceError, match="Try --hidden 128,"):
         require_memory(big, free=int(smaller.training_bytes / 0.8) + 1)

@@ -29,7 +29,7 @@ Build = Callable[[int], Graph]
 SMALL = {"hidden": 8, "epochs": 12, "evaluate_every": 3}
 OFTEN = Resources(threads=1, checkpoint_every=0.0)
 
-ENGINE = "plain"
+ENGINE = "blocked"
 
 
 def begin(graph: Graph, out: Path, res: Resources = OFTEN, **settings) -> Run:

@@ -124,7 +124,9 @@ def test_a_run_that_breaks_down_leaves_the_others_alone(fused: None) -> None:
 
 def test_runs_that_are_asked_for_one_by_one_are_trained_at_once(fused: None, monkeypatch) -> None:
     graph, calls = a_graph(), []
-    recipes = [recipe(seed) for seed in range(3)] + [Recipe.of("adamic-adar", {"val": 0.1, "test": 0.2})]
+    recipes = [recipe(seed) for seed in range(3)] + [
+        Recipe.of("adamic-adar", {"val": 0.1, "test": 0.2})
+    ]
     expected = {own: train_once(graph, split_of(graph, own), own, HERE) for own in recipes[3:]}
 
     def counted(graph, splits, group, resources, **more):

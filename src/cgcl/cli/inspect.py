@@ -131,7 +131,13 @@ class _Costs:
         except CGCLError as error:
             return cls({}, threads, free, problem=str(error))
         presets = {
-            name: estimate_graph(prepared, pick(CGCLSettings, values), SplitConfig(), speed=speed)
+            name: estimate_graph(
+                prepared,
+                pick(CGCLSettings, values),
+                SplitConfig(),
+                resources=Resources(threads=threads),
+                speed=speed,
+            )
             for name, values in PRESETS.items()
         }
         return cls(presets, threads, free, prepared.notes[len(graph.notes) :])

@@ -69,6 +69,9 @@ class LinkPredictor(Params):
         seed: int = 0,
         device: str = "auto",
         threads: int = 0,
+        engine: str = "auto",
+        precision: str = "tf32",
+        deterministic: bool = False,
         time_limit: str = "",
         track_consistency: bool = False,
         **settings: Any,  # noqa: ANN401
@@ -82,6 +85,9 @@ class LinkPredictor(Params):
             seed: Seed of everything random.
             device: auto, cpu, cuda or cuda:N.
             threads: CPU threads; 0 takes the cores, at most 4.
+            engine: auto for the fastest way there is to train CGCL, plain for the readable one.
+            precision: How a GPU multiplies matrices: tf32, fp32 or bf16.
+            deterministic: Whether a GPU must give the same bits in every run; it is slower then.
             time_limit: Stop at the next epoch after this long, such as 5m; empty for no limit.
             track_consistency: Log the method's own figures, for CGCL the terms of Eq. 10-11.
             **settings: Settings of the method by name, such as `hidden=64`; `cgcl methods NAME`
@@ -96,6 +102,9 @@ class LinkPredictor(Params):
         self.seed = seed
         self.device = device
         self.threads = threads
+        self.engine = engine
+        self.precision = precision
+        self.deterministic = deterministic
         self.time_limit = time_limit
         self.track_consistency = track_consistency
         self._store(settings)

@@ -29,34 +29,36 @@ __all__ = ["Estimate", "estimate", "estimate_graph", "measure_speed", "require_m
 _FLOAT = 4
 _SPARSE_ENTRY = 2 * 8 + _FLOAT  # two indices and a value
 # Python, torch, pyarrow and the other libraries, before any graph is read.
-_PROGRAM_BYTES = 430_000_000
+_PROGRAM_BYTES = 295_000_000
 # How many copies of each thing are alive at the worst moment of a step.
 _SPARSE_COPIES = 3  # as read, as trained on, the entries that dropout left
 _DENSE_COPIES = 4  # the features, the coins, their product, the same rescaled
 _WEIGHT_COPIES = 11  # weights, gradients, two moments, the best ones; a checkpoint; temporaries
-_NODE_COPIES = 4  # X W, its propagation, with the bias, after the ELU
+_NODE_COPIES = 5  # X W, Z, and the steps to them when the validation links are looked at
 # Both ends, their product, the coins, what is left, half of it in the hidden layer, gradients; of
-# an inner product only the ends are as wide.
-_PAIR_COPIES = {"hadamard": 5.5, "inner": 3.0}
-# Scoring after training works block by block, without gradients.
-_SCORED_COPIES = {"hadamard": 4.0, "inner": 3.0}
+# an inner product only the ends are as wide. Each thread has a block of pairs of its own, and a
+# gradient of Z; the readable engine has all pairs at once.
+_PAIR_COPIES = {"hadamard": 6.0, "inner": 3.5}
 _LINK_BYTES = 160  # links, views, messages and counter-examples, as pairs of 8 bytes
 _SAFE_SHARE = 0.8
 
 # Pairs to score in a turn of the views, linked or not, per training link; and turns per epoch.
-_VIEWS = {"disjoint": (1.0, 2), "shared": (1.5, 2), "directed": (2.0, 2), "one": (1.0, 1)}
+_VIEWS = {"disjoint": (1.0, 2), "shared": (1.5, 2), "directed": (1.75, 2), "one": (1.0, 1)}
 
 # How long the machine's speed is measured, at most.
 _TIMED_EPOCHS = 10
 _TIMED_S = 1.0
 
-# Seconds per unit of work on one thread of a server, fitted to 22 runs on four data sets with
+# Seconds per unit of work on one thread of a server, fitted to 17 runs on four data sets with
 # widths of 32 to 512; benchmarks/estimate.py compares, `measure_speed` asks another machine.
-_TURN_S = 3.6e-3
-_COIN_S = 1.3e-8  # for each feature that dropout decides on
-_ENTRY_S = 2.5e-9  # for each feature that is left, times the width
-_PAIR_S = 2.2e-8  # for each pair, times the width
-_FLOP_S = 4.5e-11  # for each multiplication of a dense product, forward and backward
+_TURN_S = 2.6e-3
+_COIN_S = 1.9e-8  # for each feature that dropout decides on
+_ENTRY_S = 4.6e-10  # for each feature that is left, times the width
+_NODE_S = 2.2e-9  # for each node and each message, times the width
+_PAIR_S = 3.8e-9  # for each pair, times the width
+_FLOP_S = 3.8e-11  # for each multiplication of a dense product, forward and backward
+# What the readable engine takes, compared with the blocked one.
+_READABLE = 2.2
 # Scoring a pair takes no coins and no way back.
 _SCORED_PAIR = 0.37
 _SCORED_FLOP = 1 / 3
@@ -97,9 +99,10 @@ def estimate(
     split: SplitConfig,
     *,
     is_sparse: bool | None = None,
+    resources: Resources | None = None,
     speed: float = 1.0,
 ) -> Estimate:
-    """Return what training will cost, by a formula; nothing is read or computed.
+    """Return what training on a CPU will cost, by a formula; nothing is read or computed.
 
     Args:
         num_nodes: Number of nodes, n.
@@ -109,6 +112,7 @@ def estimate(
         settings: The network and its training.
         split: Which links are held out.
         is_sparse: Whether features are kept sparse; None to do as the readers do.
+        resources: The engine, and how many threads; the fast one on one thread if None.
         speed: How fast the machine is, see `measure_speed`.
     """
     if is_sparse is None:
@@ -117,10 +121,11 @@ def estimate(
         num_nodes,
         (1 - split.val - split.test) * num_links,
         num_features,
-        nonzeros if is_sparse else num_nodes * num_features,
+        nonzeros,
         is_sparse,
         settings,
         split,
+        resources or Resources(threads=1),
     )
     parts = job.memory()
     width = settings.hidden // 2
@@ -141,7 +146,12 @@ def estimate(
 
 
 def estimate_graph(
-    graph: Graph, settings: CGCLSettings, split: SplitConfig, *, speed: float = 1.0
+    graph: Graph,
+    settings: CGCLSettings,
+    split: SplitConfig,
+    *,
+    resources: Resources | None = None,
+    speed: float = 1.0,
 ) -> Estimate:
     """Return what training on a graph will cost; it must have features already (`prepare`)."""
     return estimate(
@@ -152,6 +162,7 @@ def estimate_graph(
         settings,
         split,
         is_sparse=graph.x is not None and graph.x.is_sparse,
+        resources=resources,
         speed=speed,
     )
 
@@ -218,11 +229,11 @@ class _Job:
     num_nodes: int
     num_links: float
     num_features: int
-    num_entries: int
-    """Stored features: those that are not zero if they are sparse, all otherwise."""
+    nonzeros: int
     is_sparse: bool
     settings: CGCLSettings
     split: SplitConfig
+    resources: Resources
 
     @property
     def num_pairs(self) -> float:
@@ -238,32 +249,40 @@ class _Job:
         """Return the bytes that each thing takes at the worst moment."""
         hidden, product = self.settings.hidden, self.settings.product
         weights = count_weights(self.num_features, Recipe("cgcl", self.settings, self.split))
-        entry = _SPARSE_ENTRY * _SPARSE_COPIES if self.is_sparse else _FLOAT * _DENSE_COPIES
-        trained = _PAIR_COPIES[product] * self.num_pairs
-        scored = _SCORED_COPIES[product] * min(block_size(hidden), self.possible_pairs)
+        threads, block = self.resources.num_threads, min(block_size(hidden), self.possible_pairs)
+        pairs, gradients = float(threads * block), threads
+        if self.resources.engine == "plain":
+            pairs, gradients = max(self.num_pairs, block), 1
+        features = _SPARSE_ENTRY * _SPARSE_COPIES * self.nonzeros
+        if not self.is_sparse:
+            features = _FLOAT * _DENSE_COPIES * self.num_nodes * self.num_features
         return {
             "program": _PROGRAM_BYTES,
-            "features": entry * self.num_entries,
+            "features": features,
             "weights": _FLOAT * _WEIGHT_COPIES * weights,
-            "nodes": _FLOAT * _NODE_COPIES * self.num_nodes * hidden,
-            "pairs": int(_FLOAT * max(trained, scored) * hidden),
+            "nodes": _FLOAT * (_NODE_COPIES + gradients) * self.num_nodes * hidden,
+            "pairs": int(_FLOAT * _PAIR_COPIES[product] * pairs * hidden),
             "links": int(_LINK_BYTES * self.num_pairs),
         }
 
     def epoch_seconds(self) -> float:
-        """Return the time of an epoch on the machine of the constants."""
+        """Return the time of an epoch on the machine of the constants, on one thread."""
         hidden = self.settings.hidden
-        kept = (1 - self.settings.input_dropout) * self.num_entries
-        flops = self.num_pairs * hidden * self._decoder_width
+        kept = (1 - self.settings.input_dropout) * self.nonzeros
+        messages = self.num_pairs + self.num_nodes
+        features = _COIN_S * self.nonzeros + _ENTRY_S * kept * hidden
         if not self.is_sparse:
-            kept, flops = 0.0, flops + 2 * self.num_entries * hidden
+            entries = self.num_nodes * self.num_features
+            features = min(features, _COIN_S * entries + 2 * _FLOP_S * entries * hidden)
         turn = (
             _TURN_S
-            + _COIN_S * self.num_entries
-            + _ENTRY_S * kept * hidden
+            + features
+            + _NODE_S * messages * hidden
             + _PAIR_S * self.num_pairs * hidden
-            + _FLOP_S * flops
+            + _FLOP_S * self.num_pairs * hidden * self._decoder_width
         )
+        if self.resources.engine == "plain":
+            turn *= _READABLE
         # A look at the validation links costs about as much as half a turn.
         return turn * (_VIEWS[self.settings.views][1] + 0.5 / self.settings.evaluate_every)
 

@@ -60,7 +60,7 @@ def start_run(
     needs_features = recipe.method.needs_features
     graph = prepare(graph, split.train) if needs_features else graph
     if device.type == "cpu" and isinstance(recipe.settings, CGCLSettings):
-        require_memory(estimate_graph(graph, recipe.settings, recipe.split))
+        require_memory(estimate_graph(graph, recipe.settings, recipe.split, resources=resources))
     weights = count_weights(graph.num_features if needs_features else 0, recipe)
     files = 4 * _WEIGHT_COPIES * weights + 24 * graph.num_nonzeros + 32 * graph.num_edges
     folder = RunFolder.create(out, graph.title, needed_bytes=files)

@@ -150,6 +150,16 @@ def test_runs_may_differ_in_lr_and_penalty_and_are_as_if_alone() -> None:
         assert_same_weights(together[index], alone, within=1e-6)
 
 
+def test_precision_changes_the_last_digits_only() -> None:
+    settings, known = CGCLSettings(**SMALL), a_graph(1)
+    exact, coarse = (
+        FusedRuns([a_learner(5, settings)], [known], [settings], [5], precision).advance(1, 1)
+        for precision in ("fp32", "bf16")
+    )
+    assert not torch.equal(exact, coarse)
+    torch.testing.assert_close(exact, coarse, atol=1e-2, rtol=1e-2)
+
+
 def test_a_restored_engine_goes_on_as_if_nothing_had_happened() -> None:
     settings, known = CGCLSettings(**SMALL), a_graph(1)
     straight, first = a_learner(5, settings), a_learner(5, settings)

@@ -9,6 +9,7 @@ from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import Known, Learner
 from cgcl.methods.settings import TrainedSettings
 from cgcl.train.config import Resources
+from cgcl.train.engines.blocked import BlockedEngine
 from cgcl.train.engines.engine import Engine, Moments
 from cgcl.train.engines.plain import PlainEngine
 from cgcl.train.recipe import Recipe
@@ -53,4 +54,6 @@ def _cgcl_engine(
         from cgcl.train.engines.fused import FusedEngine, FusedRuns
 
         return FusedEngine(FusedRuns([learner], [known], [settings], [seed], resources.precision))
+    if resources.engine == "auto" and known.device.type == "cpu":
+        return BlockedEngine(learner, known, settings, seed)
     return PlainEngine(learner, known, settings, seed, deterministic=resources.deterministic)

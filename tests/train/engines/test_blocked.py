@@ -1,0 +1,367 @@
+"""The fast engine on a CPU against the readable path."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations, product
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cgcl.errors import SplitError
+from cgcl.graph import Graph
+from cgcl.methods.cgcl import CrossViewLearner
+from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.draws import draw
+from cgcl.methods.method import Epoch, Known
+from cgcl.model import View, symmetric
+from cgcl.model.loss import consistency_loss
+from cgcl.seeds import seeded
+from cgcl.train.engines import PlainEngine, blocked_decoder
+from cgcl.train.engines.blocked import BlockedEngine
+from cgcl.train.engines.blocked_coins import draw_words
+from cgcl.train.engines.blocked_decoder import scored_pairs
+from cgcl.train.engines.blocked_features import DenseFeatures, SparseFeatures, features_for
+
+Build = Callable[[int], Graph]
+VIEWS = ("disjoint", "shared", "directed", "one")
+SEED = 3
+BLOCK = 37
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let even a toy graph need many blocks, the last of them cut short."""
+    monkeypatch.setattr(blocked_decoder, "block_size", lambda _width: BLOCK)
+
+
+@pytest.fixture
+def known(sbm: Build) -> Known:
+    graph = sbm(0)
+    return Known(graph.num_nodes, graph.edges, features(graph.num_nodes))
+
+
+def features(num_nodes: int, kind: str = "sparse") -> Tensor:
+    x = torch.rand(num_nodes, 9, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    return x if kind == "dense" else (x * (x > 0.6)).to_sparse_coo().coalesce()
+
+
+def build(options: CGCLSettings, dtype: torch.dtype = torch.float64) -> CrossViewLearner:
+    with seeded(SEED, "weights"):
+        learner = CrossViewLearner(9, options)
+    # A bias of zero would hide what is done with it.
+    for weight in learner.parameters():
+        weight.data += 0.1
+    # About half of the logits come to lie below zero, where a last ReLU cuts them off.
+    learner.decode.layer_2.bias.data += 0.39 if options.product == "hadamard" else -0.21
+    return learner.to(dtype)
+
+
+def gradients(learner: CrossViewLearner) -> list[Tensor]:
+    found = [weight.grad for weight in learner.parameters()]
+    assert all(gradient is not None for gradient in found)
+    return [gradient.clone() for gradient in found if gradient is not None]
+
+
+def assert_same(ours: list[Tensor], theirs: list[Tensor], tolerance: float = 1e-12) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
+def without_dropout(**options: object) -> CGCLSettings:
+    return CGCLSettings(**({"hidden": 10, "input_dropout": 0, "decoder_dropout": 0} | options))
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize(
+    ("views", "targets", "last_layer"),
+    list(product(VIEWS, ("hard", "sigmoid"), ("linear", "relu"))),
+)
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+@pytest.mark.parametrize("product_", ["hadamard", "inner"])
+def test_loss_and_gradients_are_those_of_the_model(
+    known: Known, views: str, targets: str, last_layer: str, kind: str, product_: str
+) -> None:
+    options = without_dropout(
+        views=views, targets=targets, last_layer=last_layer, product=product_, negatives="view"
+    )
+    known = Known(known.num_nodes, known.links, features(known.num_nodes, kind))
+    ours, theirs = build(options), build(options)
+    engine = BlockedEngine(ours, known, options, SEED)
+    drawn, coins = draw(known, Epoch(1, SEED), options), torch.Generator()
+    losses = theirs.losses(known.features, drawn.views, drawn.negatives)
+    turns = zip(losses, drawn.views.turns(), drawn.negatives, strict=True)
+    for loss, (seen, hidden), unlinked in turns:
+        theirs.zero_grad()
+        loss.backward()
+        torch.testing.assert_close(
+            engine.fill_gradients(seen, hidden, unlinked, coins), loss.detach()
+        )
+        assert all(bool(gradient.any()) for gradient in gradients(theirs))  # nothing is dead
+        assert_same(gradients(ours), gradients(theirs))
+
+
+def reference(engine: BlockedEngine, learner: CrossViewLearner, turn: tuple) -> Tensor:
+    """Return the loss by the model's own layers, but with the engine's coins."""
+    seen, hidden, unlinked, coins = turn
+    engine.encoder.features.drop(coins)
+    x = engine.encoder.features.dropped()
+    counted = Counter(tuple(sorted(pair)) for pair in hidden.pairs.T.tolist())
+    order = sorted(counted) if seen.edge_index is seen.pairs else hidden.pairs.T.tolist()
+    links = torch.tensor([list(pair) for pair in order]).T
+    times = torch.tensor([counted[tuple(sorted(pair))] for pair in order])
+    pairs = torch.cat([links, unlinked], dim=1)
+    learner.eval()
+    z = learner.encode(x, seen.edge_index)
+    h = learner.decode.pair_features(z, pairs)
+    if learner.decode.decoder_dropout:
+        rows = draw_words(pairs.shape[1], coins).split(1)
+        toss = engine.decoder.coins.toss
+        kept = torch.cat([toss(row, torch.empty(1, z.shape[1])) for row in rows])
+        h = h * kept * engine.decoder.coins.scale
+    logits = learner.decode.layer_2(learner.decode.layer_1(h).relu()).squeeze(1)
+    positive, negative = logits.split([links.shape[1], unlinked.shape[1]])
+    return consistency_loss(positive.repeat_interleave(times), negative)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize(("views", "kind"), list(product(VIEWS, ("sparse", "dense"))))
+@pytest.mark.parametrize(("input_dropout", "decoder_dropout"), [(0.3, 0.2), (0.8, 0), (0, 0.6)])
+def test_loss_and_gradients_with_dropout_are_those_of_the_model(
+    known: Known, views: str, kind: str, input_dropout: float, decoder_dropout: float
+) -> None:
+    options = without_dropout(
+        views=views, input_dropout=input_dropout, decoder_dropout=decoder_dropout
+    )
+    known = Known(known.num_nodes, known.links, features(known.num_nodes, kind))
+    ours, theirs = build(options), build(options)
+    engine, other = (BlockedEngine(learner, known, options, SEED) for learner in (ours, theirs))
+    epoch = Epoch(2, SEED)
+    drawn = draw(known, epoch, options)
+    coins, same_coins = epoch.stream("dropout"), epoch.stream("dropout")
+    turns = zip(drawn.views.turns(), drawn.negatives, strict=True)
+    for (seen, hidden), unlinked in turns:
+        loss = reference(other, theirs, (seen, hidden, unlinked, same_coins))
+        theirs.zero_grad()
+        loss.backward()
+        found = engine.fill_gradients(seen, hidden, unlinked, coins)
+        torch.testing.assert_close(found, loss.detach())
+        assert_same(gradients(ours), gradients(theirs))
+
+
+def test_a_pair_in_both_directions_is_scored_once_and_counts_twice() -> None:
+    entries = torch.tensor([[1, 3, 0, 2], [0, 2, 1, 1]])
+    scored = scored_pairs(
+        View(entries, entries), torch.tensor([[4, 0], [5, 4]]), "hard", torch.float64
+    )
+    assert scored.pairs.T.tolist() == [[0, 1], [1, 2], [2, 3], [4, 5], [0, 4]]
+    assert scored.weights.tolist() == [0.5, 0.25, 0.25, 0.5, 0.5]
+    assert scored.wanted.tolist() == [1, 1, 1, 0, 0]
+
+
+def test_pairs_of_a_symmetric_view_keep_their_order() -> None:
+    pairs = torch.tensor([[3, 0], [4, 1]])
+    scored = scored_pairs(
+        View(symmetric(pairs), pairs), torch.tensor([[2], [3]]), "sigmoid", torch.float64
+    )
+    assert scored.pairs.T.tolist() == [[3, 4], [0, 1], [2, 3]]
+    assert scored.weights.tolist() == [0.5, 0.5, 1]
+    torch.testing.assert_close(
+        scored.wanted, torch.tensor([0.7310585786, 0.7310585786, 0.5], dtype=torch.float64)
+    )
+
+
+@pytest.mark.parametrize("views", VIEWS)
+@pytest.mark.parametrize("clip", [0.0, 0.001])
+def test_training_without_dropout_follows_the_plain_engine(
+    known: Known, views: str, clip: float
+) -> None:
+    options = without_dropout(views=views, clip=clip, weight_decay=0.01)
+    trained: list[list[Tensor]] = []
+    losses: list[list[list[float]]] = []
+    for kind in (PlainEngine, BlockedEngine):
+        learner = build(options)
+        engine = kind(learner, known, options, SEED)
+        losses.append([engine.run(epoch, 1)[0] for epoch in range(1, 9)])
+        trained.append([weight.detach() for weight in learner.parameters()])
+    torch.testing.assert_close(torch.tensor(losses[0]), torch.tensor(losses[1]))
+    # Adam divides by the gradient's size, so a last bit of a tiny gradient grows.
+    assert_same(trained[0], trained[1], tolerance=1e-8)
+
+
+def trained(known: Known, options: CGCLSettings, epochs: int) -> tuple[BlockedEngine, list]:
+    engine = BlockedEngine(build(options, torch.float32), known, options, SEED)
+    return engine, [engine.run(epoch, 1) for epoch in range(1, epochs + 1)]
+
+
+def weights_of(engine: BlockedEngine) -> list[Tensor]:
+    return [weight.detach() for weight in engine._learner.parameters()]
+
+
+@pytest.mark.parametrize("views", VIEWS)
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_a_run_repeats_itself_to_the_last_bit(known: Known, views: str, kind: str) -> None:
+    torch.set_num_threads(2)
+    x = features(known.num_nodes, kind).float()
+    known = Known(known.num_nodes, known.links, x)
+    options = CGCLSettings(hidden=256, views=views, input_dropout=0.3)
+    (one, losses), *others = (trained(known, options, 3) for _ in range(3))
+    for other, same_losses in others:
+        assert losses == same_losses
+        assert all(map(torch.equal, weights_of(one), weights_of(other)))
+
+
+def test_a_resumed_run_goes_on_to_the_last_bit(known: Known) -> None:
+    known = Known(known.num_nodes, known.links, features(known.num_nodes).float())
+    options = CGCLSettings(hidden=16)
+    whole, losses = trained(known, options, 5)
+    half, _ = trained(known, options, 2)
+    state = {index: {k: v.clone() for k, v in m.items()} for index, m in half.moments().items()}
+    learner = build(options, torch.float32)
+    learner.load_state_dict(half._learner.state_dict())
+    resumed = BlockedEngine(learner, known, options, SEED)
+    assert resumed.moments() == {}
+    resumed.restore(state)
+    assert [resumed.run(epoch, 1) for epoch in range(3, 6)] == losses[2:]
+    assert all(map(torch.equal, weights_of(whole), weights_of(resumed)))
+
+
+def test_every_step_of_every_epoch_tosses_other_coins(known: Known) -> None:
+    options = CGCLSettings(hidden=16, views="one", lr=1e-12, weight_decay=0, input_dropout=0.5)
+    known = Known(known.num_nodes, known.links, features(known.num_nodes).float())
+    engine = BlockedEngine(build(options, torch.float32), known, options, SEED)
+    left: list[Tensor] = []
+    for epoch in (1, 2, 1):
+        engine.run(epoch, 1)
+        left.append(engine.encoder.features.dropped())
+    assert torch.equal(left[0], left[2])
+    assert not torch.equal(left[0], left[1])
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("most_numbers", [2**27, 120 * 10 * 2, 1])
+def test_any_number_of_workers_finds_the_same(
+    known: Known, monkeypatch: pytest.MonkeyPatch, most_numbers: int
+) -> None:
+    """Even where there is room for the sums of two workers only, or of one."""
+    monkeypatch.setattr(blocked_decoder, "_MOST_NUMBERS", most_numbers)
+    options = CGCLSettings(hidden=10, views="directed")
+    found: list[list[Tensor]] = []
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        learner = build(options)
+        engine = BlockedEngine(learner, known, options, SEED)
+        losses = torch.tensor([engine.run(epoch, 1) for epoch in (1, 2)], dtype=torch.float64)
+        with ThreadPoolExecutor() as pool:  # the number is left as it was for new threads, too
+            assert pool.submit(torch.get_num_threads).result() == threads
+        assert torch.get_num_threads() == threads
+        found.append([losses, *gradients(learner)])
+    assert_same(found[0], found[1], tolerance=1e-9)
+
+
+@st.composite
+def tiny_graphs(draw_: st.DrawFn) -> tuple[int, list[tuple[int, int]]]:
+    num_nodes = draw_(st.integers(2, 7))
+    pairs = list(combinations(range(num_nodes), 2))
+    return num_nodes, draw_(st.lists(st.sampled_from(pairs), unique=True, min_size=1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(tiny_graphs(), st.sampled_from(VIEWS), st.integers(1, 50), st.integers(1, 3))
+def test_tiny_graphs_train_as_with_the_plain_engine(
+    graph: tuple[int, list[tuple[int, int]]], views: str, epoch: int, threads: int
+) -> None:
+    """Views may be empty, nodes alone, features all zero, and there may be nothing to draw."""
+    torch.set_num_threads(threads)
+    num_nodes, pairs = graph
+    known = Known(num_nodes, torch.tensor(pairs).T.contiguous(), features(num_nodes))
+    options = without_dropout(views=views)
+    found: list[list[list[float]] | None] = []
+    for kind in (PlainEngine, BlockedEngine):
+        try:
+            found.append(kind(build(options), known, options, SEED).run(epoch, 1))
+        except SplitError:
+            found.append(None)
+    plain, blocked = found
+    assert (plain is None) == (blocked is None)
+    if plain is not None and blocked is not None:
+        assert len(plain[0]) == len(blocked[0])
+        torch.testing.assert_close(torch.tensor(plain), torch.tensor(blocked))
+
+
+def test_features_that_are_all_dropped_or_zero_leave_the_bias_to_learn() -> None:
+    x = torch.zeros(3, 9, dtype=torch.float64).to_sparse_coo().coalesce()
+    known = Known(3, torch.tensor([[0], [1]]), x)
+    options = without_dropout(input_dropout=0.9)
+    losses = [BlockedEngine(build(options), known, options, SEED).run(e, 1) for e in range(1, 5)]
+    assert all(torch.isfinite(torch.tensor(loss)).all() for loss in losses)
+
+
+class LargestResult(TorchDispatchMode):
+    """Remembers how many numbers the largest result of any operation holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, (tuple, list)) else [result]:
+            if isinstance(tensor, Tensor) and tensor.layout == torch.strided:
+                self.numbers = max(self.numbers, tensor.untyped_storage().nbytes() // 8)
+        return result
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("views", VIEWS)
+def test_no_tensor_has_a_row_for_each_pair(known: Known, views: str) -> None:
+    options = without_dropout(hidden=64, views=views, input_dropout=0.5, decoder_dropout=0.2)
+    engine = BlockedEngine(build(options), known, options, SEED)
+    drawn = draw(known, Epoch(1, SEED), options)
+    (seen, hidden), unlinked = drawn.views.turns()[0], drawn.negatives[0]
+    pairs = hidden.num_pairs + unlinked.shape[1]
+    with LargestResult() as largest:
+        engine.fill_gradients(seen, hidden, unlinked, torch.Generator())
+    assert known.num_nodes * 64 <= largest.numbers < pairs * 64 // 4
+
+
+def test_features_take_the_form_that_is_faster() -> None:
+    dense = torch.rand(50, 20) + 0.1
+    a_third = dense * (torch.arange(20) % 3 == 0)
+    assert isinstance(features_for(dense, 0.8), DenseFeatures)
+    assert isinstance(features_for(a_third, 0.8), SparseFeatures)
+    assert isinstance(features_for(a_third, 0.0), DenseFeatures)
+    assert isinstance(features_for(dense.to_sparse_coo().coalesce(), 0.0), SparseFeatures)
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.2, 0.8])
+@pytest.mark.parametrize("kind", [DenseFeatures, SparseFeatures])
+def test_dropped_features_are_scaled_and_multiply(kind: type, probability: float) -> None:
+    x = features(4000, "dense")
+    held = kind(x if kind is DenseFeatures else x.to_sparse_coo().coalesce(), probability)
+    held.drop(torch.Generator().manual_seed(5))
+    left = held.dropped()
+    share = left[left != 0].numel() / x.numel()
+    assert share == pytest.approx(1 - probability, abs=5 * (0.25 / x.numel()) ** 0.5)
+    expected = x / (1 - probability)
+    torch.testing.assert_close(left[left != 0], expected[left != 0], rtol=1e-4, atol=0)
+    weight, h = torch.rand(9, 5, dtype=torch.float64), torch.rand(4000, 5, dtype=torch.float64)
+    forth, back = torch.full_like(h, torch.nan), torch.full_like(weight, torch.nan)
+    held.times(weight, forth)
+    held.transposed_times(h, back)
+    torch.testing.assert_close(forth, left @ weight)
+    torch.testing.assert_close(back, left.T @ h)
