@@ -129,7 +129,7 @@ def _marked_part(event: Any) -> str | None:  # noqa: ANN401
     while event is not None:
         if event.name.startswith(_MARK):
             return event.name.removeprefix(_MARK)
-        if event.name.startswith("Optimizer."):
+        if event.name.startswith(("Optimizer.", "aten::_fused_adam")):
             return "optimizer"
         event = event.cpu_parent
     return None
