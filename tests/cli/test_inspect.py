@@ -54,7 +54,7 @@ def test_inspect_tells_about_the_graph_and_writes_nothing(cli, friends: Path) ->
         "Use at least 50 links, or train without a test set: --test 0.",
     ]
     quick, paper, machine = found["Training"]
-    assert quick == "--preset quick: about 430 MB and 2 s (width 128, 200 epochs)"
+    assert quick == "--preset quick: about 296 MB and a second (width 128, 200 epochs)"
     assert re.fullmatch(
         r"--preset paper: about \d+ MB and \d+ s \(width 512, 800 epochs\)", paper
     )  # fmt: skip
@@ -117,7 +117,7 @@ def test_json_holds_the_same(cli) -> None:
 
 
 def test_too_little_memory_is_pointed_out(cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cgcl.memory.free_memory", lambda: 200_000_000)
+    monkeypatch.setattr("cgcl.memory.free_memory", lambda: 100_000_000)
     quick, paper, _ = facts(cli("inspect", "cora").out)["Training"]
     assert quick.endswith("(width 128, 200 epochs)")
     assert paper.endswith("(width 512, 800 epochs); does not fit into memory")

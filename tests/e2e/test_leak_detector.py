@@ -87,7 +87,6 @@ def test_nor_by_any_way_to_draw_views(noise, views: str) -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("cgcl", {"hidden": 32, "epochs": 60}),
         ("cgcl", {"hidden": 32, "epochs": 60, "views": "directed"}),
         ("vgae", {}),
         ("preferential-attachment", {}),
@@ -100,7 +99,8 @@ def test_the_detector_can_bark(noise, name: str, told: dict[str, Any]) -> None:
     """A split that leaves the held-out links among the training links is found out.
 
     To some other methods a link that is known already tells little or nothing: common neighbours
-    are no more for it, and SEAL and S3GRL cut it out of a pair's surroundings.
+    are no more for it, SEAL and S3GRL cut it out of a pair's surroundings, and CGCL's disjoint
+    views never show a link that they ask for, so that it depends on the first weights.
     """
     graph, split = noise
     leaking = replace(split, train=graph.edges)

@@ -111,7 +111,7 @@ def test_a_setting_that_a_method_does_not_have_is_refused_at_once() -> None:
         LinkPredictor("adamic-adar", hidden=8)
     assert str(error.value) == (
         "There is no setting 'hidden' for adamic-adar. Known: method, val, test, seed, device, "
-        "threads, time_limit, track_consistency."
+        "threads, engine, precision, deterministic, time_limit, track_consistency."
     )
     with pytest.raises(ConfigError, match="no setting 'views' for mlp"):
         LinkPredictor("mlp", views="one")

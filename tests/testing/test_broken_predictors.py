@@ -38,6 +38,9 @@ class Simple(LinkPredictor):
         device="cpu",
         threads=1,
         time_limit="",
+        engine="auto",
+        precision="tf32",
+        deterministic=False,
         track_consistency=False,
         **settings,
     ) -> None:
@@ -49,6 +52,9 @@ class Simple(LinkPredictor):
             device=device,
             threads=threads,
             time_limit=time_limit,
+            engine=engine,
+            precision=precision,
+            deterministic=deterministic,
             track_consistency=track_consistency,
             **settings,
         )
