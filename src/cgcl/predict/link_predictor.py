@@ -97,16 +97,10 @@ class LinkPredictor(Params):
             ConfigError: The method has no setting of that name.
         """
         self.method = method
-        self.val = val
-        self.test = test
-        self.seed = seed
-        self.device = device
-        self.threads = threads
-        self.engine = engine
-        self.precision = precision
-        self.deterministic = deterministic
-        self.time_limit = time_limit
-        self.track_consistency = track_consistency
+        self.val, self.test, self.seed = val, test, seed
+        self.device, self.threads = device, threads
+        self.engine, self.precision, self.deterministic = engine, precision, deterministic
+        self.time_limit, self.track_consistency = time_limit, track_consistency
         self._store(settings)
 
     @property
@@ -343,8 +337,7 @@ class LinkPredictor(Params):
             ResourceError: The device does not exist.
         """
         fitted = read_fitted(Path(folder))
-        recipe = fitted.recipe.to_json()
-        predictor = cls(**recipe).set_params(device=device)
+        predictor = cls(**fitted.recipe.to_json()).set_params(device=device)
         predictor._take(fitted, None)
         return predictor
 

@@ -9,7 +9,7 @@ from run to run; `PlainEngine` with `deterministic` is there for equal bits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor
@@ -71,7 +71,8 @@ class FusedRuns:
         self.weights = Weights(learners)
         rows = LinkRows.of([own.links for own in known], nodes)
         features = FeatureRows.of([own.features for own in known])
-        self.draws = FusedDraws(rows, nodes, first.views, seeds)
+        with self._at_work():
+            self.draws = FusedDraws(rows, nodes, first.views, seeds)
         self.encoder = FusedEncoder(self.weights, features, self.draws, first.input_dropout)
         self.decoder = FusedDecoder(self.weights, self.encoder, self.draws, first, precision)
         self._lr = torch.tensor([own.lr for own in settings], device=self._device)
@@ -87,7 +88,7 @@ class FusedRuns:
             first: The number of the first epoch.
             count: How many, at most `EPOCHS_AT_ONCE`.
         """
-        with self._chosen_precision():
+        with self._at_work():
             if self._graph is None and self._device.type == "cuda":
                 self._graph = self._record(first)
             self.draws.epoch.fill_(first)
@@ -106,7 +107,7 @@ class FusedRuns:
         Args:
             pairs: Node numbers, [runs, 2, p].
         """
-        with self._chosen_precision():
+        with self._at_work():
             self.encoder.evaluate()
             return self.decoder.logits(pairs.to(self._device, torch.int32).contiguous())
 
@@ -142,12 +143,14 @@ class FusedRuns:
         return graph
 
     @contextmanager
-    def _chosen_precision(self) -> Iterator[None]:
-        """Let torch's own products be as precise as the kernels' for a while."""
+    def _at_work(self) -> Iterator[None]:
+        """Launch kernels on the right card, and let torch's own products be as precise as ours."""
         before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("highest" if self._precision == "fp32" else "high")
+        is_gpu = self._device.type == "cuda"
         try:
-            yield
+            with torch.cuda.device(self._device) if is_gpu else nullcontext():
+                yield
         finally:
             torch.set_float32_matmul_precision(before)
 
