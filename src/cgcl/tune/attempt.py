@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -13,32 +13,14 @@ from cgcl.errors import CGCLError
 from cgcl.graph import Graph
 from cgcl.split import Split
 from cgcl.train.config import Resources
-from cgcl.train.once import Trained
+from cgcl.train.once import Trained, TrainOnce
 from cgcl.train.recipe import Recipe
 from cgcl.train.trainer import EpochRecord
 from cgcl.tune.trial import Proposal, Trial
 
-__all__ = ["Attempts", "Train", "without_test_links"]
+__all__ = ["Attempts", "without_test_links"]
 
 _NO_MEMORY = ("can't allocate memory", "out of memory")
-
-
-class Train(Protocol):
-    """What trains one trial; `cgcl.train.once.train_once` does."""
-
-    def __call__(
-        self,
-        graph: Graph,
-        split: Split,
-        recipe: Recipe,
-        resources: Resources,
-        *,
-        on_epoch: Callable[[EpochRecord], None],
-        should_stop: Callable[[], bool],
-        measure_test: bool,
-    ) -> Trained:
-        """Train on a split and return what came out."""
-        ...
 
 
 def without_test_links(graph: Graph, split: Split) -> tuple[Graph, Split]:
@@ -65,7 +47,7 @@ class Attempts:
     shared: Mapping[str, Any]
     """The seed, and what else a recipe holds beside the method's settings."""
     resources: Resources
-    train: Train
+    train: TrainOnce
     on_epoch: Callable[[EpochRecord], None]
     should_stop: Callable[[], bool]
 

@@ -15,9 +15,9 @@ from cgcl.graph import Graph
 from cgcl.split import Split
 from cgcl.train.config import Resources, SplitConfig
 from cgcl.train.execution import resolve_device, versions
-from cgcl.train.once import train_once
+from cgcl.train.once import TrainOnce, train_once
 from cgcl.train.trainer import EpochRecord
-from cgcl.tune.attempt import Attempts, Train, without_test_links
+from cgcl.tune.attempt import Attempts, without_test_links
 from cgcl.tune.best_file import best_file
 from cgcl.tune.propose import propose, require_optuna
 from cgcl.tune.space import Space
@@ -123,7 +123,7 @@ def tune(
     command: str = "",
     watcher: Watcher | None = None,
     should_stop: Callable[[], bool] = lambda: False,
-    train: Train | None = None,
+    train: TrainOnce | None = None,
 ) -> Tuned:
     """Search for the settings of a method with the best validation AUC on one split.
 
@@ -240,7 +240,7 @@ class _Search:
         stop: _Stop,
         study: StudyFolder | None,
         watcher: Watcher,
-        train: Train,
+        train: TrainOnce,
     ) -> Tuned:
         done: dict[int, Trial] = dict(study.trials) if study else {}
         watcher.opens(len(done))
@@ -272,7 +272,7 @@ class _Search:
         stop: _Stop,
         study: StudyFolder | None,
         watcher: Watcher,
-        train: Train,
+        train: TrainOnce,
     ) -> Attempts:
         if study is not None and not resources.threads:
             # As many threads as when the search began: their number decides the last bits.
