@@ -38,6 +38,7 @@ import cgcl
 from cgcl.graph.prepare import features_of, prepare
 from cgcl.model import symmetric
 from cgcl.split import Split, random_split
+from cgcl.train.execution import computing_with
 
 __all__ = ["WAYS", "make_run", "summary"]
 
@@ -80,7 +81,12 @@ def make_run(way: str, x: Tensor, split: Split, request: Line) -> tuple[Run, str
     own = WAYS[way]
     resources = resources_for(own, device, request["threads"])
     trainer = trainer_for(x, split, recipe_for(hidden, own.views), device, resources)
-    return lambda: len(trainer.run_epochs()), "" if trainer.engine is None else trainer.engine.name
+
+    def run_ours() -> int:
+        with computing_with(resources):
+            return len(trainer.run_epochs())
+
+    return run_ours, "" if trainer.engine is None else trainer.engine.name
 
 
 def memory_of(way: str, request: Line) -> int:

@@ -36,17 +36,17 @@ from torch import Tensor
 from cgcl.seeds import stream
 from cgcl.split import Split
 
-__all__ = ["random_features", "random_links", "sizes_up_to", "slope"]
+__all__ = ["random_features", "random_links", "sizes_between", "slope"]
 
 _LINKS_PER_NODE = 10  # so that a node has 20 on average
 _FEATURES, _NOT_ZERO = 128, 8
 _FEWEST = 10_000
 
 
-def sizes_up_to(most: int) -> list[int]:
-    """Return 10^4, 3 * 10^4, 10^5, ... up to a number of links."""
+def sizes_between(least: int, most: int) -> list[int]:
+    """Return 10^4, 3 * 10^4, 10^5, ... from a number of links to another."""
     sizes = [base * 10**power for power in range(4, 12) for base in (1, 3)]
-    return [size for size in sizes if _FEWEST <= size <= most]
+    return [size for size in sizes if least <= size <= most]
 
 
 def random_links(count: int, seed: int = 0) -> tuple[Tensor, int]:
@@ -129,6 +129,7 @@ def child(request: Line) -> Line:
 def main() -> None:
     """Measure every size and print the slopes."""
     parser = options(__doc__, "speed-scaling.jsonl")
+    parser.add_argument("--least", type=float, default=_FEWEST, help="links of the smallest graph")
     parser.add_argument("--most", type=float, default=1e7, help="links of the largest graph")
     parser.add_argument("--engine", default="auto", help="auto or plain")
     parser.add_argument("--hidden", type=int, default=128, help="width of the embeddings, d_v")
@@ -144,7 +145,7 @@ def main() -> None:
     found: list[Line] = []
     names = ("device", "threads", "engine", "hidden", "rounds", "burst", "gib")
     chosen = {name: getattr(asked, name) for name in names}
-    for links in sizes_up_to(int(asked.most)):
+    for links in sizes_between(int(asked.least), int(asked.most)):
         where = about(asked.device, asked.threads)
         request = {"links": links, "seconds": clock.left / 2, **chosen}
         line = {

@@ -330,7 +330,7 @@ def test_random_features_are_few() -> None:
 
 
 def test_sizes_are_two_to_a_power_of_ten() -> None:
-    assert scaling.sizes_up_to(10**6) == [10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6]
+    assert scaling.sizes_between(10**4, 10**6) == [10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6]
 
 
 def test_the_floor_of_a_graph_worked_by_hand() -> None:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from cgcl.model import propagate
+from cgcl.model.product import product
 
 __all__ = ["GCNLayer"]
 
@@ -41,5 +42,4 @@ class GCNLayer(nn.Module):
             x: One row per node, [n, in_channels], dense or coalesced sparse COO.
             edge_index: Links to pass messages along, int64 [2, e], from row 0 to row 1.
         """
-        h = torch.sparse.mm(x, self.weight) if x.is_sparse else x @ self.weight
-        return propagate(h, edge_index) + self.bias
+        return propagate(product(x, self.weight), edge_index) + self.bias

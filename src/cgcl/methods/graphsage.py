@@ -18,6 +18,7 @@ from cgcl.methods.scoring import EmbeddingScorer, evaluating
 from cgcl.methods.settings import TrainedSettings
 from cgcl.model import consistency_loss, symmetric
 from cgcl.model.dropout import dropout
+from cgcl.model.product import product
 from cgcl.settings import Range
 
 __all__ = [
@@ -187,11 +188,8 @@ def convolve(conv: SAGEConv, x: Tensor, mean: Tensor) -> Tensor:
         x: One row per node, [n, any], dense or coalesced sparse COO.
         mean: What `mean_of` returns.
     """
-    if x.is_sparse:
-        near, own = (torch.sparse.mm(x, lin.weight.T) for lin in (conv.lin_l, conv.lin_r))
-    else:
-        near, own = (functional.linear(x, lin.weight) for lin in (conv.lin_l, conv.lin_r))
-    return torch.sparse.mm(mean, near) + own + conv.lin_l.bias
+    near, own = (product(x, lin.weight.T) for lin in (conv.lin_l, conv.lin_r))
+    return product(mean, near) + own + conv.lin_l.bias
 
 
 METHOD = Method(

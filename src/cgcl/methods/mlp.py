@@ -15,6 +15,7 @@ from cgcl.methods.scoring import DecoderScorer, evaluating
 from cgcl.methods.settings import TrainedSettings
 from cgcl.model import PairDecoder, consistency_loss
 from cgcl.model.dropout import dropout
+from cgcl.model.product import product
 from cgcl.settings import Range
 
 __all__ = ["METHOD", "FeaturesMLP", "FeaturesMLPSettings"]
@@ -65,8 +66,7 @@ class FeaturesMLP(Learner):
         """Return one vector per node, [n, hidden]."""
         if self.training:
             x = dropout(x, self.input_dropout, None)
-        h = torch.sparse.mm(x, self.weight) if x.is_sparse else x @ self.weight
-        return functional.elu(h + self.bias)
+        return functional.elu(product(x, self.weight) + self.bias)
 
     def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
         """Yield one loss: all training links against as many unlinked pairs."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from cgcl.model.product import product
+
 __all__ = ["row_shares"]
 
 
@@ -15,7 +17,7 @@ def row_shares(x: Tensor) -> Tensor:
         x: Features, [n, d], dense or coalesced sparse COO.
     """
     ones = torch.ones(x.shape[1], 1, dtype=x.dtype, device=x.device)
-    total = torch.sparse.mm(x.abs(), ones) if x.is_sparse else x.abs() @ ones  # [n, 1]
+    total = product(x.abs(), ones)  # [n, 1]
     total = torch.where(total > 0, total, torch.ones_like(total))
     if not x.is_sparse:
         return x / total

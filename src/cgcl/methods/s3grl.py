@@ -24,6 +24,7 @@ from cgcl.methods.method import EVERY_GRAPH, Epoch, Known, Learner, Method
 from cgcl.methods.scoring import evaluating
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.subgraphs import Adjacency
+from cgcl.model.product import product
 from cgcl.seeds import stream
 from cgcl.settings import Range
 
@@ -158,8 +159,7 @@ class S3GRL(Learner):
         hidden, powers = self.settings.hidden, self.settings.powers
         weight = self.layer_0.weight.T.reshape(powers + 1, -1, hidden)
         label, rest = weight[:, 0], weight[:, 1:]
-        multiply = torch.sparse.mm if x.is_sparse else torch.mm
-        return label, torch.stack([multiply(x, one) for one in rest])
+        return label, torch.stack([product(x, one) for one in rest])
 
     def _activated(self, h: Tensor, norm: nn.BatchNorm1d) -> Tensor:
         return functional.dropout(norm(h.relu()), self.settings.dropout, self.training)
@@ -212,7 +212,6 @@ def _means(shared: Tensor, kept: KeptRows) -> Tensor:
     """Return the mean over the shared neighbours of each pair, 0 if there are none, [q, hidden]."""
     owner = kept.owner
     weight = 1 / torch.bincount(owner, minlength=kept.num_pairs).to(shared.dtype)
-    # A product, not a scattered sum: the latter adds up in any order on a GPU.
     means = torch.sparse_coo_tensor(
         torch.stack([owner, torch.arange(owner.numel())]),
         weight.index_select(0, owner),
@@ -220,7 +219,7 @@ def _means(shared: Tensor, kept: KeptRows) -> Tensor:
         is_coalesced=True,
         check_invariants=False,
     )
-    return torch.sparse.mm(means.to(shared.device), shared)
+    return product(means.to(shared.device), shared)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cgcl.model.dropout import dropout
+from cgcl.model.product import product
 
 __all__ = ["GCNEncoder", "propagate"]
 
@@ -50,7 +51,7 @@ class GCNEncoder(nn.Module):
         """
         if self.training:
             x = dropout(x, self.input_dropout, generator)
-        h = torch.sparse.mm(x, self.weight) if x.is_sparse else x @ self.weight  # [n, d_v]
+        h = product(x, self.weight)  # [n, d_v]
         return functional.elu(propagate(h, edge_index) + self.bias)
 
 
@@ -74,4 +75,4 @@ def propagate(h: Tensor, edge_index: Tensor) -> Tensor:
     adjacency = torch.sparse_coo_tensor(
         torch.stack([target, source]), weight, (num_nodes, num_nodes), check_invariants=False
     )
-    return torch.sparse.mm(adjacency, h)
+    return product(adjacency, h)

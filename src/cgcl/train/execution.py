@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,13 +47,33 @@ def resolve_device(resources: Resources) -> torch.device:
 
 @contextmanager
 def computing_with(resources: Resources) -> Iterator[None]:
-    """Use the asked number of threads for a while, then put the caller's number back."""
+    """Use the asked number of threads for a while, then put the caller's number back.
+
+    With `deterministic`, everything that a GPU does meanwhile is done in ways that always add in
+    the same order.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(resources.num_threads)
     try:
-        yield
+        if resources.deterministic and resolve_device(resources).type == "cuda":
+            with _same_bits():
+                yield
+        else:
+            yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def _same_bits() -> Iterator[None]:
+    # What torch asks for, before its first matrix product on the GPU.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def machine(resources: Resources, device: torch.device) -> dict[str, Any]:

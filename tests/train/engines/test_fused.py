@@ -151,7 +151,7 @@ def test_runs_may_differ_in_lr_and_penalty_and_are_as_if_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("precision", "asked"), [("tf32", "tf32"), ("fp32", "ieee"), ("bf16", "bf16")]
+    ("precision", "asked"), [("tf32", "tf32"), ("fp32", "tf32x3"), ("bf16", "bf16")]
 )
 def test_precision_reaches_every_product_of_the_decoder(
     precision: str, asked: str, monkeypatch

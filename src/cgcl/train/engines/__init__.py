@@ -33,7 +33,7 @@ def engine_for(
         return None
     if isinstance(learner, CrossViewLearner) and isinstance(settings, CGCLSettings):
         return _cgcl_engine(learner, known, settings, seed, resources)
-    return PlainEngine(learner, known, settings, seed, deterministic=resources.deterministic)
+    return PlainEngine(learner, known, settings, seed)
 
 
 def can_fuse(known: Known, settings: CGCLSettings, resources: Resources) -> bool:
@@ -56,4 +56,4 @@ def _cgcl_engine(
         return FusedEngine(FusedRuns([learner], [known], [settings], [seed], resources.precision))
     if resources.engine == "auto" and known.device.type == "cpu":
         return BlockedEngine(learner, known, settings, seed)
-    return PlainEngine(learner, known, settings, seed, deterministic=resources.deterministic)
+    return PlainEngine(learner, known, settings, seed)

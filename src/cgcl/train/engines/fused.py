@@ -3,7 +3,7 @@
 Views, counter-examples, both steps and their losses stay on the device; nothing waits for the
 host inside an epoch. Several runs of the same shape are trained together, each as if alone.
 The gradients of Z and W_1 are added up in whatever order they arrive, so the last bits differ
-from run to run; `PlainEngine` with `deterministic` is there for equal bits.
+from run to run; `deterministic` takes `PlainEngine` for equal bits.
 """
 
 from __future__ import annotations

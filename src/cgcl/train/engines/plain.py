@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor
 
@@ -25,13 +21,7 @@ class PlainEngine:
     epochs_at_once = 1
 
     def __init__(
-        self,
-        learner: Learner,
-        known: Known,
-        settings: TrainedSettings,
-        seed: int,
-        *,
-        deterministic: bool = False,
+        self, learner: Learner, known: Known, settings: TrainedSettings, seed: int
     ) -> None:
         """Create the optimizer.
 
@@ -40,22 +30,16 @@ class PlainEngine:
             known: The links to learn from.
             settings: Learning rate, penalty and the longest gradient.
             seed: The seed of the whole run.
-            deterministic: Whether a GPU must give the same bits in every run.
         """
         self._learner = learner
         self._known = known
         self._clip = settings.clip
         self._seed = seed
-        self._deterministic = deterministic and known.device.type == "cuda"
-        if self._deterministic:
-            # What torch asks for, before its first matrix product on the GPU.
-            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         self.optimizer = Adam(learner.parameters(), settings.lr, settings.weight_decay)
 
     def run(self, first: int, count: int) -> list[list[float]]:
         """Run some epochs and return the losses of the steps of each."""
-        with _deterministic(self._deterministic):
-            return [self._run_epoch(Epoch(first + index, self._seed)) for index in range(count)]
+        return [self._run_epoch(Epoch(first + index, self._seed)) for index in range(count)]
 
     def moments(self) -> Moments:
         """Return Adam's memory."""
@@ -77,17 +61,3 @@ class PlainEngine:
                 self.optimizer.step()
                 losses.append(loss.detach())
         return torch.stack(losses).tolist() if losses else []
-
-
-@contextmanager
-def _deterministic(wanted: bool) -> Iterator[None]:
-    """Let torch take only ways that always add in the same order, for a while."""
-    if not wanted:  # asking alone would load torch's compiler
-        yield
-        return
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before)

@@ -1,0 +1,79 @@
+"""Compile every kernel of the GPU engine for a Hopper card, without one; print what was compiled.
+
+    python tests/train/engines/compile_kernels.py 512 bf16
+
+Triton's interpreter runs what its compiler may refuse. The arguments are those of a real epoch: the
+engine is set up on the CPU, and starting a kernel compiles it instead.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from cgcl.methods.cgcl import CrossViewLearner
+from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.method import Known
+from cgcl.train.engines import fused, fused_decoder, fused_draws, fused_encoder
+
+HOPPER = GPUTarget("cuda", 90, 32)
+POINTERS = {
+    torch.float32: "*fp32",
+    torch.int64: "*i64",
+    torch.int32: "*i32",
+    torch.int8: "*i8",
+}
+OPTIONS = {"num_warps", "num_stages"}
+
+compiled: dict[str, int] = {}
+
+
+def type_of(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return POINTERS[value.dtype]
+    if isinstance(value, float):
+        return "fp32"
+    return "i32" if abs(value) < 2**31 else "i64"
+
+
+def compile_instead(kernel: Any, *grid: int) -> Callable[..., None]:
+    def start(*values: Any, **named: Any) -> None:
+        options = {name: value for name, value in named.items() if name in OPTIONS}
+        given = dict(zip(kernel.arg_names, values, strict=False))
+        given |= {name: value for name, value in named.items() if name not in OPTIONS}
+        fixed = {param.name for param in kernel.params if param.is_constexpr}
+        signature = {
+            name: "constexpr" if name in fixed else type_of(given[name])
+            for name in kernel.arg_names
+        }
+        source = ASTSource(kernel, signature, {name: given[name] for name in fixed})
+        done = triton.compile(source, target=HOPPER, options=options)
+        assert done.asm["cubin"]
+        name = kernel.fn.__name__
+        compiled[name] = max(compiled.get(name, 0), done.metadata.shared)
+
+    return start
+
+
+def main(width: int, precision: str) -> None:
+    for module in (fused, fused_draws, fused_encoder, fused_decoder):
+        module.launch = compile_instead
+    settings = CGCLSettings(hidden=width)
+    links = torch.combinations(torch.arange(13), 2).T[:, :30]
+    known = Known(13, links, torch.rand(13, 30))
+    learner = CrossViewLearner(30, settings)
+    runs = fused.FusedRuns([learner], [known], [settings], [0], precision)
+    runs.run_epoch()
+    runs.decoder.logits(links.to(torch.int32)[None])
+    print(json.dumps(compiled))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,36 @@
+"""The kernels of the GPU engine, through Triton's compiler: a card is not needed for that."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SHARED_BYTES_OF_A_HOPPER_CARD = 227 * 1024
+
+
+@pytest.mark.parametrize(
+    ("width", "precision"), [(512, "tf32"), (64, "fp32"), (64, "bf16"), (48, "tf32")]
+)
+def test_every_kernel_compiles_for_a_gpu_and_fits_into_it(
+    width: int, precision: str, tmp_path: Path
+) -> None:
+    script = Path(__file__).parent / "compile_kernels.py"
+    told = {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, str(script), str(width), precision],
+        env={**os.environ, **told},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    shared = json.loads(done.stdout.splitlines()[-1])
+    decoding = {"decode_forward", "decode_backward", "first_layer_gradient", "decode_only"}
+    around = {"draw_views", "draw_negatives", "scale_nodes", "drop_features", "propagate"}
+    assert set(shared) == decoding | around | {"elu_backward", "adam_step"}
+    assert max(shared.values()) <= SHARED_BYTES_OF_A_HOPPER_CARD
