@@ -179,6 +179,23 @@ def choices_table() -> str:
     return "\n".join([*rows, "", f"{'; '.join(_places(list(found.values())))}."])
 
 
+def bits_table() -> str:
+    """Return which ways give the same bits twice, and what they take."""
+    found = latest(lines_of("bits"), "on", "graph", "method", "way")
+    if not found:
+        return MISSING
+    names = ("method", "way", "epochs", "seconds", "same bits twice", "largest difference")
+    rows = [f"| {' | '.join(names)} |", "| --- " * len(names) + "|"]
+    for line in found.values():
+        same = "yes" if line["same_bits"] else "no"
+        rows.append(
+            f"| {line['method']} | {line['way']} | {line['epochs']} | {line['seconds']:.2f} "
+            f"| {same} | {line['largest_difference']:.1g} |"
+        )
+    last = next(reversed(found.values()))
+    return "\n".join([*rows, "", f"{last['graph'].capitalize()}; {machine_of(last)}."])
+
+
 def breakdown_table(*, gpu: bool) -> str:
     """Where the milliseconds of the fast engine go, beside the least possible."""
     lines = [line for line in lines_of("breakdown") if is_gpu(line) == gpu]
@@ -420,6 +437,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "speed-cpu": lambda: epochs_table(gpu=False),
     "speed-gpu": lambda: epochs_table(gpu=True),
     "speed-choices": choices_table,
+    "speed-bits": bits_table,
     "speed-breakdown-cpu": lambda: breakdown_table(gpu=False),
     "speed-breakdown-gpu": lambda: breakdown_table(gpu=True),
     "speed-kernels": kernels_table,

@@ -4,14 +4,16 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.isotonic import isotonic_regression
 
-from cgcl.calibrate import METHODS, Line, Sample, Steps, fit_calibration
+from cgcl.calibrate import METHODS, Line, Sample, Steps, fit_calibration, lines
 from cgcl.calibrate.isotonic import MAX_KNOTS, fit_isotonic
 from cgcl.calibrate.lines import fit_platt, fit_temperature
 from cgcl.calibrate.losses import entropy, log_loss_at, unexplained
+from cgcl.calibrate.sample import softplus
 
 
 def sample(links: list[float], others: list[float], weights: list[float] | None = None) -> Sample:
@@ -139,6 +141,60 @@ def test_newtons_point_is_the_lowest_around() -> None:
     best = fit_platt(data, priors)
     for slope, offset in ((1e-3, 0), (-1e-3, 0), (0, 1e-3), (0, -1e-3)):
         assert value(Line(best.slope + slope, best.offset + offset)) > value(best)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("prior", [0.5, 0.001])
+def test_newton_goes_by_the_slope_and_the_bend_of_what_is_unexplained(
+    size: int, prior: float
+) -> None:
+    random = np.random.default_rng(8)
+    plain = gaussians(8, 30, 90)
+    data = Sample(plain.links, plain.others, random.uniform(0.1, 50, 90))
+    loss = lines._Loss(data, (0.5, prior), size)
+
+    def value(point: np.ndarray) -> float:
+        line = Line(*point.tolist())
+        fit = (unexplained(line, data, 0.5) + unexplained(line, data, prior)) / 2
+        return 30 * fit + (line.slope - 1) ** 2 / 2 + line.offset**2 / 8
+
+    point = np.array([1.7, -0.4])[:size]
+    here = loss.at(point)
+    assert here.value == pytest.approx(value(point))
+    for axis, step in enumerate(1e-5 * np.eye(size)):
+        rise = (value(point + step) - value(point - step)) / 2e-5
+        turn = (loss.at(point + step).slope - loss.at(point - step).slope) / 2e-5
+        assert here.slope[axis] == pytest.approx(rise, rel=1e-6)
+        assert here.bend[axis] == pytest.approx(turn, rel=1e-6)
+
+
+def test_newton_is_not_kept_busy_by_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Near the end a step changes the sum by less than its own rounding; it is taken as it is."""
+    looked: list[np.ndarray] = []
+    at = lines._Loss.at
+
+    def spy(self: lines._Loss, point: np.ndarray) -> lines._Place:
+        looked.append(point)
+        return at(self, point)
+
+    monkeypatch.setattr(lines._Loss, "at", spy)
+    for seed in range(8):
+        plain = gaussians(seed, 300, 20_000, scale=0.05)
+        weights = np.random.default_rng(seed).choice([1.0, 35.0], 20_000)
+        data = Sample(plain.links + 0.1, plain.others + 0.1, weights)
+        for size, fit in ((1, fit_temperature), (2, fit_platt)):
+            looked.clear()
+            line = fit(data, (0.5, 0.0002))
+            assert len(looked) <= 6
+            point = np.array([line.slope, line.offset][:size])
+            end = at(lines._Loss(data, (0.5, 0.0002), size), point)
+            assert np.linalg.solve(end.bend, end.slope) == pytest.approx(0, abs=1e-9)
+
+
+def test_softplus_is_exact_at_every_size() -> None:
+    values = np.concatenate([[-1e300, -800.0, 800.0, 1e300], np.linspace(-60, 60, 5001)])
+    expected = np.logaddexp(0.0, values)
+    assert softplus(torch.tensor(values)).numpy() == pytest.approx(expected, rel=1e-15, abs=0)
 
 
 def test_scores_that_are_upside_down_say_nothing() -> None:

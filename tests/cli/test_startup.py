@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch  # noqa: F401, as in any program that already uses it
+
+from cgcl.cli.train import _import_torch
 
 # PyG and SciPy belong to other methods, networkx to GraphML and GEXF, scikit-learn to the checks
 # of `cgcl.testing`.
@@ -58,3 +62,35 @@ def test_help_imports_neither_torch_nor_numpy(tmp_path) -> None:
     imported = imported_by(tmp_path, "--help")
     assert "cyclopts" in imported
     assert imported.isdisjoint({"torch", "numpy", "pyarrow", "jinja2", *UNUSED})
+
+
+COLLECTOR = """
+import gc, sys
+from cgcl.cli.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    import torch
+    print(gc.isenabled(), gc.get_freeze_count(), any(o is torch for o in gc.get_objects()))
+"""
+
+
+def test_training_never_looks_for_garbage_in_torch(tmp_path) -> None:
+    """Looking through its objects at import and at exit would take half a second."""
+    links = [f"{node},{(node + step) % 40}\n" for node in range(40) for step in (1, 2)]
+    (tmp_path / "ring.csv").write_text("source,target\n" + "".join(links))
+    train = "train", "ring.csv", "--epochs", "1", "--hidden", "8", "--device", "cpu", "--quiet"
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTOR, *train], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    enabled, frozen, watched = done.stdout.splitlines()[-1].split()
+    assert (enabled, watched) == ("True", "False")
+    assert int(frozen) > 10_000
+
+
+def test_where_torch_is_there_already_the_collector_is_left_alone() -> None:
+    before = gc.get_freeze_count()
+    _import_torch()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == before

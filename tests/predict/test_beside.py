@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
 import pytest
 import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from cgcl.graph import Graph
+from cgcl.methods.adamic_adar import AdamicAdar
+from cgcl.methods.common_neighbours import CommonNeighbours
+from cgcl.methods.shared_neighbours import SharedNeighbours
 from cgcl.metrics import auc, average_precision
 from cgcl.predict import LinkPredictor, beside
 from cgcl.predict.beside import Compared, set_beside
 from cgcl.predict.saved import Fitted, read_fitted
+from cgcl.search.query import Query
+from cgcl.search.search import find
+from cgcl.search.two_hop import TwoHopCandidates
 from cgcl.split import Split
 from cgcl.train.config import Resources
 from cgcl.train.once import known_of
@@ -200,3 +209,61 @@ def test_sides_bar_pairs_within_them(tmp_path) -> None:
     # Six pairs across are unknown, five of them test links.
     assert by_method(compared)["CGCL"]["precision@100"] == pytest.approx(5 / 6)
     assert "there are 6." in compared.protocol
+
+
+FORMULAS = pytest.mark.parametrize("formula", [CommonNeighbours, AdamicAdar])
+
+
+@FORMULAS
+@given(
+    links=st.sets(
+        st.tuples(st.integers(0, 11), st.integers(0, 11)).filter(lambda pair: pair[0] < pair[1]),
+        min_size=2,
+    ),
+    known=st.floats(0.3, 1.0),
+    count=st.integers(1, 30),
+)
+def test_formulas_find_the_pairs_that_scoring_every_pair_finds(
+    formula: type[SharedNeighbours], links: set[tuple[int, int]], known: float, count: int
+) -> None:
+    """Ties, their order, and pairs without a shared neighbour where there are too few others."""
+    pairs = tensor(list(links))
+    seen = Graph.from_pairs("some", NAMES[:12], pairs)
+    learned = pairs[:, : max(1, int(known * pairs.shape[1]))]
+    scorer = formula(learned, 12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(beside, "_BEST", count)
+        best = beside._best(scorer, seen)
+    expected = find(scorer, seen, Query(count=count), "exact").pairs
+    assume(expected.numel())
+    assert torch.equal(best, expected)
+
+
+@FORMULAS
+def test_formulas_score_every_pair_only_where_they_must(
+    formula: type[SharedNeighbours], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The six test links share neighbours, a hundred pairs do not."""
+    split = make_split()
+    seen = Graph.from_pairs("seen", NAMES, torch.cat([split.train, split.val], dim=1))
+    scorer = formula(split.train, 30)
+    scored: list[int] = []
+    logits = SharedNeighbours.logits
+
+    def spy(self: SharedNeighbours, pairs: torch.Tensor) -> torch.Tensor:
+        scored.append(pairs.shape[1])
+        return logits(self, pairs)
+
+    def count(best: int) -> int:
+        monkeypatch.setattr(beside, "_BEST", best)
+        scored.clear()
+        assert beside._best(scorer, seen).shape == (2, best)
+        return sum(scored)
+
+    monkeypatch.setattr(SharedNeighbours, "logits", spy)
+    every = 30 * 29 // 2 - seen.num_edges
+    assert count(6) < every / 4
+    assert count(100) >= every
+    # A hub that was not walked through may hide pairs that share it.
+    monkeypatch.setattr(beside, "TwoHopCandidates", partial(TwoHopCandidates, most_steps=200))
+    assert count(6) >= every

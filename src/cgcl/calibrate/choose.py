@@ -10,7 +10,7 @@ from cgcl.calibrate.calibration import Calibration
 from cgcl.calibrate.curve import Curve
 from cgcl.calibrate.isotonic import fit_isotonic
 from cgcl.calibrate.lines import fit_platt, fit_temperature
-from cgcl.calibrate.losses import log_loss_at, unexplained
+from cgcl.calibrate.losses import entropy, unexplained
 from cgcl.calibrate.sample import Sample, check_prior
 
 __all__ = ["METHODS", "fit_calibration"]
@@ -54,7 +54,8 @@ def fit_calibration(sample: Sample, prior: float, seed: int) -> Calibration:
         )
     losses: dict[str, dict[str, float]] = {}
     if num_links > 1 and sample.others.size > 1:
-        losses = {name: _held_out(METHODS[name], sample, priors, seed) for name in names}
+        folds = _folds(sample, seed)
+        losses = {name: _held_out(METHODS[name], folds, priors) for name in names}
     # Without losses the plainest is taken.
     method = min(losses, key=lambda name: losses[name]["unexplained"], default=names[0])
     curve = METHODS[method](sample, priors)
@@ -69,22 +70,32 @@ def fit_calibration(sample: Sample, prior: float, seed: int) -> Calibration:
     return Calibration(method, curve, float(prior), losses, counts, None, tuple(notes))
 
 
+def _folds(sample: Sample, seed: int) -> list[tuple[Sample, Sample]]:
+    """Return what to fit on and what to judge by, several times; every pair is judged by once."""
+    count = min(_FOLDS, sample.links.size, sample.others.size)
+    random = np.random.default_rng(seed)
+    link_fold = random.permutation(sample.links.size) % count
+    other_fold = random.permutation(sample.others.size) % count
+    return [
+        (
+            sample.part(link_fold != fold, other_fold != fold),
+            sample.part(link_fold == fold, other_fold == fold),
+        )
+        for fold in range(count)
+    ]
+
+
 def _held_out(
     fit: Callable[[Sample, Sequence[float]], Curve],
-    sample: Sample,
+    folds: Sequence[tuple[Sample, Sample]],
     priors: tuple[float, float],
-    seed: int,
 ) -> dict[str, float]:
     """Return mean losses on folds that a calibrator was not fitted on."""
-    folds = min(_FOLDS, sample.links.size, sample.others.size)
-    random = np.random.default_rng(seed)
-    link_fold = random.permutation(sample.links.size) % folds
-    other_fold = random.permutation(sample.others.size) % folds
     found: list[list[float]] = []
-    for fold in range(folds):
-        curve = fit(sample.part(link_fold != fold, other_fold != fold), priors)
-        unseen = sample.part(link_fold == fold, other_fold == fold)
+    for seen, unseen in folds:
+        curve = fit(seen, priors)
         shares = [unexplained(curve, unseen, prior) for prior in priors]
-        found.append([*(log_loss_at(curve, unseen, prior) for prior in priors), sum(shares) / 2])
+        lost = [share * entropy(prior) for share, prior in zip(shares, priors, strict=True)]
+        found.append([*lost, sum(shares) / 2])
     even, base_rate, share = np.mean(found, axis=0).tolist()
     return {"even_odds": even, "base_rate": base_rate, "unexplained": share}

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from cgcl.calibrate.curve import Line
-from cgcl.calibrate.losses import entropy, unexplained
-from cgcl.calibrate.sample import Floats, Sample, log_odds_of
+from cgcl.calibrate.losses import entropy
+from cgcl.calibrate.sample import Floats, Sample, log_odds_of, softplus
 
 __all__ = ["fit_platt", "fit_temperature"]
 
 _STEPS = 100
 _TOLERANCE = 1e-10
+# Near the end a step gains less than the sum over all pairs is exact to.
+_ROUNDING = 1e-13
 # A weak belief that the network's logits are right as they are: slope 1 and offset 0, each give
 # or take this much. It decides when there are two links, and is forgotten when there are many.
 _SPREAD = np.array([1.0, 2.0])
@@ -43,42 +47,71 @@ def fit_platt(sample: Sample, priors: Sequence[float]) -> Line:
 
 def _newton(sample: Sample, priors: Sequence[float], size: int) -> Floats:
     """Minimise a convex function of slope and offset, halving steps that do not help."""
-    logits = np.concatenate([sample.links, sample.others])
-    columns = np.stack([logits, np.ones_like(logits)])[:size]  # [size, m + k]
-    labels = np.repeat([1.0, 0.0], [sample.links.size, sample.others.size])
-    shares = np.concatenate(
-        [np.full(sample.links.size, 1 / sample.links.size), sample.weights / sample.weights.sum()]
-    )
-    start, spread = np.array([1.0, 0.0])[:size], _SPREAD[:size]
-    point, value = start, _value(start, sample, priors)
+    loss = _Loss(sample, priors, size)
+    here = loss.at(loss.start)
     for _ in range(_STEPS):
-        slope_of, bend = (point - start) / spread**2, np.diag(spread**-2.0)
-        for prior in priors:
-            mass = shares * np.where(labels == 1, prior, 1 - prior) / entropy(prior)
-            mass *= sample.links.size / len(priors)
-            rate = 1 / (1 + np.exp(-np.clip(point @ columns + log_odds_of(prior), -500, 500)))
-            slope_of = slope_of + columns @ (mass * (rate - labels))
-            bend = bend + (columns * (mass * rate * (1 - rate))) @ columns.T
-        step = np.asarray(np.linalg.solve(bend, slope_of), dtype=np.float64)
+        step = np.asarray(np.linalg.solve(here.bend, here.slope), dtype=np.float64)
         # An evaluation looks at every pair, so none is made twice.
-        tried = np.inf
+        tried = here
         while np.abs(step).max() > _TOLERANCE:
-            tried = _value(point - step, sample, priors)
-            if tried <= value:
+            tried = loss.at(here.point - step)
+            if tried.value <= here.value * (1 + _ROUNDING):
                 break
             step = step / 2
         if np.abs(step).max() <= _TOLERANCE:
             break
-        point, value = point - step, tried
-        if point[0] < 0:
-            point[0] = 0.0
-            value = _value(point, sample, priors)
-    return point
+        here = tried
+        if here.point[0] < 0:
+            here = loss.at(np.array([0.0, *here.point[1:]]))
+    return here.point
 
 
-def _value(point: Floats, sample: Sample, priors: Sequence[float]) -> float:
-    line = Line(*point.tolist())
-    fit = np.mean([unexplained(line, sample, prior) for prior in priors])
-    start = np.array([1.0, 0.0])[: point.size]
-    belief = (((point - start) / _SPREAD[: point.size]) ** 2).sum() / 2
-    return float(sample.links.size * fit + belief)
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """The function at one point."""
+
+    point: Floats
+    """Slope and, if it is fitted, offset, [size]."""
+    value: float
+    slope: Floats
+    """The first derivatives, [size]."""
+    bend: Floats
+    """The second derivatives, [size, size]."""
+
+
+class _Loss:
+    """What a line leaves `unexplained`, times the links, and how far it is from the belief.
+
+    Computed by torch alone: numpy's threads would wait for work on the same cores and slow it down.
+    """
+
+    def __init__(self, sample: Sample, priors: Sequence[float], size: int) -> None:
+        links, others = sample.links, sample.others
+        logits = torch.tensor(Line(1.0).log_ratio(np.concatenate([links, others])))
+        self._columns = torch.stack([logits, torch.ones_like(logits)][:size])  # [size, m + k]
+        # A link costs softplus(-o) and another pair softplus(o) at log odds o.
+        self._sign = torch.ones_like(logits)
+        self._sign[: links.size] = -1
+        self._terms: list[tuple[float, torch.Tensor]] = []  # log odds and mass by base rate
+        for prior in priors:
+            weight = links.size / len(priors) / entropy(prior)
+            alarms = sample.weights * (weight * (1 - prior) / sample.weights.sum())
+            mass = np.concatenate([np.full(links.size, weight * prior / links.size), alarms])
+            self._terms.append((log_odds_of(prior), torch.tensor(mass)))
+        self.start, self._spread = np.array([1.0, 0.0])[:size], _SPREAD[:size]
+
+    def at(self, point: Floats) -> _Place:
+        """Return the value and its derivatives."""
+        away = (point - self.start) / self._spread
+        value, slope = float(away @ away) / 2, away / self._spread
+        bend = np.diag(self._spread**-2.0)
+        line = torch.tensor(point) @ self._columns
+        for log_odds, mass in self._terms:
+            cost = (line + log_odds) * self._sign
+            rate = torch.sigmoid(cost)
+            push = mass * rate
+            value += float(mass @ softplus(cost))
+            slope = slope + (self._columns @ (push * self._sign)).numpy()
+            push *= 1 - rate
+            bend = bend + np.stack([(self._columns @ (push * c)).numpy() for c in self._columns])
+        return _Place(point, value, slope, bend)

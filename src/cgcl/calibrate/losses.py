@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import torch
 
 from cgcl.calibrate.curve import Curve
 from cgcl.calibrate.sample import Sample, log_odds_of, softplus
@@ -25,8 +26,8 @@ def log_loss_at(curve: Curve, sample: Sample, prior: float) -> float:
     more of the high scores than the graph does still estimates the graph's.
     """
     shift = log_odds_of(prior)
-    missed = softplus(-curve.log_ratio(sample.links) - shift).mean()
-    alarms = softplus(curve.log_ratio(sample.others) + shift)
+    missed = softplus(torch.tensor(-curve.log_ratio(sample.links) - shift)).mean()
+    alarms = softplus(torch.tensor(curve.log_ratio(sample.others) + shift)).numpy()
     return float(prior * missed + (1 - prior) * np.average(alarms, weights=sample.weights))
 
 

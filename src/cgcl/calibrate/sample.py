@@ -8,12 +8,17 @@ from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
+from torch.nn import functional
 
 from cgcl.errors import ConfigError
 
 __all__ = ["Floats", "Sample", "check_prior", "log_odds_of", "probability_of", "softplus"]
 
 Floats = npt.NDArray[np.float64]
+
+# From here on log(1 + e^v) is v, to the last bit of a float64.
+_LINEAR = 40.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +37,9 @@ class Sample:
         return Sample(self.links[links], self.others[others], self.weights[others])
 
 
-def softplus(value: Floats) -> Floats:
+def softplus(value: Tensor) -> Tensor:
     r"""Return $\log(1 + e^v)$ without overflow."""
-    return np.logaddexp(0.0, value)
+    return functional.softplus(value, threshold=_LINEAR)
 
 
 def log_odds_of(probability: float) -> float:

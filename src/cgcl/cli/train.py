@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -74,6 +76,7 @@ def train(
             features only; by default if that takes seconds.
         quiet: Print nothing but the run folder, warnings and errors.
     """
+    _import_torch()
     if resume is not None:
         run = _resume(resume, settings, shares, more or {}, resources)
     else:
@@ -82,6 +85,22 @@ def train(
         run = _start(graph, reading, held_out, told, resources, out)
     with run.folder:
         return _train(run, compare, quiet)
+
+
+def _import_torch() -> None:
+    """Import torch without looking for garbage among its objects, now or when the process ends.
+
+    They are some hundred thousand and all stay: each look takes as long as an epoch or more.
+    """
+    if "torch" in sys.modules or not gc.isenabled():
+        return
+    gc.disable()
+    try:
+        import torch  # noqa: F401
+
+        gc.freeze()
+    finally:
+        gc.enable()
 
 
 def _start(

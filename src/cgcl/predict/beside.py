@@ -5,16 +5,22 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from cgcl.errors import ResourceError
 from cgcl.graph import Graph
 from cgcl.graph.structure import has_structural_features
 from cgcl.methods.method import Method, PairScorer
+from cgcl.methods.shared_neighbours import SharedNeighbours, as_logits
 from cgcl.metrics import auc, average_precision
 from cgcl.predict.saved import Fitted
+from cgcl.search.best import Best
+from cgcl.search.pair_space import PairSpace
 from cgcl.search.query import Query
 from cgcl.search.search import find
+from cgcl.search.two_hop import TwoHopCandidates
 from cgcl.split import Split, UnlinkedPairs
 from cgcl.train.config import Resources
 from cgcl.train.once import known_of, train_once
@@ -124,7 +130,7 @@ def _measured(
     metrics = {"auc": auc(positive, negative), "ap": average_precision(positive, negative)}
     if is_full and (thorough or scorer.cost_per_pair <= _CHEAP_COST):
         try:
-            best = find(scorer, seen, Query(count=_BEST), "exact").pairs
+            best = _best(scorer, seen)
         except ResourceError:  # all pairs of this graph would take hours: AUC and AP remain
             return metrics
         low, high = best.amin(dim=0), best.amax(dim=0)
@@ -132,3 +138,38 @@ def _measured(
         hits = torch.isin(low * split.num_nodes + high, test)
         metrics[f"precision@{_BEST}"] = float(hits.double().mean()) if hits.numel() else 0.0
     return metrics
+
+
+def _best(scorer: PairScorer, seen: Graph) -> Tensor:
+    """Return the best of all pairs that are no link of `seen`, int64 [2, 100 or fewer].
+
+    Args:
+        scorer: The method; it goes by links of `seen` and by no others.
+        seen: The known links.
+
+    Raises:
+        ResourceError: It would take longer than an hour.
+    """
+    query = Query(count=_BEST)
+    if isinstance(scorer, SharedNeighbours) and seen.sides is None:
+        found = _best_of_sharing(scorer, seen, query)
+        if found is not None:
+            return found
+    return find(scorer, seen, query, "exact").pairs
+
+
+def _best_of_sharing(scorer: SharedNeighbours, seen: Graph, query: Query) -> Tensor | None:
+    """Return the best pairs if all of them share a neighbour, else None.
+
+    Pairs that share none all score the same and less than any other. They are nearly all pairs, so
+    it is worth trying without them.
+    """
+    candidates = TwoHopCandidates(seen, PairSpace(seen, query))
+    if candidates.hubs_left_out:
+        return None
+    best = Best(_BEST, seen.names)
+    for pairs in candidates.blocks():
+        best.add(pairs, scorer.logits(pairs))
+    pairs, logits = best.sorted()
+    sharing = int((logits > as_logits(np.zeros(1), scorer.nothing)).sum())
+    return pairs if sharing == _BEST else None

@@ -64,8 +64,7 @@ class Resources(Settings):
     precision: Literal["tf32", "fp32", "bf16"] = "tf32"
     """How a GPU multiplies matrices; a CPU always takes fp32."""
     deterministic: bool = False
-    """Ask a GPU, too, to add in the same order in every run, much slower there. On a CPU results
-    are the same bits anyway."""
+    """Let a GPU, too, give the same bits in every run, many times slower. A CPU always does."""
     time_limit: str = ""
     """Stop at the next epoch after this long, such as 90s, 5m or 2h; empty for no limit."""
     checkpoint_every: float = 5.0

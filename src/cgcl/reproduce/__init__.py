@@ -1,0 +1,1 @@
+"""The paper's numbers: an experiment as data, its runs, and the tables and figures made of them."""

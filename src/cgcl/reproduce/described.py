@@ -1,0 +1,126 @@
+"""Experiments as data: one TOML file for each table or figure of the paper."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from cgcl.errors import ConfigError
+
+__all__ = ["FOLDER", "NAMES", "Experiment", "Protocol", "Row", "read_data", "read_experiment"]
+
+Protocol = Literal["paper", "splits"]
+"""One split for all runs, as in the paper, or a split for each run."""
+
+NAMES = ("grid", "table1", "table2", "fig2", "fig3", "fig4", "claims")
+"""The experiments, in the order in which they are best run."""
+
+_PACKAGED = Path(__file__).parent / "experiments"
+# An installed package brings the files with it; a checkout has them at its root.
+FOLDER = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[3] / "experiments/reproduce"
+"""Where the experiments are described."""
+
+_KEYS = {"title", "graphs", "test", "protocols", "runs", "settings", "measures", "grid", "rows"}
+_ROW_KEYS = {"title", "method", "settings", "chosen", "measures", "on"}
+_ON_KEYS = {"settings", "runs", "test"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method with settings: a row of a table or a line of a figure."""
+
+    name: str
+    title: str
+    method: str
+    settings: Mapping[str, Any]
+    """What differs from the method's defaults or, if there are any, its authors' settings."""
+    chosen: tuple[str, ...] = ()
+    """Settings that are taken from what was chosen on validation links for the graph."""
+    measures: tuple[str, ...] = ()
+    """What is measured besides the test metrics."""
+    on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By graph: `settings` and `runs` that differ there, to keep to what is affordable."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is run for a table or a figure."""
+
+    name: str
+    title: str
+    graphs: tuple[str, ...]
+    test: tuple[int, ...]
+    """Percent of the links to test on; half as many choose the epoch."""
+    protocols: tuple[Protocol, ...]
+    runs: int
+    rows: tuple[Row, ...]
+
+
+def read_experiment(name: str, folder: Path = FOLDER) -> Experiment:
+    """Return an experiment by name.
+
+    Raises:
+        ConfigError: The file says something that is not understood.
+    """
+    values = read_data(name, folder)
+    _require_known(name, values, _KEYS)
+    shared = values.get("settings", {})
+    rows: list[Row] = []
+    for key, row in values["rows"].items():
+        _require_known(f"{name}, row {key}", row, _ROW_KEYS)
+        for graph, there in row.get("on", {}).items():
+            _require_known(f"{name}, row {key} on {graph}", there, _ON_KEYS)
+        rows += [
+            Row(
+                name=" ".join([key, *(f"{name}={value}" for name, value in cell.items())]),
+                title=row.get("title", key),
+                method=row["method"],
+                settings={**shared, **row.get("settings", {}), **cell},
+                chosen=tuple(row.get("chosen", ())),
+                measures=tuple(sorted({*values.get("measures", ()), *row.get("measures", ())})),
+                on=row.get("on", {}),
+            )
+            for cell in _cells(values.get("grid", {}))
+        ]
+    return Experiment(
+        name=name,
+        title=values["title"],
+        graphs=tuple(values["graphs"]),
+        test=tuple(values["test"]),
+        protocols=tuple(values["protocols"]),
+        runs=values["runs"],
+        rows=tuple(rows),
+    )
+
+
+def read_data(name: str, folder: Path = FOLDER) -> dict[str, Any]:
+    """Return what a file of the experiments says, such as `paper` or `chosen`.
+
+    Raises:
+        ConfigError: There is no such file.
+    """
+    path = folder / f"{name}.toml"
+    if not path.is_file():
+        known = ", ".join(sorted(found.stem for found in folder.glob("*.toml")))
+        raise ConfigError(f"There is no experiment {name}. There are {known}.")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def _cells(grid: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+    """Return every combination of the grid's values; one empty cell without a grid."""
+    return [
+        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
+    ]
+
+
+def _require_known(where: str, values: Mapping[str, Any], known: set[str]) -> None:
+    unknown = sorted(values.keys() - known)
+    if unknown:
+        raise ConfigError(
+            f"{where}: {', '.join(unknown)} is not understood. "
+            f"It may have {', '.join(sorted(known))}."
+        )

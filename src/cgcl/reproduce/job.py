@@ -1,0 +1,167 @@
+"""One run of an experiment, and what tells it from others."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from cgcl.compare.plan import PAPER_SPLIT_SEED
+from cgcl.errors import ConfigError
+from cgcl.methods.method import EVERY_GRAPH
+from cgcl.methods.settings import TrainedSettings
+from cgcl.methods.table import method_named
+from cgcl.reproduce.described import Experiment, Protocol, Row
+from cgcl.train.recipe import Recipe
+
+__all__ = ["Asked", "Job", "Place", "jobs_of", "key_of"]
+
+_PERCENT = 100
+Chosen = Mapping[str, Mapping[str, Any]]
+"""By graph, the settings that were chosen on its validation links."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training and its test. Equal jobs of different experiments are run once."""
+
+    graph: str
+    test: int
+    """Percent of the links to test on; half as many choose the epoch."""
+    recipe: Recipe
+    """The method, its settings and the seed of its first weights and coins."""
+    split_seed: int
+    measures: tuple[str, ...] = ()
+    """What is measured besides the test metrics."""
+
+    @property
+    def key(self) -> str:
+        """Equal to that of the record that answers it."""
+        return key_of(
+            self.graph,
+            self.test,
+            self.recipe.name,
+            asdict(self.recipe.settings),
+            self.split_seed,
+            self.recipe.split.seed,
+            self.measures,
+        )
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run belongs in an experiment."""
+
+    row: str
+    graph: str
+    test: int
+    protocol: Protocol
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which part of an experiment is wanted; None for all of it."""
+
+    graphs: tuple[str, ...] | None = None
+    methods: tuple[str, ...] | None = None
+    test: tuple[int, ...] | None = None
+    protocols: tuple[Protocol, ...] | None = None
+    runs: int | None = None
+    epochs: int | None = None
+
+
+def key_of(
+    graph: str,
+    test: int,
+    method: str,
+    settings: Mapping[str, Any],
+    split_seed: int,
+    seed: int,
+    measures: Sequence[str],
+) -> str:
+    """Return what tells one run from another, as 16 hexadecimal digits.
+
+    Settings count where they differ from the defaults, so that a setting which is added to a method
+    later, with a default that changes nothing, leaves earlier results findable.
+    """
+    defaults = asdict(Recipe.of(method, {}).settings)
+    differing = {name: value for name, value in settings.items() if value != defaults.get(name)}
+    parts = [graph, test, method, differing, split_seed, seed, list(measures)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def jobs_of(experiment: Experiment, asked: Asked, chosen: Chosen) -> dict[Place, list[Job]]:
+    """Return the runs of an experiment by their place, in its own order.
+
+    Raises:
+        ConfigError: What is asked for is not in the experiment, or a setting is out of range.
+    """
+    graphs = _selected("dataset", asked.graphs, experiment.graphs, experiment)
+    shares = _selected("ratio", asked.test, experiment.test, experiment)
+    protocols = _selected("protocol", asked.protocols, experiment.protocols, experiment)
+    methods = tuple(dict.fromkeys(row.method for row in experiment.rows))
+    wanted = _selected("methods", asked.methods, methods, experiment)
+    return {
+        Place(row.name, graph, test, protocol): [
+            _job(row, graph, test, protocol, run, asked.epochs, chosen)
+            for run in range(_runs(row, graph, experiment, asked))
+        ]
+        for graph in graphs
+        for test in shares
+        for protocol in protocols
+        for row in experiment.rows
+        if row.method in wanted and test in row.on.get(graph, {}).get("test", (test,))
+    }
+
+
+def _selected(
+    what: str, asked: tuple[Any, ...] | None, there: tuple[Any, ...], experiment: Experiment
+) -> tuple[Any, ...]:
+    if asked is None:
+        return there
+    unknown = [value for value in asked if value not in there]
+    if unknown:
+        raise ConfigError(
+            f"{experiment.name} has no {what} {', '.join(map(str, unknown))}. "
+            f"It has {', '.join(map(str, there))}."
+        )
+    return tuple(value for value in there if value in asked)
+
+
+def _runs(row: Row, graph: str, experiment: Experiment, asked: Asked) -> int:
+    most = row.on.get(graph, {}).get("runs", experiment.runs)
+    return most if asked.runs is None else min(most, asked.runs)
+
+
+def _job(
+    row: Row,
+    graph: str,
+    test: int,
+    protocol: Protocol,
+    run: int,
+    epochs: int | None,
+    chosen: Chosen,
+) -> Job:
+    method = method_named(row.method)
+    has_authors = {graph, EVERY_GRAPH} & method.authors.keys()
+    values = dict(method.authors_settings(graph)) if has_authors else {}
+    values |= {**row.settings, **row.on.get(graph, {}).get("settings", {})}
+    for name in row.chosen:
+        try:
+            values[name] = chosen[graph][name]
+        except KeyError:
+            raise ConfigError(
+                f"No {name} was chosen for {graph} yet. Run cgcl reproduce grid --dataset {graph} "
+                f"first, or give --chosen."
+            ) from None
+    if epochs is not None and issubclass(method.settings, TrainedSettings):
+        values["epochs"] = epochs
+    recipe = Recipe.of(
+        row.method, {**values, "val": test / 2 / _PERCENT, "test": test / _PERCENT, "seed": run}
+    )
+    split_seed = PAPER_SPLIT_SEED if protocol == "paper" else run
+    if not issubclass(method.settings, TrainedSettings):
+        recipe = replace(recipe, split=replace(recipe.split, seed=0))
+    return Job(graph, test, recipe, split_seed, row.measures)

@@ -1,0 +1,91 @@
+"""What came out of a run, as a line of JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from cgcl.reproduce.job import key_of
+
+__all__ = ["Record"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run that was made: what was asked, what came out, and where."""
+
+    graph: str
+    test: int
+    """Percent of the links tested on."""
+    method: str
+    settings: dict[str, Any]
+    """Every setting of the method."""
+    split_seed: int
+    split: str
+    """The split's fingerprint."""
+    seed: int
+    """Of the first weights and the coins of every epoch."""
+    fingerprint: str
+    """Of the graph."""
+    device: str
+    threads: int
+    versions: dict[str, str]
+    measures: list[str] = field(default_factory=list)
+    val: dict[str, float] | None = None
+    """AUC and AP on the validation links at the best epoch, as fractions."""
+    metrics: dict[str, float] | None = None
+    """On the test links, as fractions; None if the run failed."""
+    measured: dict[str, Any] = field(default_factory=dict)
+    """What else was asked for, by the name of the measure."""
+    epochs: int = 0
+    best_epoch: int = 0
+    parameters: int = 0
+    caps: str = ""
+    """What the method leaves out to stay affordable."""
+    stopped: str | None = None
+    """Why it ended before its last epoch, in a word."""
+    seconds: float = 0.0
+    """To prepare and train; for runs that were trained together, each one's share."""
+    failure: str = ""
+    """Why there is no result."""
+
+    @property
+    def key(self) -> str:
+        """Equal to that of the job it answers."""
+        return key_of(
+            self.graph,
+            self.test,
+            self.method,
+            self.settings,
+            self.split_seed,
+            self.seed,
+            self.measures,
+        )
+
+    def to_line(self) -> bytes:
+        """Return it as a line of a file, without what has nothing to say."""
+        said = {
+            name: value
+            for name, value in asdict(self).items()
+            if value not in (None, "", {}, []) or name == "settings"
+        }
+        return json.dumps(said).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Record:
+        """Return what `to_line` gave; names that this version does not know are left out.
+
+        Raises:
+            ValueError: The line is damaged.
+        """
+        try:
+            values = json.loads(line)
+            record = cls(**{f.name: values[f.name] for f in fields(cls) if f.name in values})
+            sound = isinstance(record.settings, dict) and isinstance(record.graph, str)
+            sound = sound and (isinstance(record.metrics, dict) or bool(record.failure))
+        except (TypeError, UnicodeDecodeError) as error:
+            raise ValueError("not a record") from error
+        if not sound:
+            raise ValueError("not a record")
+        return record

@@ -1,0 +1,216 @@
+"""Runs are made, one after the other or several at once; what is finished is not made again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
+from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby
+
+import torch
+
+from cgcl.graph import Graph
+from cgcl.methods.settings import MethodSettings, TrainedSettings
+from cgcl.reproduce.job import Job
+from cgcl.reproduce.measures import TRACE, measure
+from cgcl.reproduce.record import Record
+from cgcl.reproduce.records import Records
+from cgcl.split import Split, random_split
+from cgcl.train.config import Resources
+from cgcl.train.execution import computing_with, machine, resolve_device
+from cgcl.train.once import Trained
+from cgcl.train.together import train_together
+
+__all__ = ["Listener", "left_of", "run_jobs"]
+
+_MOST_TOGETHER = 10
+_LONGEST_REASON = 500
+_DIGITS = 6
+_PACKAGES = ("cgcl", "torch", "triton", "numpy")
+
+
+class Listener:
+    """Told how it goes; this one does nothing with it."""
+
+    def graph_begins(self, graph: Graph, runs: int) -> None:
+        """So many runs on a graph begin."""
+
+    def run_ends(self, job: Job, record: Record) -> None:
+        """A run has a result, or has failed."""
+
+    def should_stop(self) -> bool:
+        """Tell whether to end as soon as possible."""
+        return False
+
+
+def left_of(jobs: Sequence[Job], records: Records) -> list[Job]:
+    """Return the jobs without a result, each once, in their order."""
+    left = {job.key: job for job in jobs if job.key not in records.found}
+    return list(left.values())
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    records: Records,
+    read: Callable[[str], Graph],
+    resources: Resources,
+    listener: Listener | None = None,
+) -> bool:
+    """Make the runs that are missing; tell whether it came to the end.
+
+    A run that fails is written down as failed, stops nothing, and is tried again next time.
+
+    Args:
+        jobs: What is asked for.
+        records: Keeps what is found.
+        read: Returns a graph by name.
+        resources: Where to compute.
+        listener: Told how it goes; may ask to stop.
+
+    Raises:
+        RunFolderError: The folder holds runs on another graph of that name.
+        ResourceError: The folder cannot be written, or there is no such device.
+    """
+    listener = listener or Listener()
+    left = left_of(jobs, records)
+    on_gpu = resolve_device(resources).type == "cuda"
+    for name, own in groupby(sorted(left, key=_by_graph(left)), key=lambda job: job.graph):
+        here = list(own)
+        graph = read(name)
+        records.require_graph(name, graph.fingerprint)
+        listener.graph_begins(graph, len(here))
+        splits = _Splits(graph)
+        for batch in _batches(here, _MOST_TOGETHER if on_gpu else 1):
+            if listener.should_stop():
+                return False
+            made = _made(batch, graph, splits, resources, listener)
+            if made is None:
+                return False
+            for job, record in zip(batch, made, strict=True):
+                records.append(record)
+                listener.run_ends(job, record)
+    return True
+
+
+def _by_graph(jobs: Sequence[Job]) -> Callable[[Job], int]:
+    """Return what puts the jobs of one graph together, graphs in the order of their first job."""
+    order = {name: place for place, name in enumerate(dict.fromkeys(job.graph for job in jobs))}
+    return lambda job: order[job.graph]
+
+
+class _Splits:
+    """The splits of one graph, each drawn once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._drawn: dict[tuple[int, int], Split] = {}
+
+    def of(self, job: Job) -> Split:
+        key = (job.test, job.split_seed)
+        if key not in self._drawn:
+            shares = job.recipe.split
+            self._drawn[key] = random_split(self._graph, shares.val, shares.test, job.split_seed)
+        return self._drawn[key]
+
+
+def _batches(jobs: Sequence[Job], most: int) -> Iterator[list[Job]]:
+    """Yield jobs that may be trained together: they differ in seed, split and learning rate."""
+    alike: dict[object, list[Job]] = {}
+    for number, job in enumerate(jobs):
+        alone = number if most == 1 or job.measures else None
+        settings = _without_rate(job.recipe.settings)
+        alike.setdefault((job.test, job.recipe.name, settings, alone), []).append(job)
+    for same in alike.values():
+        for start in range(0, len(same), most):
+            yield same[start : start + most]
+
+
+def _without_rate(settings: MethodSettings) -> MethodSettings:
+    return replace(settings, lr=0.01) if isinstance(settings, TrainedSettings) else settings
+
+
+def _made(
+    batch: Sequence[Job], graph: Graph, splits: _Splits, resources: Resources, listener: Listener
+) -> list[Record] | None:
+    """Return a record for each job; None if it was stopped on the way."""
+    drawn = [splits.of(job) for job in batch]
+    if any(TRACE in job.measures for job in batch):
+        resources = replace(resources, track_consistency=True)
+    try:
+        trained = train_together(
+            graph,
+            drawn,
+            [job.recipe for job in batch],
+            resources,
+            should_stop=listener.should_stop,
+        )
+        if any(own.stopped is not None and own.stopped.reason == "signal" for own in trained):
+            return None
+        with computing_with(resources):
+            return [
+                _record(job, graph, split, resources, own)
+                for job, split, own in zip(batch, drawn, trained, strict=True)
+            ]
+    # Other runs must not pay for what goes wrong in this one, whatever it is.
+    except Exception as error:
+        if resolve_device(resources).type == "cuda":
+            torch.cuda.empty_cache()
+        failure = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
+        return [
+            _record(job, graph, split, resources, None, failure)
+            for job, split in zip(batch, drawn, strict=True)
+        ]
+
+
+def _record(
+    job: Job,
+    graph: Graph,
+    split: Split,
+    resources: Resources,
+    trained: Trained | None,
+    failure: str = "",
+) -> Record:
+    blank = Record(
+        graph=job.graph,
+        test=job.test,
+        method=job.recipe.name,
+        settings=asdict(job.recipe.settings),
+        split_seed=job.split_seed,
+        split=split.fingerprint,
+        seed=job.recipe.split.seed,
+        fingerprint=graph.fingerprint,
+        versions=_versions(),
+        measures=list(job.measures),
+        caps=job.recipe.settings.caps,
+        failure=failure,
+        **machine(resources, resolve_device(resources)),
+    )
+    if trained is None or trained.test is None:
+        return blank
+    return replace(
+        blank,
+        val=_rounded(trained.val),
+        metrics=_rounded(trained.test),
+        measured={name: measure(name, trained, split, job) for name in job.measures},
+        epochs=len(trained.history),
+        best_epoch=trained.best_epoch,
+        parameters=trained.parameters,
+        stopped=trained.stopped.reason if trained.stopped else None,
+        seconds=round(trained.seconds, 2),
+    )
+
+
+def _rounded(values: dict[str, float] | None) -> dict[str, float] | None:
+    return None if values is None else {name: round(own, _DIGITS) for name, own in values.items()}
+
+
+def _versions() -> dict[str, str]:
+    import platform
+
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
