@@ -11,7 +11,7 @@ import hashlib
 import torch
 from torch import Tensor
 
-__all__ = ["WORDS", "base_key", "epoch_key", "integers", "mix", "words"]
+__all__ = ["WORDS", "base_key", "epoch_key", "integers", "mix", "words", "words_below"]
 
 WORDS = 2**32
 """How many different words there are."""
@@ -55,6 +55,11 @@ def words(key: int | Tensor, row: Tensor, column: Tensor) -> Tensor:
         [1072741933, 2826038674]
     """
     return mix(mix(row ^ key) + column * _GOLDEN)
+
+
+def words_below(chance: float) -> int:
+    """Return the limit below which a word lies with this chance."""
+    return round(WORDS * chance)
 
 
 def integers(words: Tensor, below: int) -> Tensor:

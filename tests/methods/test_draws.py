@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -35,7 +36,7 @@ def test_streams_are_independent(sbm: Build) -> None:
     assert not torch.equal(draws[0].negatives[0], draws[1].negatives[0])
 
 
-@pytest.mark.parametrize("views", ["disjoint", "shared", "directed", "one"])
+@pytest.mark.parametrize("views", ["disjoint", "shared", "directed", "one", "all"])
 def test_a_draw_follows_from_its_seed_and_epoch(sbm: Build, views: str) -> None:
     split = random_split(sbm(0))
     one, again = (drawn(split, 3, views=views) for _ in range(2))
@@ -49,8 +50,21 @@ def test_a_draw_follows_from_its_seed_and_epoch(sbm: Build, views: str) -> None:
     for first, second in zip(one.negatives, again.negatives, strict=True):
         assert torch.equal(first, second)
     for other in (drawn(split, 4, views=views), drawn(split, 3, seed=1, views=views)):
-        assert as_set(other.views.view_1.pairs) != as_set(one.views.view_1.pairs)
+        same_view = as_set(other.views.view_1.pairs) == as_set(one.views.view_1.pairs)
+        assert same_view == (views == "all")
         assert as_set(other.negatives[0]) != as_set(one.negatives[0])
+
+
+@pytest.mark.parametrize("seen", [0.1, 0.5, 0.9])
+def test_so_many_links_are_in_the_first_view_and_the_others_in_the_second(
+    sbm: Build, seen: float
+) -> None:
+    split = random_split(sbm(0))
+    count = split.train.shape[1]
+    views = [drawn(split, epoch, seen=seen).views for epoch in range(1, 31)]
+    share = sum(own.view_1.num_pairs for own in views) / (30 * count)
+    assert share == pytest.approx(seen, abs=4 / math.sqrt(4 * 30 * count))
+    assert all(own.view_1.num_pairs + own.view_2.num_pairs == count for own in views)
 
 
 def test_training_counter_examples_avoid_training_links_only(sbm: Build) -> None:

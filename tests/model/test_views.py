@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cgcl.model import View, draw_views
 from cgcl.seeds import stream
 
-KINDS = ("disjoint", "shared", "directed", "one")
+KINDS = ("disjoint", "shared", "directed", "one", "all")
 
 
 def edges_of(num_nodes: int, seed: int) -> torch.Tensor:
@@ -76,10 +76,23 @@ def test_how_often_a_pair_falls_into_one_view_or_both(kind, only_first, in_both)
     assert len(one & two) / edges.shape[1] == pytest.approx(in_both, abs=0.01)
 
 
-def test_only_the_ablation_takes_one_turn() -> None:
+def test_only_the_ablations_take_one_turn() -> None:
     edges = edges_of(10, 0)
     turns = {kind: len(draw_views(edges, kind, stream(0, "v")).turns()) for kind in KINDS}
-    assert turns == {"disjoint": 2, "shared": 2, "directed": 2, "one": 1}
+    assert turns == {"disjoint": 2, "shared": 2, "directed": 2, "one": 1, "all": 1}
+
+
+def test_without_augmentation_every_link_is_seen_and_asked_for() -> None:
+    edges = edges_of(10, 0)
+    ((seen, hidden),) = draw_views(edges, "all", stream(0, "v")).turns()
+    assert unordered(seen.edge_index) == unordered(hidden.pairs) == unordered(edges)
+
+
+def test_unfair_coins_favour_the_first_view() -> None:
+    edges = torch.combinations(torch.arange(200), 2).T
+    views = draw_views(edges, "disjoint", stream(0, "v"), seen=0.9)
+    assert views.view_1.num_pairs / edges.shape[1] == pytest.approx(0.9, abs=0.01)
+    assert views.view_1.num_pairs + views.view_2.num_pairs == edges.shape[1]
 
 
 def test_the_second_turn_swaps_the_roles() -> None:

@@ -52,6 +52,8 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
         {"views": "shared"},
         {"views": "directed"},
         {"views": "one"},
+        {"views": "all"},
+        {"seen": 0.8},
         {"negatives": "view"},
         {"lr": 0.02},
         {"weight_decay": 0.1},

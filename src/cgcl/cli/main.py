@@ -22,6 +22,7 @@ from cgcl.cli.inspect import inspect
 from cgcl.cli.methods import methods
 from cgcl.cli.predict import predict
 from cgcl.cli.report import report
+from cgcl.cli.reproduce import reproduce
 from cgcl.cli.settings import OPTIONS, settings_file, settings_preset
 from cgcl.cli.terminal import forget, say
 from cgcl.cli.train import train
@@ -55,6 +56,7 @@ for command in (
     report,
     audit,
     embed,
+    reproduce,
     methods,
     doctor,
 ):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from cgcl.coins import WORDS, base_key, epoch_key, words
+from cgcl.coins import base_key, epoch_key, words, words_below
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import Epoch, Known
 from cgcl.model import View, Views, divide
@@ -43,7 +43,7 @@ def draw(known: Known, epoch: Epoch, settings: CGCLSettings) -> Draw:
     Raises:
         SplitError: Every pair of nodes is linked, so there are no counter-examples.
     """
-    views = divide(known.links, settings.views, *tossed(known.links, epoch))
+    views = divide(known.links, settings.views, *tossed(known.links, epoch, settings.seen))
     negatives = [
         _avoiding(hidden, known, settings).draw_hashed(hidden.num_pairs, _key(epoch, purpose))
         for (_, hidden), purpose in zip(views.turns(), NEGATIVES, strict=False)
@@ -51,10 +51,17 @@ def draw(known: Known, epoch: Epoch, settings: CGCLSettings) -> Draw:
     return Draw(views, negatives)
 
 
-def tossed(links: Tensor, epoch: Epoch) -> tuple[Tensor, Tensor]:
-    """Return a coin for each direction of each link, bool [m] there and bool [m] back."""
+def tossed(links: Tensor, epoch: Epoch, seen: float = 0.5) -> tuple[Tensor, Tensor]:
+    """Return a coin for each direction of each link, bool [m] there and bool [m] back.
+
+    Args:
+        links: Each link once, int64 [2, m].
+        epoch: Which epoch it is.
+        seen: Chance of a coin to be True.
+    """
     key, (low, high) = _key(epoch, VIEWS), links
-    return words(key, low, high) < WORDS // 2, words(key, high, low) < WORDS // 2
+    limit = words_below(seen)
+    return words(key, low, high) < limit, words(key, high, low) < limit
 
 
 def _key(epoch: Epoch, purpose: str) -> int:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 __all__ = ["View", "ViewKind", "Views", "divide", "draw_views", "symmetric"]
 
-ViewKind = Literal["shared", "disjoint", "directed", "one"]
+ViewKind = Literal["shared", "disjoint", "directed", "one", "all"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +43,10 @@ class Views:
         return [there, back] if self.both_ways else [there]
 
 
-def draw_views(edges: Tensor, kind: ViewKind, generator: torch.Generator) -> Views:
-    """Divide the links into two complementary views by fair coins.
+def draw_views(
+    edges: Tensor, kind: ViewKind, generator: torch.Generator, seen: float = 0.5
+) -> Views:
+    """Divide the links into two complementary views by coins.
 
     The paper's text, its remark on shared pairs and its authors' code describe three schemes:
 
@@ -54,14 +56,17 @@ def draw_views(edges: Tensor, kind: ViewKind, generator: torch.Generator) -> Vie
     - `directed`: one coin per direction and nothing added, as the authors' code does: half of
       the targets can be seen in the opposite direction.
     - `one`: as `disjoint`, but only the first view is encoded (the ablation of Table II).
+    - `all`: nothing is divided; all links are encoded and all of them are asked for.
 
     Args:
         edges: The known links, each once, int64 [2, m].
         kind: One of the schemes above.
         generator: Where the coins come from, on the device of `edges`.
+        seen: Chance of a coin to put its link into the first view.
     """
     there, back = (
-        torch.rand(edges.shape[1], generator=generator, device=edges.device) < 0.5 for _ in range(2)
+        torch.rand(edges.shape[1], generator=generator, device=edges.device) < seen
+        for _ in range(2)
     )
     return divide(edges, kind, there, back)
 
@@ -79,6 +84,8 @@ def divide(edges: Tensor, kind: ViewKind, there: Tensor, back: Tensor) -> Views:
         edge_index = symmetric(edges)
         coin = torch.cat([there, back])
         return Views(_directed(edge_index[:, coin]), _directed(edge_index[:, ~coin]))
+    if kind == "all":
+        return Views(_symmetric(edges), _symmetric(edges), both_ways=False)
     if kind == "shared":
         return Views(_symmetric(edges[:, there | back]), _symmetric(edges[:, ~(there & back)]))
     return Views(_symmetric(edges[:, there]), _symmetric(edges[:, ~there]), kind != "one")

@@ -25,7 +25,7 @@ FOLDER = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[3] / "exper
 """Where the experiments are described."""
 
 _KEYS = {"title", "graphs", "test", "protocols", "runs", "settings", "measures", "grid", "rows"}
-_ROW_KEYS = {"title", "method", "settings", "chosen", "measures", "on"}
+_ROW_KEYS = {"title", "method", "settings", "chosen", "measures", "graphs", "on"}
 _ON_KEYS = {"settings", "runs", "test"}
 
 
@@ -42,6 +42,8 @@ class Row:
     """Settings that are taken from what was chosen on validation links for the graph."""
     measures: tuple[str, ...] = ()
     """What is measured besides the test metrics."""
+    graphs: tuple[str, ...] | None = None
+    """Where it is run; None for every graph of the experiment."""
     on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By graph: `settings` and `runs` that differ there, to keep to what is affordable."""
 
@@ -82,6 +84,7 @@ def read_experiment(name: str, folder: Path = FOLDER) -> Experiment:
                 settings={**shared, **row.get("settings", {}), **cell},
                 chosen=tuple(row.get("chosen", ())),
                 measures=tuple(sorted({*values.get("measures", ()), *row.get("measures", ())})),
+                graphs=tuple(row["graphs"]) if "graphs" in row else None,
                 on=row.get("on", {}),
             )
             for cell in _cells(values.get("grid", {}))
@@ -112,9 +115,7 @@ def read_data(name: str, folder: Path = FOLDER) -> dict[str, Any]:
 
 def _cells(grid: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
     """Return every combination of the grid's values; one empty cell without a grid."""
-    return [
-        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
-    ]
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
 def _require_known(where: str, values: Mapping[str, Any], known: set[str]) -> None:

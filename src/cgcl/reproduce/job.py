@@ -112,7 +112,9 @@ def jobs_of(experiment: Experiment, asked: Asked, chosen: Chosen) -> dict[Place,
         for test in shares
         for protocol in protocols
         for row in experiment.rows
-        if row.method in wanted and test in row.on.get(graph, {}).get("test", (test,))
+        if row.method in wanted
+        and (row.graphs is None or graph in row.graphs)
+        and test in row.on.get(graph, {}).get("test", (test,))
     }
 
 

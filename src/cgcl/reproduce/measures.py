@@ -13,7 +13,7 @@ from cgcl.methods.draws import draw
 from cgcl.methods.method import Epoch, Known
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.metrics import auc
-from cgcl.model import symmetric
+from cgcl.model import Views, symmetric
 from cgcl.reproduce.job import Job
 from cgcl.split import Split
 from cgcl.train.once import Trained, known_of
@@ -64,17 +64,22 @@ def _embeddings(trained: Trained, split: Split, job: Job) -> dict[str, float]:
     known = known_of(trained.graph, split.train, learner)
     z = embed(learner, known.features, symmetric(known.links))
     # Views that no epoch has trained on.
-    views = draw(known, Epoch(trained.history[-1]["epoch"] + 1, job.recipe.split.seed), settings)
+    epoch = Epoch(trained.history[-1]["epoch"] + 1, job.recipe.split.seed)
     found = {"mean_cosine": mean_cosine(z), "effective_rank": effective_rank(z)}
-    found |= _agreement(learner, known, split, views.views.view_1, views.views.view_2)
+    found |= _agreement(learner, known, split, draw(known, epoch, settings).views)
     return {name: round(value, _DIGITS) for name, value in found.items()}
 
 
 def _agreement(
-    learner: CrossViewLearner, known: Known, split: Split, view_1: Any, view_2: Any  # noqa: ANN401
+    learner: CrossViewLearner,
+    known: Known,
+    split: Split,
+    views: Views,
 ) -> dict[str, float]:
     """Return how alike the embeddings of two views are, and what is predicted from them."""
-    z_1, z_2 = (embed(learner, known.features, view.edge_index) for view in (view_1, view_2))
+    z_1, z_2 = (
+        embed(learner, known.features, view.edge_index) for view in (views.view_1, views.view_2)
+    )
     same = torch.nn.functional.cosine_similarity(z_1, z_2)
     other = torch.nn.functional.cosine_similarity(z_1, z_2.roll(1, 0))
     links, others = split.test, split.test_negatives

@@ -12,6 +12,7 @@ import torch
 from cgcl.graph import Graph
 from cgcl.methods.settings import MethodSettings, TrainedSettings
 from cgcl.reproduce.job import Job
+from cgcl.reproduce.listener import Listener
 from cgcl.reproduce.measures import TRACE, measure
 from cgcl.reproduce.record import Record
 from cgcl.reproduce.records import Records
@@ -21,26 +22,12 @@ from cgcl.train.execution import computing_with, machine, resolve_device
 from cgcl.train.once import Trained
 from cgcl.train.together import train_together
 
-__all__ = ["Listener", "left_of", "run_jobs"]
+__all__ = ["left_of", "run_jobs"]
 
 _MOST_TOGETHER = 10
 _LONGEST_REASON = 500
 _DIGITS = 6
 _PACKAGES = ("cgcl", "torch", "triton", "numpy")
-
-
-class Listener:
-    """Told how it goes; this one does nothing with it."""
-
-    def graph_begins(self, graph: Graph, runs: int) -> None:
-        """So many runs on a graph begin."""
-
-    def run_ends(self, job: Job, record: Record) -> None:
-        """A run has a result, or has failed."""
-
-    def should_stop(self) -> bool:
-        """Tell whether to end as soon as possible."""
-        return False
 
 
 def left_of(jobs: Sequence[Job], records: Records) -> list[Job]:
@@ -78,7 +65,6 @@ def run_jobs(
         here = list(own)
         graph = read(name)
         records.require_graph(name, graph.fingerprint)
-        listener.graph_begins(graph, len(here))
         splits = _Splits(graph)
         for batch in _batches(here, _MOST_TOGETHER if on_gpu else 1):
             if listener.should_stop():

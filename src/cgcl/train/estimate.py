@@ -43,7 +43,13 @@ _LINK_BYTES = 160  # links, views, messages and counter-examples, as pairs of 8 
 _SAFE_SHARE = 0.8
 
 # Pairs to score in a turn of the views, linked or not, per training link; and turns per epoch.
-_VIEWS = {"disjoint": (1.0, 2), "shared": (1.5, 2), "directed": (1.75, 2), "one": (1.0, 1)}
+_VIEWS = {
+    "disjoint": (1.0, 2),
+    "shared": (1.5, 2),
+    "directed": (1.75, 2),
+    "one": (1.0, 1),
+    "all": (2.0, 1),
+}
 
 # How long the machine's speed is measured, at most.
 _TIMED_EPOCHS = 10
@@ -238,7 +244,10 @@ class _Job:
     @property
     def num_pairs(self) -> float:
         """Pairs to score in a turn, linked or not."""
-        return _VIEWS[self.settings.views][0] * self.num_links
+        pairs = _VIEWS[self.settings.views][0] * self.num_links
+        # The larger view, where coins are not fair and no pair is in both.
+        is_divided = self.settings.views in ("disjoint", "one")
+        return pairs * (2 * max(self.settings.seen, 1 - self.settings.seen) if is_divided else 1)
 
     @property
     def possible_pairs(self) -> int:

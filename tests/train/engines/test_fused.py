@@ -75,7 +75,7 @@ def trained_readably(
     losses: list[list[float]] = []
     for number in range(1, epochs + 1):
         losses.append([])
-        for turn in range(1 if settings.views == "one" else 2):
+        for turn in range(1 if settings.views in ("one", "all") else 2):
             loss = readable_loss(learner, known, settings, Epoch(number, seed), turn)
             optimizer.zero_grad()
             loss.backward()
@@ -89,7 +89,7 @@ def assert_same_weights(one: CrossViewLearner, other: CrossViewLearner, *, withi
         torch.testing.assert_close(first, second, atol=within, rtol=within)
 
 
-@pytest.mark.parametrize("views", ["disjoint", "shared", "directed", "one"])
+@pytest.mark.parametrize("views", ["disjoint", "shared", "directed", "one", "all"])
 @pytest.mark.parametrize("share", [0.6, 0.03])
 def test_two_runs_at_once_are_each_what_the_paper_says(views: str, share: float) -> None:
     """Losses, gradients (through Adam) and scores, with dense and with sparse features."""
@@ -115,7 +115,13 @@ def test_two_runs_at_once_are_each_what_the_paper_says(views: str, share: float)
 
 @pytest.mark.parametrize(
     "changed",
-    [{"last_layer": "relu"}, {"targets": "sigmoid"}, {"hidden": 70}, {"input_dropout": 0.0}],
+    [
+        {"last_layer": "relu"},
+        {"targets": "sigmoid"},
+        {"hidden": 70},
+        {"input_dropout": 0.0},
+        {"seen": 0.8},
+    ],
 )
 def test_every_setting_counts_as_in_the_readable_path(changed: dict) -> None:
     settings = CGCLSettings(**(SMALL | changed))

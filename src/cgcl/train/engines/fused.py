@@ -72,7 +72,7 @@ class FusedRuns:
         rows = LinkRows.of([own.links for own in known], nodes)
         features = FeatureRows.of([own.features for own in known])
         with self._at_work():
-            self.draws = FusedDraws(rows, nodes, first.views, seeds)
+            self.draws = FusedDraws(rows, nodes, first.views, first.seen, seeds)
         self.encoder = FusedEncoder(self.weights, features, self.draws, first.input_dropout)
         self.decoder = FusedDecoder(self.weights, self.encoder, self.draws, first, precision)
         self._lr = torch.tensor([own.lr for own in settings], device=self._device)

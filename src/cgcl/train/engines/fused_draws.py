@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from cgcl.coins import base_key
+from cgcl.coins import base_key, words_below
 from cgcl.methods.draws import NEGATIVES, VIEWS
 from cgcl.train.engines.fused_memory import LinkRows
 from cgcl.train.engines.kernels.drawing import draw_negatives, draw_views, scale_nodes
@@ -34,18 +34,22 @@ _BLOCK = 256
 class FusedDraws:
     """The draws of one epoch, for several runs; the same as `methods.draws.draw` gives."""
 
-    def __init__(self, rows: LinkRows, num_nodes: int, kind: str, seeds: Sequence[int]) -> None:
+    def __init__(
+        self, rows: LinkRows, num_nodes: int, kind: str, seen: float, seeds: Sequence[int]
+    ) -> None:
         """Make room.
 
         Args:
             rows: The links of each run.
             num_nodes: Number of nodes, n.
             kind: How views are drawn.
+            seen: Chance of a link to be in the first view.
             seeds: The seed of each run.
         """
         runs, num_links, device = rows.pairs.shape[0], rows.pairs.shape[2], rows.pairs.device
         self.kind = kind
-        self.turns = 1 if kind == "one" else 2
+        self._limit = words_below(seen)
+        self.turns = 1 if kind in ("one", "all") else 2
         self.num_links = num_links
         self.num_nodes = num_nodes
         self.num_runs = runs
@@ -68,7 +72,8 @@ class FusedDraws:
         self.counts.zero_()
         launch(draw_views, blocks(self.num_links, _BLOCK), runs)(
             rows.pairs, self.coins, self.ends, self.counts, self.keys, self.epoch,
-            self.num_links, self.capacity, KIND=self.kind, NUM_KEYS=NUM_KEYS, BLOCK=_BLOCK,
+            self.num_links, self.capacity, self._limit, KIND=self.kind, NUM_KEYS=NUM_KEYS,
+            BLOCK=_BLOCK,
         )  # fmt: skip
         launch(draw_negatives, blocks(self.capacity, _BLOCK), self.turns, runs)(
             rows.codes, self.ends, self.counts, self.keys, self.epoch,

@@ -10,8 +10,6 @@ from cgcl.train.engines.kernels.hashing import epoch_key, word
 
 __all__ = ["draw_negatives", "draw_views", "is_seen", "scale_nodes"]
 
-_HALF = tl.constexpr(0x80000000)
-
 
 @triton.jit
 def _in_view(there, back, VIEW: tl.constexpr, KIND: tl.constexpr):
@@ -57,9 +55,12 @@ def _append(low, high, wanted, ends, counts, capacity, TURN: tl.constexpr):
 @triton.jit
 def draw_views(
     links, coins, ends, counts, keys, epoch,
-    num_links, capacity, KIND: tl.constexpr, NUM_KEYS: tl.constexpr, BLOCK: tl.constexpr,
+    num_links, capacity, limit, KIND: tl.constexpr, NUM_KEYS: tl.constexpr, BLOCK: tl.constexpr,
 ):
-    """Toss the coins of every link and list what each turn has to reconstruct."""
+    """Toss the coins of every link and list what each turn has to reconstruct.
+
+    A word below `limit` is a coin of 1.
+    """
     run = tl.program_id(1).to(tl.int64)
     links += run * 2 * num_links
     coins += run * num_links
@@ -70,8 +71,8 @@ def draw_views(
     low = tl.load(links + at, mask=inside, other=0)
     high = tl.load(links + num_links + at, mask=inside, other=0)
     key = epoch_key(tl.load(keys + run * NUM_KEYS), tl.load(epoch))
-    there = (word(key, low, high) < _HALF).to(tl.int32)
-    back = (word(key, high, low) < _HALF).to(tl.int32)
+    there = (word(key, low, high).to(tl.int64) < limit).to(tl.int32)
+    back = (word(key, high, low).to(tl.int64) < limit).to(tl.int32)
     tl.store(coins + at, (there + 2 * back).to(tl.int8), mask=inside)
     if KIND == "directed":
         # Turn 0 reconstructs view 1, which has the entries with tails.
@@ -79,6 +80,8 @@ def draw_views(
         _append(high, low, inside & (back == 0), ends, counts, capacity, 0)
         _append(low, high, inside & (there == 1), ends, counts, capacity, 1)
         _append(high, low, inside & (back == 1), ends, counts, capacity, 1)
+    elif KIND == "all":
+        _append(low, high, inside, ends, counts, capacity, 0)
     else:
         hidden_first = _in_view(there, back, 1, KIND) != 0
         _append(low, high, inside & hidden_first, ends, counts, capacity, 0)

@@ -1,0 +1,237 @@
+"""`cgcl reproduce`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from cgcl.cli.terminal import say, say_fact
+from cgcl.errors import ConfigError
+from cgcl.reproduce.listener import Listener
+from cgcl.train.config import Resources
+
+if TYPE_CHECKING:
+    from cgcl.graph import Graph
+    from cgcl.reproduce.described import Experiment
+    from cgcl.reproduce.job import Asked, Job, Place
+    from cgcl.reproduce.record import Record
+    from cgcl.reproduce.records import Records
+    from cgcl.train.signals import StopRequest
+
+__all__ = ["reproduce"]
+
+What = Literal["table1", "table2", "fig2", "fig3", "fig4", "claims", "grid", "all"]
+_FAILED = 1
+_PERCENT = 100
+
+
+def reproduce(
+    what: What,
+    *,
+    dataset: str | None = None,
+    methods: str | None = None,
+    ratio: str | None = None,
+    runs: int | None = None,
+    epochs: int | None = None,
+    protocol: Literal["paper", "splits"] | None = None,
+    chosen: Path | None = None,
+    data_root: Path | None = None,
+    device: str = "auto",
+    threads: int = 0,
+    out: Path = Path("runs/reproduce"),
+    quiet: bool = False,
+) -> int:
+    """Run an experiment of the paper, and set what comes out beside the published numbers.
+
+    Writes every run as soon as it is there, then tables (Markdown, CSV, LaTeX) and figures (SVG,
+    PNG). Interrupted, the same command goes on where it stopped; runs that experiments have in
+    common are made once. A run that fails is shown as failed, stops nothing, and is tried again
+    next time.
+
+    Args:
+        what: A table or figure of the paper, claims for what it says in words, grid for the choice
+            of settings on validation links, or all.
+        dataset: Which graphs, with commas: cora,pubmed. All of the experiment by default.
+        methods: Which methods, with commas: cgcl,vgae. All of the experiment by default.
+        ratio: Percent of the links to test on, 10 or 20. Both by default, if it has both.
+        runs: At most so many runs of each cell.
+        epochs: Train so long, whatever is described: for a quick look.
+        protocol: paper takes one split for all runs, splits one for each. All of the experiment by
+            default.
+        chosen: The chosen.toml of another grid, instead of the one that comes with cgcl.
+        data_root: The folder of the data sets; CGCL_DATA if not given. Cora comes with cgcl.
+        device: auto, cpu, cuda or cuda:N.
+        threads: CPU threads; 0 takes the cores, at most 4.
+        out: The folder for runs, tables and figures.
+        quiet: Print nothing but the files, warnings and errors.
+    """
+    if (runs is not None and runs < 1) or (epochs is not None and epochs < 1):
+        raise ConfigError("--runs and --epochs must be at least 1.")
+    names = ("grid", "table1", "table2", "fig2", "fig3", "fig4", "claims")
+    asked = _Asked(
+        names if what == "all" else (what,),
+        dataset, methods, ratio, runs, epochs, protocol, chosen, data_root,
+        Resources(device=device, threads=threads), out, quiet,
+    )  # fmt: skip
+    return _reproduce(asked)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The options of the command."""
+
+    names: tuple[str, ...]
+    dataset: str | None
+    methods: str | None
+    ratio: str | None
+    runs: int | None
+    epochs: int | None
+    protocol: Literal["paper", "splits"] | None
+    chosen: Path | None
+    data_root: Path | None
+    resources: Resources
+    out: Path
+    quiet: bool
+
+    @property
+    def part(self) -> Asked:
+        """Which part of an experiment is wanted."""
+        from cgcl.reproduce.job import Asked
+
+        return Asked(
+            graphs=_listed(self.dataset),
+            methods=_listed(self.methods),
+            test=_percents(self.ratio),
+            protocols=None if self.protocol is None else (self.protocol,),
+            runs=self.runs,
+            epochs=self.epochs,
+        )
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """The settings that were chosen for each graph."""
+        from cgcl.reproduce.described import read_data
+
+        if self.chosen is None:
+            return read_data("chosen")
+        try:
+            return tomllib.loads(self.chosen.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"{self.chosen} cannot be read as what cgcl reproduce grid writes: {error}."
+            ) from error
+
+    @property
+    def notes(self) -> list[str]:
+        """What the reader of a table must know."""
+        if self.epochs is None:
+            return []
+        return [f"Every method was trained for {self.epochs:,} epochs, not as long as described."]
+
+    def read(self, name: str) -> Graph:
+        """Return a data set."""
+        import cgcl
+
+        return cgcl.read(name, data_root=self.data_root)
+
+
+def _listed(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _percents(text: str | None) -> tuple[int, ...] | None:
+    listed = _listed(text)
+    if listed is None:
+        return None
+    if not all(part.isdecimal() for part in listed):
+        raise ConfigError(f"ratio is {text!r}; give percents, such as 10 or 10,20.")
+    return tuple(int(part) for part in listed)
+
+
+def _reproduce(asked: _Asked) -> int:
+    from cgcl.reproduce.described import read_experiment
+    from cgcl.reproduce.job import jobs_of
+    from cgcl.reproduce.records import Records
+    from cgcl.reproduce.running import run_jobs
+    from cgcl.train.signals import stop_on_signals
+
+    plans: list[tuple[Experiment, dict[Place, list[Job]]]] = []
+    for name in asked.names:
+        experiment = read_experiment(name)
+        chosen = {} if name == "grid" else asked.choices
+        plans.append((experiment, jobs_of(experiment, asked.part, chosen)))
+    with Records(asked.out) as records, stop_on_signals() as request:
+        if records.damaged_lines:
+            damaged = records.damaged_lines
+            say(f"Warning: {damaged} damaged lines are ignored; those runs are made again.")
+        for experiment, places in plans:
+            jobs = [job for own in places.values() for job in own]
+            if not asked.quiet:
+                say_fact("Experiment", experiment.title)
+                say_fact("Runs", f"{_done(jobs, records)}; folder {records.path}")
+            story = _Story(places, records, asked, request)
+            is_finished = run_jobs(jobs, records, asked.read, asked.resources, story)
+            _write(experiment, places, records, asked)
+            if not is_finished:
+                say(f"Stopped: {_done(jobs, records)}. Go on with: {shlex.join(sys.argv)}")
+                return request.exit_code
+        jobs = [job for _, places in plans for own in places.values() for job in own]
+        return 0 if all(job.key in records.found for job in jobs) else _FAILED
+
+
+def _write(
+    experiment: Experiment, places: dict[Place, list[Job]], records: Records, asked: _Asked
+) -> None:
+    """Write tables and figures, and print their names."""
+    from cgcl.reproduce.writing import write_figures, write_tables
+
+    written = write_tables(experiment, places, records.found, records.path, asked.notes)
+    try:
+        written += write_figures(experiment, places, records.found, records.path)
+    except ConfigError as error:
+        say(f"Warning: {error}")
+    for path in written:
+        sys.stdout.write(f"{path}\n")
+
+
+def _done(jobs: list[Job], records: Records) -> str:
+    keys = {job.key for job in jobs}
+    return f"{len(keys & records.found.keys()):,} of {len(keys):,} runs are there"
+
+
+class _Story(Listener):
+    """Tells the person at the terminal how it goes."""
+
+    def __init__(
+        self, places: dict[Place, list[Job]], records: Records, asked: _Asked, request: StopRequest
+    ) -> None:
+        from cgcl.reproduce.running import left_of
+
+        jobs = [job for own in places.values() for job in own]
+        self._rows = {job.key: place.row for place, own in places.items() for job in own}
+        self._left = len(left_of(jobs, records))
+        self._number = 0
+        self._quiet = asked.quiet
+        self._request = request
+
+    def run_ends(self, job: Job, record: Record) -> None:
+        self._number += 1
+        row, seed = self._rows[job.key], job.recipe.split.seed
+        where = f"{job.graph}, {job.test} %, split {job.split_seed}, seed {seed}"
+        if record.metrics is None:
+            say(f"Warning: {row} failed on {where}. {' '.join(record.failure.split())}")
+        elif not self._quiet:
+            auc, ap = (_PERCENT * record.metrics[name] for name in ("auc", "ap"))
+            say_fact(
+                f"{self._number}/{self._left}",
+                f"{row}, {where}: AUC {auc:.2f}   AP {ap:.2f}   {record.seconds:.1f} s",
+            )
+
+    def should_stop(self) -> bool:
+        return self._request.is_set()

@@ -1,0 +1,55 @@
+"""Settings are chosen on validation links: the best of the grid for each graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from cgcl.reproduce.job import Job, Place
+from cgcl.reproduce.record import Record
+
+__all__ = ["SETTINGS", "choose", "chosen_toml"]
+
+SETTINGS = ("hidden", "lr", "input_dropout")
+"""What is chosen, in the order of the grid."""
+
+
+def choose(
+    places: Mapping[Place, Sequence[Job]], found: Mapping[str, Record]
+) -> dict[str, dict[str, Any]]:
+    """Return for each graph whose grid is complete the settings with the best validation AUC.
+
+    Of equal ones the first in the order of the grid counts. No test metric is looked at.
+
+    Args:
+        places: The runs of the grid by their place.
+        found: What came out, by key.
+    """
+    grids: dict[str, list[Record | None]] = {}
+    for place, jobs in places.items():
+        grids.setdefault(place.graph, []).extend(found.get(job.key) for job in jobs)
+    chosen: dict[str, dict[str, Any]] = {}
+    for graph, records in grids.items():
+        complete = [record for record in records if record is not None]
+        if len(complete) == len(records):
+            best = max(complete, key=_validation_auc)
+            chosen[graph] = {name: best.settings[name] for name in SETTINGS}
+            chosen[graph] |= {"val_auc": _validation_auc(best), "runs": len(complete)}
+    return chosen
+
+
+def _validation_auc(record: Record) -> float:
+    return record.val["auc"] if record.val else 0.0
+
+
+def chosen_toml(chosen: Mapping[str, Mapping[str, Any]], head: Iterable[str]) -> str:
+    """Return the choices as TOML.
+
+    Args:
+        chosen: What `choose` returned.
+        head: Lines of comment for its beginning.
+    """
+    lines = [f"# {line}" for line in head]
+    for graph, values in chosen.items():
+        lines += ["", f"[{graph}]", *(f"{name} = {value}" for name, value in values.items())]
+    return "\n".join(lines) + "\n"

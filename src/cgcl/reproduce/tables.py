@@ -1,0 +1,385 @@
+"""Tables as text: Markdown and LaTeX for people, CSV for what comes next.
+
+The same results give the same bytes: nothing here knows a time, a date or a machine.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from csv import writer
+from dataclasses import dataclass
+
+from cgcl.compare.statistics import CONFIDENCE, Difference
+from cgcl.compare.text import NOTHING, p_words
+from cgcl.compare.words import METRIC_NAMES
+from cgcl.reproduce.cells import DIGITS, REFERENCE, Cell, Paired, Table
+from cgcl.reproduce.described import Protocol
+
+__all__ = ["csv", "latex", "markdown"]
+
+_PROTOCOLS: Mapping[Protocol, str] = {
+    "paper": "One split for all runs, which differ in their first weights",
+    "splits": "A split for each run, the same for every row",
+}
+_COLUMNS = (
+    *("experiment", "protocol", "test", "graph", "row", "method", "metric", "runs", "mean", "sd"),
+    *("published_mean", "published_sd", "difference", "caps"),
+)
+# Stands for where a cell has what its number is set against.
+_WHERE = "{where}"
+# Below this a difference is said to be more than chance.
+_LEVEL = 0.05
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+# A less-than sign is one as long as nothing like a tag follows.
+_MARKDOWN = re.compile(r"([\\|*`]|<(?=[A-Za-z/!?]))")
+_NUMBER = re.compile(r"([+-]?\d+\.\d+)")
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    # In the text font of plain LaTeX these are other characters.
+    **{character: f"${character}$" for character in "<>|"},
+    # At the start of a line these would belong to the end of the line before.
+    **{character: f"{{{character}}}" for character in "[*"},
+    "±": r"$\pm$",
+    NOTHING: "--",
+}
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What stands where a row and a column meet, or at the head of a row."""
+
+    first: str
+    """A number, or words in its place."""
+    sd: str = ""
+    rest: tuple[str, ...] = ()
+    """What it is set against."""
+    is_bold: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A table of one metric."""
+
+    metric: str
+    graphs: tuple[str, ...]
+    rows: tuple[tuple[_Entry, ...], ...]
+    """The head of each row, then an entry for each graph."""
+
+    @property
+    def notes(self) -> list[str]:
+        """The footnotes, each once, as one reads."""
+        every = [note for row in self.rows for entry in row for note in entry.notes]
+        return list(dict.fromkeys(every))
+
+
+@dataclass(frozen=True)
+class _Section:
+    """The tables of a protocol and a share of test links, one for each metric."""
+
+    protocol: Protocol
+    title: str
+    explained: str
+    """What its numbers are."""
+    grids: tuple[_Grid, ...]
+
+
+def csv(table: Table) -> str:
+    """Return a line for each cell, with all numbers in percent."""
+    methods = {row.name: row.method for row in table.experiment.rows}
+    stream = io.StringIO()
+    lines = writer(stream, lineterminator="\n")
+    lines.writerow(_COLUMNS)
+    for cell in table.cells:
+        place = cell.place
+        numbers = (cell.mean, cell.sd, *(cell.published or (None, None)), cell.difference)
+        lines.writerow(
+            [
+                *(table.experiment.name, place.protocol, place.test, place.graph, place.row),
+                *(methods[place.row], cell.metric, len(cell.values)),
+                *("" if number is None else _plain(number) for number in numbers),
+                cell.left_out,
+            ]
+        )
+    return stream.getvalue()
+
+
+def markdown(table: Table, notes: Sequence[str] = ()) -> str:
+    """Return tables with methods as rows and graphs as columns, and what explains them.
+
+    Args:
+        table: What was found.
+        notes: Sentences that go with all of it, such as that trainings were cut short.
+    """
+    sections = _sections(table)
+    numbers = _numbered(sections)
+    parts = [f"# {_in_markdown(table.experiment.title)}", *map(_in_markdown, notes)]
+    protocol = None
+    for section in sections:
+        if section.protocol != protocol:
+            protocol = section.protocol
+            parts.append(f"## {_PROTOCOLS[protocol]} (`{protocol}`)")
+        parts.append(f"### {_in_markdown(section.title)}")
+        parts += [_markdown_grid(grid, numbers) for grid in section.grids]
+        parts.append(_in_markdown(section.explained.replace(_WHERE, "in brackets")))
+        used = _used(section.grids, numbers)
+        if used:
+            parts.append("\n".join(f"- {_raised(n)} {_in_markdown(note)}" for n, note in used))
+    return "\n\n".join(parts) + "\n"
+
+
+def latex(table: Table, notes: Sequence[str] = ()) -> str:
+    r"""Return floats to `\input` in a document that loads `booktabs`.
+
+    Args:
+        table: What was found.
+        notes: Sentences that go with all of it.
+    """
+    sections = _sections(table)
+    numbers = _numbered(sections)
+    parts = [f"% {_in_latex(table.experiment.title)}"]
+    for section in sections:
+        explained = section.explained.replace(_WHERE, "below it")
+        for grid in section.grids:
+            what = f"{grid.metric}: {section.title}. {_PROTOCOLS[section.protocol]}."
+            parts.append(_latex_grid(grid, " ".join([what, explained, *notes]), numbers))
+    return "\n\n".join(parts) + "\n"
+
+
+def _sections(table: Table) -> list[_Section]:
+    """Return the tables in order: for each protocol the results, then the differences."""
+    sections: list[_Section] = []
+    for protocol in table.experiment.protocols:
+        for test in table.experiment.test:
+            title = f"{test} % test links, {test / 2:g} % to choose the epoch by"
+            grids = _grids(table, table.cells, protocol, test)
+            if grids:
+                sections.append(_Section(protocol, title, _legend(table, grids), grids))
+        for test in table.experiment.test:
+            grids = _grids(table, table.paired, protocol, test)
+            if grids:
+                title = f"{table.labels[REFERENCE]} minus each other row, {test} % test links"
+                sections.append(_Section(protocol, title, _claim(table, grids), grids))
+    return sections
+
+
+def _grids(
+    table: Table, found: Sequence[Cell] | Sequence[Paired], protocol: Protocol, test: int
+) -> tuple[_Grid, ...]:
+    here = [one for one in found if (one.place.protocol, one.place.test) == (protocol, test)]
+    metrics = dict.fromkeys(one.metric for one in here)
+    return tuple(_grid(table, [one for one in here if one.metric == own]) for own in metrics)
+
+
+def _grid(table: Table, found: Sequence[Cell | Paired]) -> _Grid:
+    graphs = [g for g in table.experiment.graphs if any(g == one.place.graph for one in found)]
+    labels, best = table.labels, _best(found)
+    rows: list[tuple[_Entry, ...]] = []
+    for name in dict.fromkeys(one.place.row for one in found):
+        own = {one.place.graph: one for one in found if one.place.row == name}
+        notes = {graph: _notes(one, table, labels[name]) for graph, one in own.items()}
+        # What holds wherever the row has a result is said once, at its head.
+        told = [set(notes[g]) for g, o in own.items() if isinstance(o, Paired) or o.values]
+        common = set.intersection(*told) if told else set()
+        entries = [_Entry(labels[name], notes=tuple(n for n in _flat(notes) if n in common))]
+        for graph in graphs:
+            left = tuple(note for note in notes.get(graph, ()) if note not in common)
+            entries.append(_entry(own.get(graph), best, left))
+        rows.append(tuple(entries))
+    titles = tuple(table.graph_titles[graph] for graph in graphs)
+    return _Grid(METRIC_NAMES[found[0].metric], titles, tuple(rows))
+
+
+def _flat(notes: Mapping[str, Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(note for own in notes.values() for note in own))
+
+
+def _best(found: Sequence[Cell | Paired]) -> dict[str, float]:
+    """Return by graph the best mean as printed, where there are several to choose from."""
+    means: dict[str, list[float]] = {}
+    for one in found:
+        if isinstance(one, Cell) and one.mean is not None:
+            means.setdefault(one.place.graph, []).append(round(one.mean, DIGITS))
+    return {graph: max(own) for graph, own in means.items() if len(own) > 1}
+
+
+def _entry(one: Cell | Paired | None, best: Mapping[str, float], notes: tuple[str, ...]) -> _Entry:
+    if one is None:
+        return _Entry(NOTHING)
+    if isinstance(one, Paired):
+        adjusted = one.difference.adjusted_p
+        is_clear = adjusted is not None and adjusted < _LEVEL
+        words = _test_words(one.difference)
+        return _Entry(_signed(one.difference.mean), rest=words, is_bold=is_clear, notes=notes)
+    printed = [] if one.published is None else [_plain(one.published[0])]
+    if one.difference is not None:
+        printed.append(_signed(one.difference))
+    rest = (f"({', '.join(printed)})",) if printed else ()
+    if one.mean is None:
+        return _Entry("failed" if one.failed else "not run", rest=rest)
+    sd = "" if one.sd is None else _plain(one.sd)
+    is_best = round(one.mean, DIGITS) == best.get(one.place.graph)
+    return _Entry(_plain(one.mean), sd, rest, is_best, notes)
+
+
+def _test_words(found: Difference) -> tuple[str, ...]:
+    """Return the interval and the corrected p of a difference, as far as there are any."""
+    words: list[str] = []
+    if found.low is not None and found.high is not None:
+        words.append(f"({_signed(found.low)} to {_signed(found.high)})")
+    if found.adjusted_p is not None:
+        p = p_words(found)
+        words.append(f"p < {p[1:]}" if p.startswith("<") else f"p = {p}")
+    return tuple(words)
+
+
+def _notes(one: Cell | Paired, table: Table, label: str) -> tuple[str, ...]:
+    """Return what a reader has to know about an entry."""
+    if isinstance(one, Paired):
+        runs = one.difference.runs
+        return () if runs == table.runs else (f"Over {runs} of {table.runs} splits.",)
+    done = len(one.values)
+    notes = [f"{label}: {one.left_out}."] if one.left_out else []
+    if 0 < done < table.runs:
+        so_far = " so far" if done < one.asked else ""
+        failed = f", {one.failed} failed" if one.failed else ""
+        planned = f"; {one.asked if so_far else 'no more'} are planned"
+        fewer = planned if one.asked < table.runs else ""
+        notes.append(f"{done} of {table.runs} runs{so_far}{failed}{fewer}.")
+    notes += [
+        f"{number} of {done} runs ended before the last epoch: {reason}. The best epoch counts."
+        for reason, number in sorted(Counter(one.stopped).items())
+    ]
+    return tuple(notes)
+
+
+def _legend(table: Table, grids: Sequence[_Grid]) -> str:
+    """Say what the numbers of results are."""
+    over = f"mean ± standard deviation over {table.runs} runs" if table.runs > 1 else "one run"
+    published = ""
+    if any(cell.published for cell in table.cells):
+        published = f"; {_WHERE} what the paper prints, and ours minus that"
+    entries = [entry for grid in grids for row in grid.rows for entry in row]
+    told = [f"Percent, {over}{published}."]
+    if any(entry.is_bold for entry in entries):
+        told.append("Bold: the best of ours in a column, as printed.")
+    if any(entry.first == NOTHING for entry in entries):
+        told.append("A dash: not planned.")
+    return " ".join(told)
+
+
+def _claim(table: Table, grids: Sequence[_Grid]) -> str:
+    """Say what differences are, and how they are tested."""
+    entries = [entry for grid in grids for row in grid.rows for entry in row]
+    told = [
+        f"Percentage points, taken split by split; above zero, {table.labels[REFERENCE]} is ahead."
+    ]
+    if any(entry.rest for entry in entries):
+        told.append(
+            f"{100 * CONFIDENCE:g} % intervals and p of paired t-tests allow for training links "
+            "that splits share (Nadeau and Bengio, 2003); p also for the number of rows in a "
+            f"column (Holm). Bold: p below {_LEVEL:g}."
+        )
+    if any(entry.first == NOTHING for entry in entries):
+        told.append("A dash: no split with both results.")
+    return " ".join(told)
+
+
+def _numbered(sections: Sequence[_Section]) -> dict[str, int]:
+    """Number the footnotes through, so that a number means the same in every table."""
+    every = [note for section in sections for grid in section.grids for note in grid.notes]
+    return {note: number for number, note in enumerate(dict.fromkeys(every), start=1)}
+
+
+def _used(grids: Sequence[_Grid], numbers: Mapping[str, int]) -> list[tuple[int, str]]:
+    """Return the footnotes of some tables with their numbers, in order."""
+    return sorted({(numbers[note], note) for grid in grids for note in grid.notes})
+
+
+def _markdown_grid(grid: _Grid, numbers: Mapping[str, int]) -> str:
+    cells = [[grid.metric, *map(_in_markdown, grid.graphs)]]
+    for row in grid.rows:
+        cells.append([])
+        for entry in row:
+            first = _in_markdown(entry.first) + (f" ± {entry.sd}" if entry.sd else "")
+            first = f"**{first}**" if entry.is_bold else first
+            rest = [_in_markdown(", ".join(entry.rest))] if entry.rest else []
+            raised = [_raised(numbers[note]) for note in entry.notes]
+            cells[-1].append(" ".join([first, *rest, *raised]))
+    # Padded, a table can be read as it stands.
+    widths = [max(len(row[place]) for row in cells) for place in range(len(cells[0]))]
+    cells.insert(1, ["-" * width for width in widths])
+    return "\n".join(
+        f"| {' | '.join(c.ljust(w) for c, w in zip(row, widths, strict=True))} |" for row in cells
+    )
+
+
+def _latex_grid(grid: _Grid, caption: str, numbers: Mapping[str, int]) -> str:
+    lines = [
+        r"\begin{table}[htbp]",
+        r"\centering\setlength{\tabcolsep}{4pt}",
+        rf"\caption{{{_in_latex(caption)}}}",
+        rf"\begin{{tabular}}{{l{'c' * len(grid.graphs)}}}",
+        r"\toprule",
+        " & ".join([grid.metric, *map(_in_latex, grid.graphs)]) + r" \\",
+        r"\midrule",
+    ]
+    for row in grid.rows:
+        lines.append(" & ".join(_latex_entry(entry, numbers) for entry in row) + r" \\")
+        for place in range(max(len(entry.rest) for entry in row)):
+            below = [_small(entry.rest[place : place + 1]) for entry in row]
+            lines.append(" & ".join(below).lstrip() + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [
+        rf"\par{{\footnotesize $^{{({number})}}$ {_in_latex(note)}}}"
+        for number, note in _used([grid], numbers)
+    ]
+    return "\n".join([*lines, r"\end{table}"])
+
+
+def _latex_entry(entry: _Entry, numbers: Mapping[str, int]) -> str:
+    marks = ",".join(str(numbers[note]) for note in entry.notes)
+    raised = f"{{}}^{{({marks})}}" if marks else ""
+    if not _NUMBER.fullmatch(entry.first):
+        return _in_latex(entry.first) + (f"${raised}$" if raised else "")
+    first = rf"\mathbf{{{entry.first}}}" if entry.is_bold else entry.first
+    sd = rf"_{{\pm {entry.sd}}}" if entry.sd else ""
+    return f"${first}{sd}{raised}$"
+
+
+def _small(texts: Sequence[str]) -> str:
+    """Return text for LaTeX in small type, with minus signs for the hyphens of numbers."""
+    words = "".join(
+        f"${part}$" if _NUMBER.fullmatch(part) else _in_latex(part)
+        for text in texts
+        for part in _NUMBER.split(text)
+    )
+    return rf"{{\scriptsize {words}}}" if words else ""
+
+
+def _in_latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in re.sub(r"\s+", " ", text))
+
+
+def _in_markdown(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+
+
+def _raised(number: int) -> str:
+    return f"⁽{str(number).translate(_RAISED)}⁾"
+
+
+def _plain(number: float) -> str:
+    return f"{number:.{DIGITS}f}"
+
+
+def _signed(number: float) -> str:
+    """Return a number with its sign; none if it is printed as zero."""
+    text = f"{number:+.{DIGITS}f}"
+    return text if float(text) else text[1:]
