@@ -33,7 +33,7 @@ format: $(VENV)/.ready-lint ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-tables: $(VENV)/.ready      ## write the tables of README and docs from the committed results
+tables: $(VENV)/.ready-test ## write the tables and figures of README and docs from the committed results
 	$(BIN)/python experiments/tables.py
 
 clean:          ## remove the environment and every cache

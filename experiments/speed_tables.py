@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import statistics
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -242,11 +243,19 @@ def kernels_table() -> str:
     line = found[graph,]
     rows = ["| kernel | part | ms an epoch | launches an epoch |", "| --- | --- | --- | --- |"]
     rows += [
-        f"| `{kernel['name'].replace('|', '/')}` | {kernel['part']} | {_figures(kernel['ms'])} "
+        f"| `{_short(kernel['name'])}` | {kernel['part']} | {_figures(kernel['ms'])} "
         f"| {kernel['calls']:.1f} |"
         for kernel in line["kernels"]
     ]
     return "\n".join([*rows, "", f"{TITLES[graph]}; {machine_of(line)}."])
+
+
+def _short(name: str) -> str:
+    """Return a kernel's name without types and arguments; a product's own name if it has one."""
+    product = re.search(r"Kernel\d?<(\w+)", name)
+    if product:
+        return product[1]
+    return re.split(r"[<(]", name.removeprefix("void "))[0].replace("|", "/")
 
 
 def _series() -> dict[str, list[Line]]:

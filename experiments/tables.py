@@ -21,6 +21,7 @@ from typing import Any
 
 import method_tables
 import own_graph_tables
+import reproduced
 import speed_tables
 
 ROOT = Path(__file__).parents[1]
@@ -31,6 +32,7 @@ PAGES = (
     "docs/your-own-graph.md",
     "docs/methods.md",
     "docs/speed.md",
+    "docs/results.md",
 )
 
 Result = dict[str, Any]
@@ -124,6 +126,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "structure": own_graph_tables.structure_table,
     **method_tables.TABLES,
     **speed_tables.TABLES,
+    **reproduced.TABLES,
 }
 
 
@@ -148,6 +151,7 @@ def main() -> None:
     check = parser.parse_args().check
     made = {name: fill((ROOT / name).read_text(encoding="utf-8")) for name in PAGES}
     made |= {name: draw() for name, draw in speed_tables.IMAGES.items()}
+    made |= {name: make() for name, make in reproduced.FILES.items()}
     for name, after in made.items():
         path = ROOT / name
         before = path.read_text(encoding="utf-8") if path.exists() else ""

@@ -90,3 +90,47 @@ def test_a_growing_file_keeps_whole_lines_and_cuts_off_a_torn_one(tmp_path) -> N
     again.append(b"four\n")
     again.close()
     assert path.read_bytes() == b"one\ntwo\nfour\n"
+
+
+def test_a_line_that_is_taken_in_parts_is_written_whole(tmp_path: Path, monkeypatch) -> None:
+    file = GrowingFile(tmp_path / "lines")
+    real = file._file
+
+    class Slow:
+        """A disk that takes three bytes at a time."""
+
+        def write(self, content: memoryview) -> int:
+            return real.write(content[:3])
+
+        def fileno(self) -> int:
+            return real.fileno()
+
+    monkeypatch.setattr(file, "_file", Slow())
+    file.append(b"a long line\n")
+    file.append(b"another\n")
+    assert (tmp_path / "lines").read_bytes() == b"a long line\nanother\n"
+
+
+def test_a_line_that_does_not_fit_leaves_nothing_behind(tmp_path: Path, monkeypatch) -> None:
+    file = GrowingFile(tmp_path / "lines")
+    file.append(b"one\n")
+    real = file._file
+
+    class Full:
+        """A disk with room for three more bytes."""
+
+        room = 3
+
+        def write(self, content: memoryview) -> int:
+            if not self.room:
+                raise OSError(28, "No space left on device")
+            written, self.room = real.write(content[: self.room]), 0
+            return written
+
+        def fileno(self) -> int:
+            return real.fileno()
+
+    monkeypatch.setattr(file, "_file", Full())
+    with pytest.raises(OSError, match="No space left"):
+        file.append(b"two and more\n")
+    assert (tmp_path / "lines").read_bytes() == b"one\n"

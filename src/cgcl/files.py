@@ -138,8 +138,18 @@ class GrowingFile:
 
     def append(self, line: bytes) -> None:
         """Write a line, its end included; it survives the death of the process and of power."""
-        self._file.write(line)
-        os.fsync(self._file.fileno())
+        size = os.fstat(self._file.fileno()).st_size
+        left = memoryview(line)
+        try:
+            # A disk that is nearly full takes a part and says so only when asked again.
+            while left:
+                left = left[self._file.write(left) :]
+            os.fsync(self._file.fileno())
+        except OSError:
+            # What is not whole would swallow the next line.
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file.fileno(), size)
+            raise
 
     def close(self) -> None:
         """Close the file."""

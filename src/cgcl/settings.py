@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from cgcl.errors import ConfigError
@@ -87,9 +88,14 @@ def check_range(name: str, value: float, bounds: Range) -> None:
         raise ConfigError(f"{name} is {value}; it must be {' and '.join(wanted)}.")
 
 
+@cache
+def _hints(kind: type[Settings]) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
 def _check_types(config: Settings) -> None:
     """Refuse what its field's type does not admit: no type checker sees files and callers."""
-    hints = get_type_hints(type(config))
+    hints = _hints(type(config))
     for name in (field.name for field in fields(config)):
         hint, value = hints[name], getattr(config, name)
         if get_origin(hint) is Literal:

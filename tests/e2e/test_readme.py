@@ -25,7 +25,7 @@ def environment() -> dict[str, str]:
 
 def test_the_shell_commands_work(project: Path, tmp_path: Path) -> None:
     commands = blocks(project, "sh")
-    assert len(commands) == 5
+    assert len(commands) == 6
     script = "set -e\n" + "\n".join(commands)
     done = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True

@@ -119,11 +119,16 @@ class _Asked:
         if self.chosen is None:
             return read_data("chosen")
         try:
-            return tomllib.loads(self.chosen.read_text(encoding="utf-8"))
+            found = tomllib.loads(self.chosen.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ConfigError(
                 f"{self.chosen} cannot be read as what cgcl reproduce grid writes: {error}."
             ) from error
+        if not all(isinstance(own, dict) for own in found.values()):
+            raise ConfigError(
+                f"{self.chosen} is not what cgcl reproduce grid writes: a table for each graph."
+            )
+        return found
 
     @property
     def notes(self) -> list[str]:
@@ -142,7 +147,10 @@ class _Asked:
 def _listed(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    parts = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not parts:
+        raise ConfigError(f"{text!r} names nothing; give names with commas, such as cora,pubmed.")
+    return parts
 
 
 def _percents(text: str | None) -> tuple[int, ...] | None:
@@ -156,16 +164,19 @@ def _percents(text: str | None) -> tuple[int, ...] | None:
 
 def _reproduce(asked: _Asked) -> int:
     from cgcl.reproduce.described import read_experiment
-    from cgcl.reproduce.job import jobs_of
+    from cgcl.reproduce.job import jobs_of, parts_of
     from cgcl.reproduce.records import Records
     from cgcl.reproduce.running import run_jobs
     from cgcl.train.signals import stop_on_signals
 
-    plans: list[tuple[Experiment, dict[Place, list[Job]]]] = []
-    for name in asked.names:
-        experiment = read_experiment(name)
-        chosen = {} if name == "grid" else asked.choices
-        plans.append((experiment, jobs_of(experiment, asked.part, chosen)))
+    experiments = [read_experiment(name) for name in asked.names]
+    is_one = len(experiments) == 1
+    parts = {asked.names[0]: asked.part} if is_one else parts_of(experiments, asked.part)
+    plans = [
+        (own, jobs_of(own, parts[own.name], {} if own.name == "grid" else asked.choices))
+        for own in experiments
+        if own.name in parts
+    ]
     with Records(asked.out) as records, stop_on_signals() as request:
         if records.damaged_lines:
             damaged = records.damaged_lines
@@ -191,7 +202,8 @@ def _write(
     """Write tables and figures, and print their names."""
     from cgcl.reproduce.writing import write_figures, write_tables
 
-    written = write_tables(experiment, places, records.found, records.path, asked.notes)
+    chosen = {} if experiment.name == "grid" else asked.choices
+    written = write_tables(experiment, places, records.found, records.path, chosen, asked.notes)
     try:
         written += write_figures(experiment, places, records.found, records.path)
     except ConfigError as error:

@@ -30,6 +30,7 @@ COMMANDS = (
     "report",
     "audit",
     "embed",
+    "reproduce",
     "methods",
     "doctor",
 )

@@ -118,7 +118,9 @@ def table_of(
     rows = {row.name: row for row in experiment.rows}
     runs = {place: _runs(own, found) for place, own in jobs.items()}
     order = _order(experiment, jobs)
-    published = paper.get(experiment.name, {})
+    # Under the name of an experiment that is no table the file may hold other things.
+    printed = paper.get(experiment.name)
+    published = printed if isinstance(printed, Mapping) else {}
     titles = paper.get("datasets", {})
     return Table(
         experiment=experiment,

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from cgcl.errors import ConfigError
 
@@ -25,6 +25,7 @@ FOLDER = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[3] / "exper
 """Where the experiments are described."""
 
 _KEYS = {"title", "graphs", "test", "protocols", "runs", "settings", "measures", "grid", "rows"}
+_NEEDED = {"title", "graphs", "test", "protocols", "runs", "rows"}
 _ROW_KEYS = {"title", "method", "settings", "chosen", "measures", "graphs", "on"}
 _ON_KEYS = {"settings", "runs", "test"}
 
@@ -70,6 +71,15 @@ def read_experiment(name: str, folder: Path = FOLDER) -> Experiment:
     """
     values = read_data(name, folder)
     _require_known(name, values, _KEYS)
+    missing = sorted(_NEEDED - values.keys())
+    if missing:
+        raise ConfigError(f"{name}: {', '.join(missing)} is missing.")
+    wrong = [own for own in values["protocols"] if own not in get_args(Protocol)]
+    if wrong:
+        raise ConfigError(
+            f"{name}: there is no protocol {', '.join(map(str, wrong))}. "
+            f"There are {', '.join(get_args(Protocol))}."
+        )
     shared = values.get("settings", {})
     rows: list[Row] = []
     for key, row in values["rows"].items():

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache, cached_property
 from typing import Any
 
 from cgcl.compare.plan import PAPER_SPLIT_SEED
@@ -16,7 +17,7 @@ from cgcl.methods.table import method_named
 from cgcl.reproduce.described import Experiment, Protocol, Row
 from cgcl.train.recipe import Recipe
 
-__all__ = ["Asked", "Job", "Place", "jobs_of", "key_of"]
+__all__ = ["Asked", "Chosen", "Job", "Place", "differing", "jobs_of", "key_of", "parts_of"]
 
 _PERCENT = 100
 Chosen = Mapping[str, Mapping[str, Any]]
@@ -36,7 +37,7 @@ class Job:
     measures: tuple[str, ...] = ()
     """What is measured besides the test metrics."""
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Equal to that of the record that answers it."""
         return key_of(
@@ -86,10 +87,28 @@ def key_of(
     Settings count where they differ from the defaults, so that a setting which is added to a method
     later, with a default that changes nothing, leaves earlier results findable.
     """
-    defaults = asdict(Recipe.of(method, {}).settings)
-    differing = {name: value for name, value in settings.items() if value != defaults.get(name)}
-    parts = [graph, test, method, differing, split_seed, seed, list(measures)]
+    named = differing(method, settings)
+    parts = [graph, test, method, named, split_seed, seed, list(measures)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def differing(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that differ from a method's defaults.
+
+    Raises:
+        ConfigError: There is no such method.
+    """
+    defaults = _defaults(method)
+    return {
+        name: float(value) if isinstance(defaults.get(name), float) else value
+        for name, value in settings.items()
+        if name not in defaults or value != defaults[name]
+    }
+
+
+@cache
+def _defaults(method: str) -> dict[str, Any]:
+    return asdict(Recipe.of(method, {}).settings)
 
 
 def jobs_of(experiment: Experiment, asked: Asked, chosen: Chosen) -> dict[Place, list[Job]]:
@@ -116,6 +135,53 @@ def jobs_of(experiment: Experiment, asked: Asked, chosen: Chosen) -> dict[Place,
         and (row.graphs is None or graph in row.graphs)
         and test in row.on.get(graph, {}).get("test", (test,))
     }
+
+
+def parts_of(experiments: Sequence[Experiment], asked: Asked) -> dict[str, Asked]:
+    """Return which part of each of several experiments is wanted; one without any is left out.
+
+    Args:
+        experiments: What is to be run.
+        asked: What is wanted of all of them together; an experiment need not have all of it.
+
+    Raises:
+        ConfigError: No experiment has something that is asked for.
+    """
+    parts: dict[str, Asked] = {}
+    for experiment in experiments:
+        there = _dimensions(experiment)
+        part: dict[str, Any] = {
+            name: tuple(value for value in values if value in there[name])
+            for name, values in _asked_values(asked).items()
+        }
+        if all(part.values()):
+            parts[experiment.name] = replace(asked, **part)
+    for name, values in _asked_values(asked).items():
+        known = dict.fromkeys(value for one in experiments for value in _dimensions(one)[name])
+        unknown = [str(value) for value in values if value not in known]
+        if unknown:
+            raise ConfigError(
+                f"No experiment has the {_WORDS[name]} {', '.join(unknown)}. "
+                f"There are {', '.join(map(str, known))}."
+            )
+    return parts
+
+
+_WORDS = {"graphs": "dataset", "methods": "method", "test": "ratio", "protocols": "protocol"}
+
+
+def _dimensions(experiment: Experiment) -> dict[str, tuple[Any, ...]]:
+    return {
+        "graphs": experiment.graphs,
+        "methods": tuple(dict.fromkeys(row.method for row in experiment.rows)),
+        "test": experiment.test,
+        "protocols": experiment.protocols,
+    }
+
+
+def _asked_values(asked: Asked) -> dict[str, tuple[Any, ...]]:
+    values = {name: getattr(asked, name) for name in _WORDS}
+    return {name: own for name, own in values.items() if own is not None}
 
 
 def _selected(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
+from cgcl.errors import ConfigError
 from cgcl.reproduce.job import key_of
 
 __all__ = ["Record"]
@@ -50,7 +52,7 @@ class Record:
     failure: str = ""
     """Why there is no result."""
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Equal to that of the job it answers."""
         return key_of(
@@ -65,10 +67,15 @@ class Record:
 
     def to_line(self) -> bytes:
         """Return it as a line of a file, without what has nothing to say."""
+        optional = {
+            own.name
+            for own in fields(self)
+            if own.default is not MISSING or own.default_factory is not MISSING
+        }
         said = {
             name: value
             for name, value in asdict(self).items()
-            if value not in (None, "", {}, []) or name == "settings"
+            if name not in optional or value not in (None, "", {}, [])
         }
         return json.dumps(said).encode() + b"\n"
 
@@ -84,7 +91,8 @@ class Record:
             record = cls(**{f.name: values[f.name] for f in fields(cls) if f.name in values})
             sound = isinstance(record.settings, dict) and isinstance(record.graph, str)
             sound = sound and (isinstance(record.metrics, dict) or bool(record.failure))
-        except (TypeError, UnicodeDecodeError) as error:
+            _ = record.key  # a method that this version does not have answers nothing
+        except (TypeError, AttributeError, UnicodeDecodeError, ConfigError) as error:
             raise ValueError("not a record") from error
         if not sound:
             raise ValueError("not a record")

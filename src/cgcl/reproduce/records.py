@@ -50,8 +50,8 @@ class Records:
         except OSError as error:
             self._lock.close()
             raise self._error(error) from error
-        self._all, self.damaged_lines = _sound(self._file.lines)
-        self.found = found_in(self._all)
+        records, self.damaged_lines = _sound(self._file.lines)
+        self.found = found_in(records)
         """The runs with a result, by key."""
 
     def append(self, record: Record) -> None:

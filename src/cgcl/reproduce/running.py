@@ -10,6 +10,7 @@ from itertools import groupby
 import torch
 
 from cgcl.graph import Graph
+from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.settings import MethodSettings, TrainedSettings
 from cgcl.reproduce.job import Job
 from cgcl.reproduce.listener import Listener
@@ -100,10 +101,14 @@ class _Splits:
 
 
 def _batches(jobs: Sequence[Job], most: int) -> Iterator[list[Job]]:
-    """Yield jobs that may be trained together: they differ in seed, split and learning rate."""
+    """Yield jobs that may be trained together: CGCL with another seed, split or learning rate.
+
+    Everything else is trained alone, so that each result is written as soon as it is there.
+    """
     alike: dict[object, list[Job]] = {}
     for number, job in enumerate(jobs):
-        alone = number if most == 1 or job.measures else None
+        is_cgcl = isinstance(job.recipe.settings, CGCLSettings)
+        alone = None if is_cgcl and most > 1 and not job.measures else number
         settings = _without_rate(job.recipe.settings)
         alike.setdefault((job.test, job.recipe.name, settings, alone), []).append(job)
     for same in alike.values():
@@ -141,11 +146,26 @@ def _made(
     except Exception as error:
         if resolve_device(resources).type == "cuda":
             torch.cuda.empty_cache()
+        if len(batch) > 1:
+            return _one_by_one(batch, graph, splits, resources, listener)
         failure = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
         return [
             _record(job, graph, split, resources, None, failure)
             for job, split in zip(batch, drawn, strict=True)
         ]
+
+
+def _one_by_one(
+    batch: Sequence[Job], graph: Graph, splits: _Splits, resources: Resources, listener: Listener
+) -> list[Record] | None:
+    """Return what `_made` does, for runs of which one cannot be trained with the others."""
+    records: list[Record] = []
+    for job in batch:
+        made = _made([job], graph, splits, resources, listener)
+        if made is None:
+            return None
+        records += made
+    return records
 
 
 def _record(

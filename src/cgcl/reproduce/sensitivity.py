@@ -17,6 +17,7 @@ from cgcl.reproduce.figures import (
     key_line,
     lay_out,
 )
+from cgcl.reproduce.job import differing
 from cgcl.reproduce.record import Record
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ def _cells_of(records: Iterable[Record]) -> _Cells:
     for record in records:
         if record.metrics is None:
             continue
-        rest = {key: own for key, own in record.settings.items() if key not in ("hidden", "lr")}
+        # Records may be older than a setting; by default it changes nothing.
+        named = differing(record.method, record.settings)
+        rest = {key: own for key, own in named.items() if key not in ("hidden", "lr")}
         if rest != others.setdefault(record.graph, rest):
             raise ValueError(f"Runs on {record.graph} differ in more than d_v and r.")
         cell = _Cell(record.graph, record.test, record.settings["hidden"], record.settings["lr"])

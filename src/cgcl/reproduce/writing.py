@@ -11,11 +11,13 @@ from cgcl.files import make_folder, write_atomically
 from cgcl.reproduce import tables
 from cgcl.reproduce.cells import Table, table_of
 from cgcl.reproduce.chosen import choose, chosen_toml
+from cgcl.reproduce.claims import claims_markdown
 from cgcl.reproduce.convergence import convergence_figure
 from cgcl.reproduce.described import Experiment, read_data
 from cgcl.reproduce.figures import write_figure
-from cgcl.reproduce.job import Job, Place
+from cgcl.reproduce.job import Chosen, Job, Place
 from cgcl.reproduce.measures import EMBEDDINGS, TRACE
+from cgcl.reproduce.page import Reproduced
 from cgcl.reproduce.record import Record
 from cgcl.reproduce.sensitivity import sensitivity_figure
 
@@ -37,7 +39,12 @@ def records_of(places: Places, found: Found) -> list[Record]:
 
 
 def write_tables(
-    experiment: Experiment, places: Places, found: Found, folder: Path, notes: Sequence[str] = ()
+    experiment: Experiment,
+    places: Places,
+    found: Found,
+    folder: Path,
+    chosen: Chosen,
+    notes: Sequence[str] = (),
 ) -> list[Path]:
     """Write what an experiment found as Markdown, CSV and LaTeX; return the files.
 
@@ -46,6 +53,7 @@ def write_tables(
         places: Its runs by their place.
         found: What came out, by key.
         folder: Where to write.
+        chosen: The settings of each graph that runs were made with.
         notes: What else the reader should know.
 
     Raises:
@@ -54,7 +62,10 @@ def write_tables(
     make_folder(folder)
     table = table_of(experiment, places, found, read_data("paper"))
     written: list[Path] = []
-    for name, text in _texts(experiment, table, places, found, notes):
+    texts = [*_texts(experiment, table, places, found, notes)]
+    if experiment.name == "claims":
+        texts.append(("verdicts.md", claims_markdown(Reproduced(found, chosen))))
+    for name, text in texts:
         path = folder / name
         write_atomically(path, text.encode())
         written.append(path)
@@ -97,7 +108,8 @@ def measured_csv(records: Sequence[Record], measure: str) -> str:
     """Return what was measured besides accuracy: a line for each run, or for each of its looks."""
     file = io.StringIO()
     lines = writer(file, lineterminator="\n")
-    head = ("graph", "test", "views", "split_seed", "seed")
+    # `views` is also one of the terms of Eq. 10.
+    head = ("graph", "test", "view_kind", "split_seed", "seed")
     columns: list[str] = []
     for record in records:
         measured = record.measured.get(measure)

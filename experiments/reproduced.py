@@ -1,0 +1,84 @@
+"""The parts of docs/results.md and the files beside it, from the runs of `cgcl reproduce`."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from cgcl.reproduce import page, tables
+from cgcl.reproduce.chosen import chosen_toml
+from cgcl.reproduce.claims import claims_markdown
+from cgcl.reproduce.convergence import convergence_figure
+from cgcl.reproduce.described import NAMES
+from cgcl.reproduce.figures import drawing
+from cgcl.reproduce.records import RUNS, found_in, read_records
+from cgcl.reproduce.sensitivity import sensitivity_figure
+from cgcl.reproduce.writing import CHOSEN_HEAD, records_of
+
+__all__ = ["FILES", "TABLES"]
+
+RESULTS = Path(__file__).parent / "results" / "reproduce" / RUNS
+_FIGURES = {
+    "fig2": "AUC and AP on Cora over r, a line for each d_v",
+    "fig3": "AUC and AP on Computers over r, a line for each d_v",
+    "fig4": "Loss, validation AUC and consistency over the epochs",
+}
+
+
+@cache
+def reproduced() -> page.Reproduced:
+    """Return the committed runs."""
+    return page.Reproduced(found_in(read_records(RESULTS)))
+
+
+def figure_block(name: str) -> str:
+    """Return a figure if all of its runs are there, else how many are missing."""
+    missing, every = reproduced().missing(name)
+    if missing:
+        return f"Not run yet: {every - missing} of {every} runs are there."
+    return f"![{_FIGURES[name]}](images/{name}.svg)"
+
+
+def figure_svg(name: str) -> str:
+    """Return a figure as SVG."""
+    experiment, places = reproduced().places(name)
+    records = records_of(places, reproduced().found)
+    published = reproduced().paper["table1"]["cgcl"]
+    is_trace = bool(experiment.rows[0].measures)
+    figure = convergence_figure(records) if is_trace else sensitivity_figure(records, published)
+    file = io.StringIO()
+    with drawing():
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return file.getvalue()
+
+
+def _files() -> dict[str, Callable[[], str]]:
+    files: dict[str, Callable[[], str]] = {
+        "experiments/reproduce/chosen.toml": lambda: chosen_toml(reproduced().chosen, CHOSEN_HEAD),
+        "docs/results/table1.csv": lambda: tables.csv(reproduced().table("table1")),
+        "docs/results/table1.tex": lambda: tables.latex(reproduced().table("table1")),
+        "docs/results/table2.csv": lambda: tables.csv(reproduced().table("table2")),
+        "docs/results/table2.tex": lambda: tables.latex(reproduced().table("table2")),
+    }
+    for name in _FIGURES:
+        if not reproduced().missing(name)[0]:
+            files[f"docs/images/{name}.svg"] = lambda name=name: figure_svg(name)
+    return files
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "reproduced-progress": lambda: page.progress(reproduced(), NAMES),
+    "reproduced-choices": lambda: page.choices(reproduced()),
+    "reproduced-level": lambda: page.level(reproduced()),
+    "reproduced-table1": lambda: page.table(reproduced(), "table1"),
+    "reproduced-table2": lambda: page.table(reproduced(), "table2"),
+    "reproduced-fig2": lambda: figure_block("fig2"),
+    "reproduced-fig3": lambda: figure_block("fig3"),
+    "reproduced-fig4": lambda: figure_block("fig4"),
+    "reproduced-claims": lambda: claims_markdown(reproduced()),
+    "reproduced-contradictions": lambda: page.contradictions(reproduced()),
+    "reproduced-devices": lambda: page.devices(reproduced()),
+}
+FILES = _files()

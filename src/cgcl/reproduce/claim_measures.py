@@ -1,0 +1,221 @@
+"""Claims that more than accuracy decides: embeddings, agreement, stability, convergence, theory."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import mean
+
+from cgcl.metrics.consistency import (
+    CONSISTENCY_LOWER_BOUND,
+    CONSISTENCY_UPPER_BOUND,
+    LEMMA_BOUND,
+)
+from cgcl.reproduce.measures import EMBEDDINGS, TRACE
+from cgcl.reproduce.page import Reproduced
+from cgcl.reproduce.record import Record
+from cgcl.reproduce.verdict import Check, Verdict, by_sign, listed, open_verdict
+
+__all__ = ["CHECKS"]
+
+_VIEWS = {"disjoint": "two views", "one": "one view", "all": "no augmentation"}
+_TERMS = ("views", "reconstructions", "view_1", "view_2")
+# In percentage points of AUC: what may be called about the same, and nearly the best.
+_SAME, _NEARLY = 1.0, 0.5
+_ALIKE = 0.9
+_PERCENT = 100
+
+
+def _records(reproduced: Reproduced, name: str) -> list[Record]:
+    _, places = reproduced.places(name)
+    keys = dict.fromkeys(job.key for jobs in places.values() for job in jobs)
+    return [reproduced.found[key] for key in keys if key in reproduced.found]
+
+
+def _title(reproduced: Reproduced, graph: str) -> str:
+    return str(reproduced.paper["datasets"][graph]["title"])
+
+
+def _embedded(reproduced: Reproduced) -> dict[str, dict[str, dict[str, float]]]:
+    """Return by graph and kind of views the means of what embeddings were measured by."""
+    found: dict[tuple[str, str], list[dict[str, float]]] = {}
+    for record in _records(reproduced, "claims"):
+        if EMBEDDINGS in record.measured:
+            place = (record.graph, record.settings["views"])
+            found.setdefault(place, []).append(record.measured[EMBEDDINGS])
+    means: dict[str, dict[str, dict[str, float]]] = {}
+    for (graph, views), own in found.items():
+        each = {name: mean(one[name] for one in own) for name in own[0]}
+        means.setdefault(graph, {})[views] = each
+    return {graph: own for graph, own in means.items() if _VIEWS.keys() <= own.keys()}
+
+
+def _distinct(reproduced: Reproduced) -> Verdict:
+    found = _embedded(reproduced)
+    if not found:
+        return open_verdict("claims")
+    parts: list[str] = []
+    good: list[bool] = []
+    for graph, own in found.items():
+        ours, others = own["disjoint"], [own["one"], own["all"]]
+        good.append(ours["mean_cosine"] < min(one["mean_cosine"] for one in others))
+        good.append(ours["effective_rank"] > max(one["effective_rank"] for one in others))
+        numbers = [
+            f"{words} {own[views]['mean_cosine']:.2f} and {own[views]['effective_rank']:.0f}"
+            for views, words in _VIEWS.items()
+        ]
+        parts.append(f"{_title(reproduced, graph)}: {', '.join(numbers)}")
+    text = f"Mean cosine of two nodes and effective rank of Z. {'; '.join(parts)}."
+    return Verdict(by_sign(good), text)
+
+
+def _invariant(reproduced: Reproduced) -> Verdict:
+    found = _embedded(reproduced)
+    if not found:
+        return open_verdict("claims")
+    parts: list[str] = []
+    good: list[bool] = []
+    for graph, own in found.items():
+        ours = own["disjoint"]
+        good.append(ours["logit_correlation"] >= _ALIKE)
+        parts.append(
+            f"{_title(reproduced, graph)}: scores correlate by {ours['logit_correlation']:.2f} "
+            f"(one view {own['one']['logit_correlation']:.2f}), probabilities differ by "
+            f"{ours['probability_difference']:.2f}, a node's two embeddings have cosine "
+            f"{ours['same_node_cosine']:.2f} (two nodes' {ours['other_node_cosine']:.2f})"
+        )
+    return Verdict(by_sign(good), f"From two fresh halves of the links. {'; '.join(parts)}.")
+
+
+def _insensitive(reproduced: Reproduced) -> Verdict:
+    parts: list[str] = []
+    good: list[bool] = []
+    for name in ("fig2", "fig3"):
+        if reproduced.missing(name)[0]:
+            return open_verdict(name)
+        cells: dict[int, dict[tuple[int, float], list[float]]] = {}
+        records = _records(reproduced, name)
+        for record in records:
+            place = (record.settings["hidden"], record.settings["lr"])
+            auc = _PERCENT * (record.metrics or {})["auc"]
+            cells.setdefault(record.test, {}).setdefault(place, []).append(auc)
+        for test, own in sorted(cells.items()):
+            means = {place: mean(values) for place, values in own.items()}
+            worst = min(means, key=lambda place: means[place])
+            low, high = means[worst], max(means.values())
+            good.append(high - low <= _SAME)
+            parts.append(
+                f"{_title(reproduced, records[0].graph)} {test} %: {low:.2f} (d_v {worst[0]}, r "
+                f"{worst[1]}) to {high:.2f}"
+            )
+    return Verdict(
+        by_sign(good), f"AUC over the grid, {_SAME:.0f} counts as the same. {'; '.join(parts)}."
+    )
+
+
+def _traces(reproduced: Reproduced) -> list[Record]:
+    return [record for record in _records(reproduced, "fig4") if TRACE in record.measured]
+
+
+def _converges(reproduced: Reproduced) -> Verdict:
+    records = _traces(reproduced)
+    if not records:
+        return open_verdict("fig4")
+    parts: list[str] = []
+    good: list[bool] = []
+    for record in records:
+        trace = record.measured[TRACE]
+        loss, auc = trace["loss"], [_PERCENT * value for value in trace["val_auc"]]
+        falls = sum(later < earlier for earlier, later in pairwise(loss))
+        good.append(loss[-1] < loss[0] and auc[-1] >= max(auc) - _NEARLY)
+        parts.append(
+            f"{_title(reproduced, record.graph)} {record.test} % loss {loss[0]:.2f} to "
+            f"{loss[-1]:.2f}, falling in {falls} of {len(loss) - 1} looks, last AUC "
+            f"{auc[-1] - max(auc):+.2f} from the best"
+        )
+    return Verdict(by_sign(good), f"{'; '.join(parts)}.")
+
+
+def _terms(reproduced: Reproduced) -> list[float]:
+    return [
+        value
+        for record in _traces(reproduced)
+        for term in _TERMS
+        for value in record.measured[TRACE][term]
+    ]
+
+
+def _theorem(reproduced: Reproduced) -> Verdict:
+    values = _terms(reproduced)
+    if not values:
+        return open_verdict("fig4")
+    low, high = min(values), max(values)
+    is_inside = low >= CONSISTENCY_LOWER_BOUND and high <= CONSISTENCY_UPPER_BOUND
+    return Verdict(
+        "holds" if is_inside else "does not hold",
+        f"For probabilities: {len(values):,} measured values lie between {low:.3f} and {high:.3f}, "
+        f"the bounds are {CONSISTENCY_LOWER_BOUND:.3f} and {CONSISTENCY_UPPER_BOUND:.3f}. Logits "
+        f"can lie outside (`tests/paper/test_theory.py`).",
+    )
+
+
+def _lemma(reproduced: Reproduced) -> Verdict:
+    values = _terms(reproduced)
+    if not values:
+        return open_verdict("fig4")
+    widest = max(values) - min(values)
+    tight = CONSISTENCY_UPPER_BOUND - CONSISTENCY_LOWER_BOUND
+    return Verdict(
+        "holds" if widest <= LEMMA_BOUND else "does not hold",
+        f"The largest difference measured is {widest:.3f}; the lemma allows {LEMMA_BOUND:.3f}, "
+        f"Theorem 1 alone {tight:.3f}.",
+    )
+
+
+def _information_loss(reproduced: Reproduced) -> Verdict:
+    records = _traces(reproduced)
+    if not records:
+        return open_verdict("fig4")
+    looks = [
+        views >= rebuilt
+        for record in records
+        for views, rebuilt in zip(
+            record.measured[TRACE]["views"], record.measured[TRACE]["reconstructions"], strict=True
+        )
+    ]
+    last = [
+        f"{_title(reproduced, record.graph)} {record.test} % "
+        f"{record.measured[TRACE]['views'][-1]:.3f} and "
+        f"{record.measured[TRACE]['reconstructions'][-1]:.3f}"
+        for record in records
+    ]
+    is_telling = 0 < sum(looks) < len(looks)
+    return Verdict(
+        "holds in part" if is_telling else "does not hold",
+        f"Eq. 10 as a test of a model: met in {sum(looks)} of {len(looks)} looks, from first to "
+        f"last epoch. At the end C of the views and of the reconstructions are {listed(last)}.",
+    )
+
+
+def _sufficiency(reproduced: Reproduced) -> Verdict:
+    records = _traces(reproduced)
+    if not records:
+        return open_verdict("fig4")
+    gaps = [record.measured[TRACE]["gap"] for record in records]
+    parts = [
+        f"{_title(reproduced, record.graph)} {record.test} % {gap[0]:.3f} to {gap[-1]:.3f}"
+        for record, gap in zip(records, gaps, strict=True)
+    ]
+    words = by_sign([gap[-1] < gap[0] for gap in gaps])
+    return Verdict(words, f"The gap of Eq. 11 from the first look to the last: {listed(parts)}.")
+
+
+CHECKS: dict[str, Check] = {
+    "distinct_embeddings": _distinct,
+    "invariant_representations": _invariant,
+    "insensitive_to_width_and_rate": _insensitive,
+    "converges": _converges,
+    "theorem_1": _theorem,
+    "lemma_1": _lemma,
+    "information_loss_condition": _information_loss,
+    "sufficiency_condition": _sufficiency,
+}

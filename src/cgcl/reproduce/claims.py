@@ -1,0 +1,51 @@
+"""Every claim of the paper with what became of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from cgcl.reproduce import claim_measures, claim_tables
+from cgcl.reproduce.page import Reproduced
+from cgcl.reproduce.verdict import Check, Verdict
+
+__all__ = ["CHECKS", "claims_markdown", "verdict_of"]
+
+_UNTESTED = Verdict("not tested", "")
+# What no run decides, because a test does.
+_BY_TEST = {
+    "views_complementary": Verdict(
+        "holds",
+        "By construction, in every reading: `tests/model/test_views.py`. With `disjoint` no link "
+        "is in both, with `shared` half of them are.",
+    ),
+    "data_processing": Verdict(
+        "does not hold", "A counterexample is a test: `tests/paper/test_theory.py`."
+    ),
+}
+CHECKS: dict[str, Check] = {**claim_tables.CHECKS, **claim_measures.CHECKS}
+
+
+def verdict_of(claim: str, reproduced: Reproduced) -> Verdict:
+    """Return what became of a claim, by its name in `paper.toml`."""
+    if claim in CHECKS:
+        return CHECKS[claim](reproduced)
+    return _BY_TEST.get(claim, _UNTESTED)
+
+
+def claims_markdown(reproduced: Reproduced) -> str:
+    """Return all claims as a list with verdicts, and how many there are of each."""
+    counts: Counter[str] = Counter()
+    lines: list[str] = []
+    for claim in reproduced.paper["claims"]:
+        verdict = verdict_of(claim["id"], reproduced)
+        counts[verdict.word] += 1
+        ground = verdict.evidence or f"It would take this: {_lowered(claim['checked_by'])}"
+        lines.append(f"- **{verdict.word}** ({claim['section']}): {claim['claim']} {ground}")
+    summary = ", ".join(f"{word}: {count}" for word, count in counts.most_common())
+    return "\n".join([f"Of {sum(counts.values())} claims, {summary}.", "", *lines])
+
+
+def _lowered(sentence: str) -> str:
+    """Return a sentence that goes on after a colon; names keep their capitals."""
+    first = sentence.split()[0]
+    return sentence if first.isupper() else sentence[0].lower() + sentence[1:]

@@ -1,0 +1,189 @@
+"""Parts of the page of results, written from runs: nothing in them is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from cgcl.reproduce import tables
+from cgcl.reproduce.cells import METRICS, Cell, Table, table_of
+from cgcl.reproduce.chosen import choose
+from cgcl.reproduce.described import Experiment, read_data, read_experiment
+from cgcl.reproduce.job import Asked, Chosen, Job, Place, jobs_of
+from cgcl.reproduce.record import Record
+
+__all__ = [
+    "Reproduced",
+    "choices",
+    "contradictions",
+    "devices",
+    "level",
+    "progress",
+    "table",
+    "verdict_on",
+]
+
+_NEAR = 0.5
+"""Percentage points below the published number that still count as reproduced."""
+_KINDS = {
+    "contradiction": "Contradictions",
+    "error": "Errors",
+    "silence": "What the paper does not say",
+    "remark": "Remarks",
+    "code": "In the authors' code",
+}
+
+
+class Reproduced:
+    """All experiments with what was found for them."""
+
+    def __init__(self, found: Mapping[str, Record], chosen: Chosen | None = None) -> None:
+        """Remember the runs.
+
+        Args:
+            found: What came out, by key.
+            chosen: The settings of each graph; by default those that the grid among the runs gives.
+        """
+        self.found = found
+        self.paper = read_data("paper")
+        grid = jobs_of(read_experiment("grid"), Asked(), {})
+        self.chosen = choose(grid, found) if chosen is None else chosen
+        # Many claims look at the same tables.
+        self._places: dict[str, tuple[Experiment, dict[Place, list[Job]]]] = {}
+        self._tables: dict[str, Table] = {}
+
+    def places(self, name: str) -> tuple[Experiment, dict[Place, list[Job]]]:
+        """Return an experiment and its runs, as far as settings have been chosen for them."""
+        if name not in self._places:
+            self._places[name] = self._read(name)
+        return self._places[name]
+
+    def _read(self, name: str) -> tuple[Experiment, dict[Place, list[Job]]]:
+        experiment = read_experiment(name)
+        needed = name != "grid" and any(row.chosen for row in experiment.rows)
+        graphs = [graph for graph in experiment.graphs if not needed or graph in self.chosen]
+        return experiment, jobs_of(experiment, Asked(graphs=tuple(graphs)), self.chosen)
+
+    def table(self, name: str) -> Table:
+        """Return what is known of a table."""
+        if name not in self._tables:
+            experiment, places = self.places(name)
+            self._tables[name] = table_of(experiment, places, self.found, self.paper)
+        return self._tables[name]
+
+    def missing(self, name: str) -> tuple[int, int]:
+        """Return how many runs of an experiment are missing, and how many there are in all."""
+        _, places = self.places(name)
+        keys = {job.key for jobs in places.values() for job in jobs}
+        return len(keys - self.found.keys()), len(keys)
+
+
+def progress(reproduced: Reproduced, names: Sequence[str]) -> str:
+    """Return how much of each experiment has been run."""
+    lines = ["| experiment | runs there | runs in all |", "| --- | --- | --- |"]
+    for name in names:
+        missing, every = reproduced.missing(name)
+        title = read_experiment(name).title
+        lines.append(f"| `cgcl reproduce {name}`: {title} | {every - missing:,} | {every:,} |")
+    return "\n".join(lines)
+
+
+def table(reproduced: Reproduced, name: str) -> str:
+    """Return a table of the paper as Markdown, one level below a heading of the page."""
+    found = reproduced.table(name)
+    if not any(cell.values for cell in found.cells):
+        return "Not run yet."
+    _, _, body = tables.markdown(found).partition("\n")
+    return body.replace("\n#", "\n##").strip()
+
+
+def choices(reproduced: Reproduced) -> str:
+    """Return which settings were chosen for each graph, and by what."""
+    lines = [
+        "| graph | d_v | r | input dropout | AUC on validation links, percent | runs of the grid |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for graph, own in reproduced.chosen.items():
+        title = reproduced.paper["datasets"][graph]["title"]
+        lines.append(
+            f"| {title} | {own['hidden']} | {own['lr']} | {own['input_dropout']} "
+            f"| {100 * own['val_auc']:.2f} | {own['runs']} |"
+        )
+    return "\n".join(lines)
+
+
+def level(reproduced: Reproduced) -> str:
+    """Return whether CGCL's cells come up to the published ones, cell by cell."""
+    found = reproduced.table("table1")
+    by_place = {
+        (cell.place.protocol, cell.place.graph, cell.place.test, cell.metric): cell
+        for cell in found.cells
+        if cell.place.row == "cgcl"
+    }
+    lines = [
+        "| graph | test links | metric | published | one split | splits | verdict |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    verdicts: list[str] = []
+    for graph, test, metric in product(found.experiment.graphs, found.experiment.test, METRICS):
+        own = by_place.get(("paper", graph, test, metric))
+        if own is not None and own.published is not None:
+            splits = by_place.get(("splits", graph, test, metric))
+            verdict = verdict_on(own, splits)
+            verdicts.append(verdict)
+            published = f"{own.published[0]:.2f} ± {own.published[1]:.2f}"
+            lines.append(
+                f"| {found.graph_titles[graph]} | {test} % | {metric.upper()} | {published} "
+                f"| {_words(own)} | {_words(splits)} | {verdict} |"
+            )
+    counts = {word: verdicts.count(word) for word in dict.fromkeys(verdicts)}
+    summary = ", ".join(f"{word}: {count}" for word, count in counts.items())
+    summary = summary or "nothing has been run"
+    return "\n".join([*lines, "", f"Of {len(verdicts)} cells, {summary}."])
+
+
+def _words(cell: Cell | None) -> str:
+    if cell is None or cell.mean is None:
+        return "not run"
+    spread = "" if cell.sd is None else f" ± {cell.sd:.2f}"
+    runs = "" if len(cell.values) == cell.asked else f" ({len(cell.values)} of {cell.asked} runs)"
+    return f"{cell.mean:.2f}{spread}{runs}"
+
+
+def verdict_on(own: Cell, splits: Cell | None) -> str:
+    """Return whether ours reaches the published number, and by which measure."""
+    if own.mean is None or own.published is None or own.difference is None:
+        return "not run"
+    if own.difference >= 0:
+        return "above"
+    if own.difference >= -_NEAR:
+        return f"within {_NEAR}"
+    if splits is None or splits.mean is None or splits.sd is None:
+        return f"below by more than {_NEAR}"
+    is_near = own.published[0] <= splits.mean + 2 * splits.sd
+    return "within 2 sd over splits" if is_near else "below"
+
+
+def contradictions(reproduced: Reproduced) -> str:
+    """Return what in the paper contradicts itself or is not said, by kind."""
+    parts: list[str] = []
+    for kind, title in _KINDS.items():
+        own: list[dict[str, Any]] = [
+            one for one in reproduced.paper["contradictions"] if one["kind"] == kind
+        ]
+        lines = [f"- *{one['where']}.* {one['what']}" for one in own]
+        parts += [f"### {title}", "", *lines, ""]
+    return "\n".join(parts).strip()
+
+
+def devices(reproduced: Reproduced) -> str:
+    """Return where the runs were made."""
+    places: dict[str, int] = {}
+    for record in reproduced.found.values():
+        packages = [f"torch {record.versions.get('torch')}"]
+        if record.device != "cpu" and "triton" in record.versions:
+            packages.append(f"Triton {record.versions['triton']}")
+        where = f"{record.device}, {', '.join(packages)}"
+        places[where] = places.get(where, 0) + 1
+    return "\n".join(f"- {count:,} runs on {where}" for where, count in sorted(places.items()))

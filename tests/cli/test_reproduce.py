@@ -1,0 +1,289 @@
+"""`cgcl reproduce` as a user meets it: what is printed where, going on, errors, signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from cgcl.cli import reproduce as command_module
+from cgcl.reproduce import running
+from cgcl.reproduce.described import read_data, read_experiment
+from cgcl.reproduce.job import Asked, jobs_of
+from cgcl.reproduce.record import Record
+from cgcl.reproduce.records import Records
+
+SMALL = {
+    "dataset": "cora",
+    "methods": "vgae",
+    "runs": "1",
+    "epochs": "2",
+    "ratio": "10",
+    "protocol": "splits",
+    "threads": "1",
+    "device": "cpu",
+    "out": "out",
+}
+TABLES = ("table1.csv", "table1.md", "table1.tex")
+
+
+def command(*flags: str, what: str = "table1", **options: str) -> list[str]:
+    """Return the words of a small reproduction, with other options."""
+    given = {**SMALL, **options}.items()
+    return [
+        "reproduce",
+        what,
+        *(word for name, own in given for word in (f"--{name}", own)),
+        *flags,
+    ]
+
+
+def start(folder: Path, words: list[str], **environment: str) -> subprocess.Popen:
+    """Start the program in a process of its own, without settings from outside."""
+    kept = {name: own for name, own in os.environ.items() if not name.startswith("CGCL_")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "cgcl", *words],
+        cwd=folder,
+        env={**kept, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(folder: Path, words: list[str], **environment: str) -> tuple[int, str, str]:
+    process = start(folder, words, **environment)
+    out, err = process.communicate()
+    return process.returncode, out, err
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
+
+
+def record(job) -> Record:
+    """Return a made-up result."""
+    return Record(
+        graph=job.graph,
+        test=job.test,
+        method=job.recipe.name,
+        settings=asdict(job.recipe.settings),
+        split_seed=job.split_seed,
+        split="s",
+        seed=job.recipe.split.seed,
+        fingerprint="f",
+        device="cpu",
+        threads=1,
+        versions={"cgcl": "0.1.0"},
+        val={"auc": 0.9, "ap": 0.9},
+        metrics={"auc": 0.9, "ap": 0.9},
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory):
+    """The folder of a reproduction in a process of its own, and what it printed."""
+    folder = tmp_path_factory.mktemp("made")
+    return folder, run(folder, command())
+
+
+def test_files_go_to_stdout_and_the_story_to_stderr(made):
+    folder, (code, out, err) = made
+    assert code == 0, err
+    assert out.splitlines() == [f"out/{name}" for name in TABLES]
+    assert files(folder / "out").keys() == {"runs.jsonl", *TABLES}
+    first, second, third = err.splitlines()
+    assert first.split(maxsplit=1) == ["Experiment", "Table I: AUC and AP on held-out links"]
+    assert second.split(maxsplit=1) == ["Runs", "0 of 1 runs are there; folder out"]
+    assert third.split()[0] == "1/1"
+    assert "vgae, cora, 10 %, split 0, seed 0: AUC " in third
+    [line] = (folder / "out/runs.jsonl").read_text().splitlines()
+    found = json.loads(line)
+    assert found["settings"]["epochs"] == found["epochs"] == 2
+    assert f"AUC {100 * found['metrics']['auc']:.2f}" in third
+
+
+def test_a_table_says_that_trainings_were_cut_short_and_what_the_paper_has(made):
+    folder, _ = made
+    text = (folder / "out/table1.md").read_text()
+    assert "Every method was trained for 2 epochs, not as long as described." in text
+    published = read_data("paper")["table1"]["vgae"]["cora"]["10"]
+    assert f"({published['auc'][0]:.2f}, " in text
+
+
+def test_the_same_command_again_runs_nothing_and_writes_the_same_bytes(made):
+    folder, (_, out, _) = made
+    before = files(folder / "out")
+    for name in TABLES:
+        (folder / "out" / name).unlink()
+    code, again, err = run(folder, command())
+    assert (code, again) == (0, out)
+    assert err.splitlines()[-1].split(maxsplit=1)[1] == "1 of 1 runs are there; folder out"
+    assert "1/1" not in err
+    assert files(folder / "out") == before
+
+
+def test_quiet_prints_the_files_alone(cli):
+    done = cli(*command("--quiet"))
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [f"out/{name}" for name in TABLES]
+
+
+def test_more_runs_are_added(cli):
+    assert cli(*command()).code == 0
+    before = files(Path("out"))["runs.jsonl"]
+    done = cli(*command(runs="2"))
+    assert "1 of 2 runs are there" in done.err
+    assert "1/1" in done.err
+    after = files(Path("out"))["runs.jsonl"]
+    assert after.startswith(before)
+    assert after.count(b"\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"dataset": "nope"}, "table1 has no dataset nope. It has cora, citeseer, pubmed, "),
+        ({"methods": "vgae,gcn"}, "table1 has no methods gcn. It has cgcl, graphsage, vgae, "),
+        ({"ratio": "30"}, "table1 has no ratio 30. It has 10, 20."),
+        ({"ratio": "x"}, "ratio is 'x'; give percents, such as 10 or 10,20."),
+        ({"ratio": "-10"}, "ratio is '-10'; give percents"),
+        ({"ratio": "0.1"}, "ratio is '0.1'; give percents"),
+        ({"runs": "0"}, "--runs and --epochs must be at least 1."),
+        ({"epochs": "0"}, "--runs and --epochs must be at least 1."),
+        ({"chosen": "missing.toml"}, "missing.toml cannot be read as what cgcl reproduce grid "),
+        ({"chosen": "damaged.toml"}, "damaged.toml cannot be read as what cgcl reproduce grid "),
+        ({"chosen": "empty.toml", "methods": "cgcl"}, "No hidden was chosen for cora yet. Run "),
+        ({"device": "gpu"}, "device is 'gpu'; it must be auto, cpu, cuda or cuda:N."),
+    ],
+)
+def test_what_cannot_be_asked_is_told_before_anything_is_written(cli, options, told):
+    Path("damaged.toml").write_text("[cora")
+    Path("empty.toml").write_text("")
+    done = cli(*command(**options))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("Error: ")
+    assert told in done.err
+    assert not Path("out").exists()
+
+
+def test_an_experiment_that_does_not_exist_is_told(cli):
+    done = cli(*command(what="table3"))
+    assert done.code == 2
+    assert "table3" in done.err
+
+
+def test_choices_of_ones_own(cli):
+    Path("mine.toml").write_text("[cora]\nhidden = 8\nlr = 0.25\ninput_dropout = 0.125\n")
+    done = cli(*command(methods="cgcl", chosen="mine.toml"))
+    assert done.code == 0, done.err
+    settings = json.loads(Path("out/runs.jsonl").read_text())["settings"]
+    assert (settings["hidden"], settings["lr"], settings["input_dropout"]) == (8, 0.25, 0.125)
+
+
+def test_damaged_lines_are_told(cli):
+    Path("out").mkdir()
+    Path("out/runs.jsonl").write_text("{}\nnonsense\n")
+    done = cli(*command("--quiet"))
+    assert done.code == 0
+    assert done.err == "Warning: 2 damaged lines are ignored; those runs are made again.\n"
+
+
+def test_two_processes_do_not_share_a_folder(cli):
+    with Records(Path("out")):
+        done = cli(*command())
+    assert (done.code, done.out) == (1, "")
+    assert "out is in use by process" in done.err
+
+
+def test_a_run_that_fails_is_told_and_made_up_for_the_next_time(cli, monkeypatch):
+    real = running.train_together
+
+    def broken(graph, splits, recipes, *others, **more):
+        if recipes[0].split.seed == 0:
+            raise RuntimeError("no\nluck")
+        return real(graph, splits, recipes, *others, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "train_together", broken)
+        done = cli(*command("--quiet", runs="2"))
+    assert done.code == 1
+    assert done.err == (
+        "Warning: vgae failed on cora, 10 %, split 0, seed 0. RuntimeError: no luck\n"
+    )
+    assert done.out.splitlines() == [f"out/{name}" for name in TABLES]
+    assert "1 of 2 runs" in Path("out/table1.md").read_text()
+    done = cli(*command(runs="2"))
+    assert done.code == 0
+    assert "1 of 2 runs are there" in done.err
+    assert "1 of 2 runs" not in Path("out/table1.md").read_text()
+
+
+def test_without_matplotlib_there_is_a_warning_and_everything_else(tmp_path):
+    hidden = tmp_path / "hidden" / "matplotlib"
+    hidden.mkdir(parents=True)
+    (hidden / "__init__.py").write_text('raise ImportError("not here")\n')
+    part = Asked(test=(10,), protocols=("paper",), runs=1, epochs=2)
+    with Records(tmp_path / "out") as records:
+        for jobs in jobs_of(read_experiment("fig2"), part, read_data("chosen")).values():
+            for job in jobs:
+                records.append(record(job))
+    words = command("--quiet", what="fig2", methods="cgcl", protocol="paper")
+    paths = [str(hidden.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    code, out, err = run(tmp_path, words, PYTHONPATH=os.pathsep.join(paths))
+    assert (code, out) == (0, "out/fig2.csv\n")
+    assert err == 'Warning: Figures need matplotlib: pip install "cgcl[figures]"\n'
+    # With it, the figure is there.
+    code, out, err = run(tmp_path, words)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == ["out/fig2.csv", "out/fig2.svg", "out/fig2.png"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_polite_signal_ends_it_and_says_how_to_go_on(tmp_path, number, code):
+    # Epochs enough that it is still in its first training.
+    process = start(tmp_path, command(epochs="1000000"))
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "0 of 1 runs are there" in line:
+            break
+    process.send_signal(number)
+    out, err = process.communicate()
+    assert process.returncode == code
+    assert "Traceback" not in err
+    last = err.strip().splitlines()[-1]
+    assert last.startswith("Stopped: 0 of 1 runs are there. Go on with: ")
+    assert last.endswith(" ".join(command(epochs="1000000")))
+    assert (tmp_path / "out/runs.jsonl").read_bytes() == b""
+    # What is known by then is written.
+    assert out.splitlines() == [f"out/{name}" for name in TABLES]
+
+
+def test_all_is_what_each_experiment_has_of_it(cli, monkeypatch):
+    asked = []
+
+    def noted(jobs, *_):
+        asked.append({(job.graph, job.recipe.name) for job in jobs})
+        return True
+
+    monkeypatch.setattr(running, "run_jobs", noted)
+    monkeypatch.setattr(command_module, "_write", lambda *_: None)
+    done = cli("reproduce", "all", "--dataset", "cora", "--methods", "cgcl,vgae", "--out", "out")
+    assert done.code == 1  # nothing was run
+    # Fig. 3 is of another graph; the others know one of the methods.
+    assert len(asked) == 6
+    assert asked[1] == {("cora", "cgcl"), ("cora", "vgae")}
+    assert [*asked[:1], *asked[2:]] == [{("cora", "cgcl")}] * 5
+
+
+def test_what_no_experiment_has_is_told(cli):
+    done = cli("reproduce", "all", "--dataset", "cora,nope", "--out", "out")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("Error: No experiment has the dataset nope. There are cora, ")
+    assert not Path("out").exists()

@@ -1,0 +1,131 @@
+"""The choice of settings: validation links decide, test links have no say."""
+
+import random
+import tomllib
+from dataclasses import asdict
+
+import pytest
+
+from cgcl.reproduce.chosen import SETTINGS, choose, chosen_toml
+from cgcl.reproduce.described import FOLDER, read_data, read_experiment
+from cgcl.reproduce.job import Asked, jobs_of
+from cgcl.reproduce.record import Record
+from cgcl.reproduce.records import found_in, read_records
+from cgcl.reproduce.writing import CHOSEN_HEAD
+
+COUNT = 48
+
+
+@pytest.fixture
+def grid():
+    """The places of the grid on some graphs."""
+    return lambda *graphs: jobs_of(read_experiment("grid"), Asked(graphs=graphs or None), {})
+
+
+def record(job, val, test):
+    return Record(
+        graph=job.graph,
+        test=job.test,
+        method=job.recipe.name,
+        settings=asdict(job.recipe.settings),
+        split_seed=job.split_seed,
+        split="s",
+        seed=job.recipe.split.seed,
+        fingerprint="f",
+        device="cpu",
+        threads=1,
+        versions={},
+        val=None if val is None else {"auc": val, "ap": 1 - val},
+        metrics={"auc": test, "ap": test},
+    )
+
+
+def found(places, vals, tests):
+    jobs = [job for own in places.values() for job in own]
+    made = [record(*own) for own in zip(jobs, vals, tests, strict=True)]
+    return {own.key: own for own in made}
+
+
+def settings_of(places, number):
+    job = [job for own in places.values() for job in own][number]
+    return {name: getattr(job.recipe.settings, name) for name in SETTINGS}
+
+
+def test_the_best_on_validation_links_is_chosen_whatever_the_test_says(grid):
+    places, order = grid("cora"), list(range(COUNT))
+    random.Random(1).shuffle(order)
+    vals = [place / 100 for place in order]
+    # The worst on validation links is the best on test links, and the other way round.
+    records = found(places, vals, [1 - val for val in vals])
+    best = order.index(COUNT - 1)
+    assert best not in (0, COUNT - 1)
+    assert choose(places, records) == {
+        "cora": {**settings_of(places, best), "val_auc": 0.47, "runs": COUNT}
+    }
+
+
+def test_test_metrics_are_not_even_looked_at(grid):
+    places = grid("cora")
+    vals = [number % 7 / 10 for number in range(COUNT)]
+    with_test = found(places, vals, [number / 100 for number in range(COUNT)])
+    without = {
+        key: Record(**{**asdict(own), "metrics": {}, "measured": {}})
+        for key, own in with_test.items()
+    }
+    assert choose(places, without) == choose(places, with_test)
+
+
+def test_of_equal_ones_the_first_counts(grid):
+    places = grid("cora")
+    vals = [0.5] * COUNT
+    vals[9] = vals[21] = vals[30] = 0.8
+    records = found(places, vals, range(COUNT))
+    expected = {"cora": {**settings_of(places, 9), "val_auc": 0.8, "runs": COUNT}}
+    assert choose(places, records) == expected
+    # In the order of the grid, not of the runs.
+    assert choose(places, dict(reversed(records.items()))) == expected
+
+
+def test_a_grid_that_is_not_complete_chooses_nothing(grid):
+    places = grid("cora", "photo")
+    records = found(places, [0.5] * 2 * COUNT, [0.5] * 2 * COUNT)
+    assert choose(places, records).keys() == {"cora", "photo"}
+    missing = next(key for key, own in records.items() if own.graph == "photo")
+    del records[missing]
+    assert choose(places, records).keys() == {"cora"}
+    assert choose(places, {}) == {}
+
+
+def test_graphs_choose_for_themselves(grid):
+    places = grid("cora", "photo")
+    vals = [0.5] * 2 * COUNT
+    vals[3], vals[COUNT + 40] = 0.7, 0.6
+    chosen = choose(places, found(places, vals, [0.5] * 2 * COUNT))
+    assert chosen == {
+        "cora": {**settings_of(places, 3), "val_auc": 0.7, "runs": COUNT},
+        "photo": {**settings_of(places, COUNT + 40), "val_auc": 0.6, "runs": COUNT},
+    }
+
+
+def test_a_run_without_validation_loses(grid):
+    places = grid("cora")
+    vals = [None, 0.1, *[None] * (COUNT - 2)]
+    chosen = choose(places, found(places, vals, [0.9] * COUNT))
+    assert chosen["cora"].items() >= settings_of(places, 1).items()
+
+
+def test_what_is_written_reads_as_what_was_chosen(grid):
+    chosen = choose(grid("cora"), found(grid("cora"), [0.5] * COUNT, [0.5] * COUNT))
+    text = chosen_toml(chosen, ["One.", "Two."])
+    assert text.startswith("# One.\n# Two.\n\n[cora]\nhidden = 512\nlr = 0.001\n")
+    assert text.endswith("\n")
+    assert tomllib.loads(text) == chosen
+    assert chosen_toml({}, ["One."]) == "# One.\n"
+
+
+def test_the_committed_choice_is_what_the_committed_runs_say(grid, project):
+    records = found_in(read_records(project / "experiments/results/reproduce/runs.jsonl"))
+    chosen = choose(grid(), records)
+    assert chosen.keys() == set(read_experiment("grid").graphs)
+    assert chosen_toml(chosen, CHOSEN_HEAD).encode() == (FOLDER / "chosen.toml").read_bytes()
+    assert read_data("chosen") == chosen

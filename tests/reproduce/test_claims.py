@@ -1,0 +1,254 @@
+"""Verdicts on the paper's claims, from runs whose numbers are made up to decide them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+import pytest
+
+from cgcl.reproduce.claims import CHECKS, claims_markdown, verdict_of
+from cgcl.reproduce.described import read_data, read_experiment
+from cgcl.reproduce.job import Asked, Job, Place, jobs_of
+from cgcl.reproduce.page import Reproduced
+from cgcl.reproduce.record import Record
+
+CHOSEN = {
+    graph: {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
+    for graph in ("cora", "citeseer", "pubmed", "photo", "computers")
+}
+Number = Callable[[Place, Job], float]
+
+
+def record(job: Job, auc: float, measured: dict | None = None) -> Record:
+    return Record(
+        graph=job.graph,
+        test=job.test,
+        method=job.recipe.name,
+        settings=asdict(job.recipe.settings),
+        split_seed=job.split_seed,
+        split=f"{job.graph} {job.test} {job.split_seed}",
+        seed=job.recipe.split.seed,
+        fingerprint=job.graph,
+        device="cpu",
+        threads=1,
+        versions={},
+        measures=list(job.measures),
+        val={"auc": auc / 100, "ap": auc / 100},
+        metrics={"auc": auc / 100, "ap": auc / 100},
+        measured=measured or {},
+    )
+
+
+def reproduced(name: str, number: Number, measured: Callable[[Job], dict] | None = None):
+    """All runs of an experiment, each with an AUC (and AP) in percent."""
+    places = jobs_of(read_experiment(name), Asked(), CHOSEN)
+    found = {
+        job.key: record(job, number(place, job), measured(job) if measured else None)
+        for place, jobs in places.items()
+        for job in jobs
+    }
+    return Reproduced(found, CHOSEN)
+
+
+def noise(job: Job) -> float:
+    """A little that differs from split to split and is the same for every row."""
+    return 0.1 * job.split_seed
+
+
+def test_every_claim_has_a_verdict_and_every_check_a_claim() -> None:
+    nothing = Reproduced({}, CHOSEN)
+    claims = [claim["id"] for claim in read_data("paper")["claims"]]
+    assert CHECKS.keys() <= {*claims}
+    words = {verdict_of(claim, nothing).word for claim in CHECKS}
+    assert words == {"not run yet"}
+    text = claims_markdown(nothing)
+    assert text.startswith(f"Of {len(claims)} claims, ")
+    assert text.count("\n- **") == len(claims)
+
+
+def test_who_is_ahead_is_told_from_who_is_behind() -> None:
+    def ahead(place: Place, job: Job) -> float:
+        return 90 + noise(job) + (1 + 0.01 * job.split_seed if place.row == "cgcl" else 0)
+
+    found = reproduced("table1", ahead)
+    assert verdict_of("superiority_10", found).word == "holds"
+    assert "ahead in 58 of 58" in verdict_of("superiority_10", found).evidence  # without CiteSeer's
+
+    def behind_once(place: Place, job: Job) -> float:
+        is_better = (place.row, place.graph) == ("seal", "photo")
+        return ahead(place, job) + (3 if is_better else 0)
+
+    verdict = verdict_of("superiority_20", reproduced("table1", behind_once))
+    assert verdict.word == "holds in part"
+    assert "behind SEAL on Photo (AUC -1.9" in verdict.evidence
+
+    def allowed(place: Place, job: Job) -> float:
+        is_better = (place.row, place.graph) == ("maskgae", "citeseer")
+        return ahead(place, job) + (3 if is_better else 0)
+
+    assert verdict_of("superiority_10", reproduced("table1", allowed)).word == "holds"
+    assert verdict_of("superiority_20", reproduced("table1", allowed)).word == "holds in part"
+
+
+def test_the_best_baseline_is_named() -> None:
+    def number(place: Place, job: Job) -> float:
+        return 90 + noise(job) + (1 if place.row == "maskgae" else 0)
+
+    verdict = verdict_of("masked_runner_up", reproduced("table1", number))
+    assert verdict.word == "holds"
+    assert "MaskGAE on Cora 10 %" in verdict.evidence
+    other = reproduced("table1", lambda place, job: 90 + (place.row == "vgae") + noise(job))
+    assert verdict_of("masked_runner_up", other).word == "does not hold"
+
+
+def test_the_margin_is_held_against_the_stated_one() -> None:
+    stated = read_data("paper")["stated"]["gain_auc_10"]
+
+    def number(place: Place, job: Job) -> float:
+        gain = stated.get(place.graph, 0) + 0.02 * (job.split_seed % 2)
+        return 90 + noise(job) + (gain if place.row == "cgcl" else 0)
+
+    assert verdict_of("margin_over_runner_up", reproduced("table1", number)).word == "holds"
+    far = reproduced("table1", lambda place, job: 90 + noise(job) * (1 + (place.row == "cgcl")))
+    assert verdict_of("margin_over_runner_up", far).word != "holds"
+
+
+@pytest.mark.parametrize(
+    ("below", "word"), [(0.4, "holds"), (2.0, "holds in part"), (9.0, "does not hold")]
+)
+def test_the_level_is_held_against_each_printed_cell(below: float, word: str) -> None:
+    published = read_data("paper")["table1"]
+
+    def number(place: Place, job: Job) -> float:
+        cell = published[place.row][place.graph][str(place.test)]
+        is_below = place.graph != "cora" or below > 5
+        return max(cell["auc"][0], cell["ap"][0]) - below * is_below
+
+    assert verdict_of("published_level", reproduced("table1", number)).word == word
+
+
+@pytest.mark.parametrize(
+    ("loss", "citations", "copurchases"),
+    [
+        (0.2, "holds", "holds"),
+        (0.8, "holds", "does not hold"),
+        (2.0, "does not hold", "does not hold"),
+    ],
+)
+def test_what_more_test_links_cost(loss: float, citations: str, copurchases: str) -> None:
+    found = reproduced("table1", lambda place, job: 95 - loss * (place.test == 20) + noise(job))
+    assert verdict_of("robust_on_citations", found).word == citations
+    verdict = verdict_of("unchanged_on_copurchases", found)
+    assert verdict.word == copurchases
+    assert f"Photo AUC {-loss:+.2f}" in verdict.evidence
+
+
+def test_views_are_compared_at_equal_epochs_and_at_equal_steps() -> None:
+    worth = {"one": 0.0, "one-equal": 1.0, "none": -1.0, "cgcl": 0.5}
+
+    def number(place: Place, job: Job) -> float:
+        return (
+            90 + worth.get(place.row, 0) + noise(job) - (place.test == 20) * (place.row != "cgcl")
+        )
+
+    found = reproduced("table2", number)
+    verdict = verdict_of("two_views_beat_one", found)
+    assert verdict.word == "holds in part"
+    assert "At equal epochs, two views are ahead in 20 of 20 comparisons" in verdict.evidence
+    assert "at equal optimizer steps, two views are ahead in 10 of 20" in verdict.evidence
+    assert verdict_of("masking_beats_plain", found).word == "holds"
+    assert verdict_of("robust_by_coupled_views", found).word == "holds"
+
+
+def test_the_dropped_share_can_matter_and_hurt() -> None:
+    worth = {"seen-10": -6.0, "seen-30": -1.0, "seen-50": 1.0, "seen-70": 2.0, "seen-90": 0.0}
+
+    def number(place: Place, job: Job) -> float:
+        return 90 + worth.get(place.row, -2.0 if place.row == "none" else 1.0) + noise(job)
+
+    found = reproduced("claims", number, embeddings)
+    assert verdict_of("ratio_matters", found).word == "holds"
+    hurts = verdict_of("ratio_can_hurt", found)
+    assert hurts.word == "holds"
+    assert "Cora at worst 84.10, without 88.10" in hurts.evidence
+    assert verdict_of("no_ratio_to_tune", found).word == "does not hold"  # 91 against 92
+    flat = reproduced("claims", lambda _, job: 90 + noise(job), embeddings)
+    assert verdict_of("ratio_matters", flat).word == "does not hold"
+    assert verdict_of("no_ratio_to_tune", flat).word == "holds"
+
+
+def embeddings(job: Job, cosine: float = 0.2, rank: float = 50.0, alike: float = 0.95) -> dict:
+    is_ours = asdict(job.recipe.settings)["views"] == "disjoint"
+    return {
+        "embeddings": {
+            "mean_cosine": cosine if is_ours else 0.5,
+            "effective_rank": rank if is_ours else 20.0,
+            "same_node_cosine": 0.8,
+            "other_node_cosine": 0.1,
+            "logit_correlation": alike,
+            "probability_difference": 0.05,
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("cosine", "rank", "word"),
+    [(0.2, 50.0, "holds"), (0.6, 50.0, "holds in part"), (0.6, 5.0, "does not hold")],
+)
+def test_distinct_embeddings(cosine: float, rank: float, word: str) -> None:
+    found = reproduced("claims", lambda *_: 90.0, lambda job: embeddings(job, cosine, rank))
+    assert verdict_of("distinct_embeddings", found).word == word
+
+
+def test_invariant_representations() -> None:
+    for alike, word in ((0.95, "holds"), (0.3, "does not hold")):
+        found = reproduced("claims", lambda *_: 90.0, lambda job, a=alike: embeddings(job, alike=a))
+        verdict = verdict_of("invariant_representations", found)
+        assert verdict.word == word
+        assert f"scores correlate by {alike:.2f}" in verdict.evidence
+
+
+def trace(first: float, last: float, auc: list[float], terms: float = -0.3) -> dict:
+    steps = len(auc)
+    loss = [first + (last - first) * step / (steps - 1) for step in range(steps)]
+    return {
+        "trace": {
+            "epoch": [*range(steps)],
+            "loss": loss,
+            "val_auc": auc,
+            "val_ap": auc,
+            "views": [terms] * steps,
+            "reconstructions": [terms + 0.01] * steps,
+            "view_1": [terms] * steps,
+            "view_2": [terms] * steps,
+            "gap": [0.2, *[0.1] * (steps - 1)],
+        }
+    }
+
+
+def test_convergence_and_theory_are_read_from_traces() -> None:
+    good = reproduced("fig4", lambda *_: 90.0, lambda _: trace(1.4, 0.5, [0.9, 0.95, 0.949]))
+    assert verdict_of("converges", good).word == "holds"
+    assert "falling in 2 of 2 looks, last AUC -0.10" in verdict_of("converges", good).evidence
+    assert verdict_of("theorem_1", good).word == "holds"
+    assert verdict_of("lemma_1", good).word == "holds"
+    assert verdict_of("sufficiency_condition", good).word == "holds"
+    # Met at no look, so it tells no good model from a bad one.
+    assert verdict_of("information_loss_condition", good).word == "does not hold"
+    collapsed = reproduced("fig4", lambda *_: 90.0, lambda _: trace(1.4, 0.5, [0.9, 0.95, 0.5]))
+    assert verdict_of("converges", collapsed).word == "does not hold"
+    outside = reproduced("fig4", lambda *_: 90.0, lambda _: trace(1.4, 0.5, [0.9] * 3, -0.1))
+    assert verdict_of("theorem_1", outside).word == "does not hold"
+
+
+def test_stability_needs_all_cells_and_names_the_worst() -> None:
+    def number(_: Place, job: Job) -> float:
+        return 95 - 20 * (asdict(job.recipe.settings)["lr"] == 0.05)
+
+    both = {**reproduced("fig2", number).found, **reproduced("fig3", number).found}
+    verdict = verdict_of("insensitive_to_width_and_rate", Reproduced(both, CHOSEN))
+    assert verdict.word == "does not hold"
+    assert "Cora 10 %: 75.00 (d_v 512, r 0.05) to 95.00" in verdict.evidence
+    half = reproduced("fig2", number)
+    assert verdict_of("insensitive_to_width_and_rate", half).word == "not run yet"

@@ -1,0 +1,213 @@
+"""Experiments as data: what is committed is understood, what is not understood is refused."""
+
+import itertools
+import tomllib
+from typing import get_args
+
+import pytest
+
+from cgcl.cli import reproduce as command
+from cgcl.errors import ConfigError
+from cgcl.readers import DATASETS
+from cgcl.reproduce.chosen import SETTINGS
+from cgcl.reproduce.described import FOLDER, NAMES, Protocol, read_data, read_experiment
+from cgcl.reproduce.job import Asked, jobs_of
+from cgcl.reproduce.measures import EMBEDDINGS, TRACE
+from cgcl.train.recipe import Recipe
+
+SMALL = """
+title = "Small"
+graphs = ["cora", "photo"]
+test = [10]
+protocols = ["splits"]
+runs = 4
+"""
+
+
+@pytest.fixture
+def described(tmp_path):
+    """Read an experiment that is written as text."""
+
+    def read(text, head=SMALL):
+        (tmp_path / "small.toml").write_text(head + text)
+        return read_experiment("small", tmp_path)
+
+    return read
+
+
+def rows_with(text):
+    return f'[rows.cgcl]\nmethod = "cgcl"\n{text}\n'
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_committed_is_known_to_the_package(name):
+    of = read_experiment(name)
+    assert of.name == name
+    assert of.graphs
+    assert set(of.graphs) <= DATASETS.keys()
+    assert of.test
+    # The paper has these two; half as many links choose the epoch.
+    assert set(of.test) <= {10, 20}
+    assert of.protocols
+    assert set(of.protocols) <= set(get_args(Protocol))
+    assert of.runs >= 1
+    assert len({row.name for row in of.rows}) == len(of.rows) > 0
+    for row in of.rows:
+        assert set(row.graphs or ()) | row.on.keys() <= set(of.graphs)
+        assert set(row.chosen) <= set(SETTINGS)
+        assert set(row.measures) <= {TRACE, EMBEDDINGS}
+        for there in row.on.values():
+            assert set(there.get("test", of.test)) <= set(of.test)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_committed_run_has_a_method_with_such_settings(name):
+    of, rows = read_experiment(name), {row.name: row for row in read_experiment(name).rows}
+    chosen = read_data("chosen")
+    places = jobs_of(of, Asked(), chosen)
+    for graph in of.graphs:
+        for row in of.rows:
+            here = row.graphs is None or graph in row.graphs
+            assert here == any((p.row, p.graph) == (row.name, graph) for p in places)
+    for place, jobs in places.items():
+        row = rows[place.row]
+        asked = {**row.settings, **row.on.get(place.graph, {}).get("settings", {})}
+        asked |= {own: chosen[place.graph][own] for own in row.chosen}
+        assert Recipe.of(row.method, asked).name == row.method
+        assert jobs
+        for job in jobs:
+            assert (job.graph, job.test, job.recipe.name) == (place.graph, place.test, row.method)
+            assert {own: getattr(job.recipe.settings, own) for own in asked} == asked
+            assert (job.recipe.split.test, job.recipe.split.val) == (
+                place.test / 100,
+                place.test / 200,
+            )
+            assert job.measures == row.measures
+
+
+def test_every_file_is_an_experiment_or_one_of_two_others():
+    assert {path.stem for path in FOLDER.glob("*.toml")} == {*NAMES, "paper", "chosen"}
+
+
+def test_all_is_every_experiment_in_its_order(monkeypatch):
+    asked = []
+    monkeypatch.setattr(command, "_reproduce", lambda own: asked.append(own.names) or 0)
+    command.reproduce("all")
+    command.reproduce("fig4")
+    assert asked == [NAMES, ("fig4",)]
+    assert set(get_args(command.What)) == {*NAMES, "all"}
+
+
+def test_a_file_that_is_not_there_is_told_with_those_that_are(tmp_path):
+    (tmp_path / "b.toml").write_text("")
+    (tmp_path / "a.toml").write_text("")
+    with pytest.raises(ConfigError) as refused:
+        read_experiment("fig5", tmp_path)
+    assert str(refused.value) == "There is no experiment fig5. There are a, b."
+
+
+@pytest.mark.parametrize(
+    ("head", "text", "told"),
+    [
+        ('epochs = 3\ncolour = "red"\n', "", "small: colour, epochs is not understood. It may "),
+        ("", "setting = { lr = 1.0 }", "small, row cgcl: setting is not understood. It may have "),
+        ("", "on.photo = { epochs = 3 }", "small, row cgcl on photo: epochs is not understood."),
+    ],
+)
+def test_a_word_that_is_not_understood_is_refused(described, head, text, told):
+    with pytest.raises(ConfigError) as refused:
+        described(rows_with(text), SMALL + head)
+    assert told in str(refused.value)
+
+
+def test_the_refusal_says_what_there_is(described):
+    with pytest.raises(ConfigError, match=r"It may have runs, settings, test\.$"):
+        described(rows_with("on.photo = { epochs = 3 }"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (rows_with("settings = { width = 3 }"), "cgcl has no setting width"),
+        (rows_with("settings = { hidden = 1 }"), "hidden is 1"),
+        (rows_with('settings = { views = "three" }'), "views is 'three'"),
+        ('[rows.x]\nmethod = "cgl"\n', "method is 'cgl'"),
+    ],
+)
+def test_a_method_or_a_setting_that_does_not_exist_is_refused(described, text, told):
+    with pytest.raises(ConfigError, match=told):
+        jobs_of(described(text), Asked(), {})
+
+
+def test_a_grid_is_every_combination_in_order(described):
+    of = described(
+        "settings = { hidden = 8, epochs = 3 }\n[grid]\nhidden = [4, 2]\nlr = [0.1, 0.2, 0.3]\n"
+        '[rows.cgcl]\nmethod = "cgcl"\nsettings = { epochs = 7 }\n[rows.x]\nmethod = "cgcl"\n'
+    )
+    cells = list(itertools.product([4, 2], [0.1, 0.2, 0.3]))
+    assert [row.name for row in of.rows] == [
+        f"{name} hidden={hidden} lr={lr}" for name in ("cgcl", "x") for hidden, lr in cells
+    ]
+    assert [row.settings for row in of.rows] == [
+        {"hidden": hidden, "epochs": epochs, "lr": lr} for epochs in (7, 3) for hidden, lr in cells
+    ]
+
+
+@pytest.mark.parametrize("name", ["grid", "fig2", "fig3"])
+def test_a_committed_grid_is_complete(name):
+    values = tomllib.loads((FOLDER / f"{name}.toml").read_text())["grid"]
+    rows = [tuple(row.settings[own] for own in values) for row in read_experiment(name).rows]
+    assert rows == list(itertools.product(*values.values()))
+    assert len(rows) == {"grid": 48, "fig2": 16, "fig3": 16}[name]
+
+
+def test_the_figures_vary_what_the_grid_varies():
+    """The paper's sets for d_v and r, which the choice is made from and the figures show."""
+    for name in ("grid", "fig2", "fig3"):
+        values = tomllib.loads((FOLDER / f"{name}.toml").read_text())["grid"]
+        assert values["hidden"] == [512, 256, 128, 64]
+        assert values["lr"] == [0.001, 0.005, 0.01, 0.05]
+
+
+def test_a_row_has_its_own_graphs_measures_and_title(described):
+    of = described(
+        '[rows.one]\nmethod = "cgcl"\ngraphs = ["photo"]\nmeasures = ["trace"]\n'
+        '[rows.two]\ntitle = "Two"\nmethod = "vgae"\n',
+        SMALL + 'measures = ["embeddings"]\n',
+    )
+    one, two = of.rows
+    assert (one.title, one.graphs, one.measures) == ("one", ("photo",), ("embeddings", "trace"))
+    assert (two.title, two.graphs, two.measures) == ("Two", None, ("embeddings",))
+    assert [(place.row, place.graph) for place in jobs_of(of, Asked(), {})] == [
+        ("two", "cora"),
+        ("one", "photo"),
+        ("two", "photo"),
+    ]
+
+
+def test_a_graph_may_have_other_settings_runs_and_shares(described):
+    of = described(
+        rows_with(
+            "settings = { epochs = 5, hidden = 4 }\n"
+            "on.photo = { settings = { epochs = 2 }, runs = 3, test = [20] }"
+        ),
+        SMALL.replace("[10]", "[10, 20]"),
+    )
+    places = jobs_of(of, Asked(), {})
+    assert {(place.graph, place.test): len(jobs) for place, jobs in places.items()} == {
+        ("cora", 10): 4,
+        ("cora", 20): 4,
+        ("photo", 20): 3,
+    }
+    for place, jobs in places.items():
+        for job in jobs:
+            assert job.recipe.settings.epochs == (2 if place.graph == "photo" else 5)
+            assert job.recipe.settings.hidden == 4
+
+
+def test_what_was_chosen_wins_over_what_is_described(described):
+    of = described(rows_with('settings = { hidden = 4, lr = 0.1 }\nchosen = ["lr"]'))
+    chosen = {"cora": {"lr": 0.2, "hidden": 64}, "photo": {"lr": 0.3, "hidden": 32}}
+    for place, jobs in jobs_of(of, Asked(), chosen).items():
+        assert jobs[0].recipe.settings.lr == chosen[place.graph]["lr"]
+        assert jobs[0].recipe.settings.hidden == 4

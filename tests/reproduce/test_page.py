@@ -1,0 +1,59 @@
+"""Parts of the page of results."""
+
+from __future__ import annotations
+
+import pytest
+
+from cgcl.reproduce.cells import Cell
+from cgcl.reproduce.described import NAMES, read_data
+from cgcl.reproduce.job import Place
+from cgcl.reproduce.page import (
+    Reproduced,
+    choices,
+    contradictions,
+    devices,
+    level,
+    progress,
+    table,
+    verdict_on,
+)
+
+
+def cell(mean: float | None, sd: float | None = None, published: float = 97.0) -> Cell:
+    difference = None if mean is None else round(mean - published, 2)
+    values = () if mean is None else (mean,) * 10
+    place = Place("cgcl", "cora", 10, "paper")
+    return Cell(place, "auc", values, 10, mean, sd, (published, 0.1), difference)
+
+
+@pytest.mark.parametrize(
+    ("own", "splits", "expected"),
+    [
+        (cell(None), None, "not run"),
+        (cell(97.0), None, "above"),
+        (cell(96.5), None, "within 0.5"),
+        (cell(96.49), None, "below by more than 0.5"),
+        (cell(96.0), cell(96.4, 0.3), "within 2 sd over splits"),  # 96.4 + 0.6 = 97.0
+        (cell(96.0), cell(96.4, 0.2), "below"),
+        (cell(96.0), cell(96.4), "below by more than 0.5"),  # one run has no deviation
+    ],
+)
+def test_when_a_cell_counts_as_reproduced(own: Cell, splits: Cell | None, expected: str) -> None:
+    assert verdict_on(own, splits) == expected
+
+
+def test_without_runs_the_page_says_so() -> None:
+    nothing = Reproduced({}, {})
+    assert table(nothing, "table2") == "Not run yet."
+    assert progress(nothing, NAMES).count("| 0 |") == len(NAMES)
+    assert level(nothing).endswith("Of 0 cells, nothing has been run.")
+    assert devices(nothing) == ""
+    assert choices(nothing).count("\n") == 1  # a head and no row
+
+
+def test_every_contradiction_is_told_under_its_kind() -> None:
+    text = contradictions(Reproduced({}, {}))
+    told = read_data("paper")["contradictions"]
+    assert text.count("\n- *") == len(told)
+    for one in told:
+        assert one["what"] in text

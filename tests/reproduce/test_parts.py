@@ -1,0 +1,45 @@
+"""Several experiments at once: each gives what it has of what is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from cgcl.errors import ConfigError
+from cgcl.reproduce.described import NAMES, read_experiment
+from cgcl.reproduce.job import Asked, jobs_of, parts_of
+
+ALL = [read_experiment(name) for name in NAMES]
+CHOSEN = {graph: {"hidden": 64, "lr": 0.01, "input_dropout": 0.5} for graph in ("cora", "photo")}
+
+
+def test_everything_is_asked_of_every_experiment() -> None:
+    assert parts_of(ALL, Asked()) == dict.fromkeys(NAMES, Asked())
+
+
+def test_an_experiment_without_any_of_it_is_left_out() -> None:
+    parts = parts_of(ALL, Asked(graphs=("cora", "photo"), runs=1))
+    assert set(parts) == set(NAMES) - {"fig3"}  # Computers alone
+    assert parts["fig2"] == Asked(graphs=("cora",), runs=1)
+    assert parts["fig4"] == Asked(graphs=("cora", "photo"), runs=1)
+    for experiment in ALL:
+        if experiment.name in parts:
+            assert jobs_of(experiment, parts[experiment.name], CHOSEN)
+
+
+def test_methods_ratios_and_protocols_are_cut_as_well() -> None:
+    assert set(parts_of(ALL, Asked(methods=("vgae",)))) == {"table1"}
+    assert "grid" not in parts_of(ALL, Asked(test=(20,)))
+    assert set(parts_of(ALL, Asked(protocols=("splits",)))) == {"table1", "table2", "claims"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (Asked(graphs=("core",)), "No experiment has the dataset core. There are cora,"),
+        (Asked(methods=("cgcl", "gcnn")), "No experiment has the method gcnn."),
+        (Asked(test=(30,)), "No experiment has the ratio 30. There are 10, 20."),
+    ],
+)
+def test_what_no_experiment_has_is_an_error(asked: Asked, text: str) -> None:
+    with pytest.raises(ConfigError, match=text.replace(".", r"\.")):
+        parts_of(ALL, asked)
