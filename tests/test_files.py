@@ -108,6 +108,7 @@ def test_a_line_that_is_taken_in_parts_is_written_whole(tmp_path: Path, monkeypa
     monkeypatch.setattr(file, "_file", Slow())
     file.append(b"a long line\n")
     file.append(b"another\n")
+    real.close()
     assert (tmp_path / "lines").read_bytes() == b"a long line\nanother\n"
 
 
@@ -133,4 +134,5 @@ def test_a_line_that_does_not_fit_leaves_nothing_behind(tmp_path: Path, monkeypa
     monkeypatch.setattr(file, "_file", Full())
     with pytest.raises(OSError, match="No space left"):
         file.append(b"two and more\n")
+    real.close()
     assert (tmp_path / "lines").read_bytes() == b"one\n"
