@@ -30,7 +30,10 @@ _FIGURES = {
 @cache
 def reproduced() -> page.Reproduced:
     """Return the committed runs."""
-    return page.Reproduced(found_in(read_records(RESULTS)))
+    records = read_records(RESULTS)
+    if len(records) != len(RESULTS.read_bytes().splitlines()):
+        raise SystemExit(f"{RESULTS.name} has damaged lines")
+    return page.Reproduced(found_in(records))
 
 
 def figure_block(name: str) -> str:

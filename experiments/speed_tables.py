@@ -160,8 +160,8 @@ def _memory_words(found: dict[tuple[Any, ...], Line], *, gpu: bool) -> list[str]
         if not gpu and line and line["memory_bytes"] is not None:
             used = line["memory_bytes"] / 2**30
             words.append(
-                f"{TITLES[graph]} takes {used:.2f} GiB beyond the imports; at most {limit} was "
-                f"asked for: {'met' if used < limit else '**not met**'}."
+                f"{TITLES[graph]} takes {used:.2f} GiB beyond the imports; at most {limit} is "
+                f"the target: {'met' if used < limit else '**not met**'}."
             )
     return words
 
@@ -400,7 +400,7 @@ def row_table() -> str:
         minutes = total / 60
         met = _verdict(minutes <= ALLOWED_ROW_MINUTES)
         rows.append(
-            f"\n{place}: {minutes:.1f} minutes in all, asked for at most "
+            f"\n{place}: {minutes:.1f} minutes in all, the target is at most "
             f"{ALLOWED_ROW_MINUTES}: {met}."
         )
         parts.append("\n".join(rows))

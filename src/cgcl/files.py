@@ -134,7 +134,10 @@ class GrowingFile:
         self.lines = whole.splitlines()
         """The lines that were there, without their ends."""
         # Without a buffer, a line that did not fit is not tried again when the file closes.
+        is_new = not path.exists()
         self._file = path.open("ab", buffering=0)
+        if is_new:
+            _sync_folder(path.parent)
 
     def append(self, line: bytes) -> None:
         """Write a line, its end included; it survives the death of the process and of power."""

@@ -159,13 +159,19 @@ def test_more_runs_are_added(cli):
         ({"epochs": "0"}, "--runs and --epochs must be at least 1."),
         ({"chosen": "missing.toml"}, "missing.toml cannot be read as what cgcl reproduce grid "),
         ({"chosen": "damaged.toml"}, "damaged.toml cannot be read as what cgcl reproduce grid "),
-        ({"chosen": "empty.toml", "methods": "cgcl"}, "No hidden was chosen for cora yet. Run "),
+        ({"chosen": "foreign.toml"}, "foreign.toml is not what cgcl reproduce grid writes"),
+        ({"dataset": ","}, "',' names nothing; give names with commas"),
+        (
+            {"chosen": "empty.toml", "methods": "cgcl"},
+            "No hidden was chosen for cora with 10 % test links yet. ",
+        ),
         ({"device": "gpu"}, "device is 'gpu'; it must be auto, cpu, cuda or cuda:N."),
     ],
 )
 def test_what_cannot_be_asked_is_told_before_anything_is_written(cli, options, told):
     Path("damaged.toml").write_text("[cora")
     Path("empty.toml").write_text("")
+    Path("foreign.toml").write_text("cora = 3")
     done = cli(*command(**options))
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("Error: ")
@@ -180,7 +186,7 @@ def test_an_experiment_that_does_not_exist_is_told(cli):
 
 
 def test_choices_of_ones_own(cli):
-    Path("mine.toml").write_text("[cora]\nhidden = 8\nlr = 0.25\ninput_dropout = 0.125\n")
+    Path("mine.toml").write_text("[cora-10]\nhidden = 8\nlr = 0.25\ninput_dropout = 0.125\n")
     done = cli(*command(methods="cgcl", chosen="mine.toml"))
     assert done.code == 0, done.err
     settings = json.loads(Path("out/runs.jsonl").read_text())["settings"]

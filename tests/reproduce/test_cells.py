@@ -250,7 +250,11 @@ def test_rows_of_one_title_are_told_apart():
 
 def test_every_cell_of_the_papers_first_table_is_found():
     of, paper = read_experiment("table1"), read_data("paper")
-    chosen = {graph: {"hidden": 64, "lr": 0.01, "input_dropout": 0.5} for graph in of.graphs}
+    chosen = {
+        f"{graph}-{test}": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
+        for graph in of.graphs
+        for test in of.test
+    }
     found = table_of(of, jobs_of(of, Asked(), chosen), {}, paper)
     assert len(found.cells) >= 2 * 2 * 2 * 5 * 6
     assert all(cell.published is not None for cell in found.cells)

@@ -6,12 +6,14 @@ from dataclasses import asdict
 
 import pytest
 
+import cgcl
 from cgcl.reproduce.chosen import SETTINGS, choose, chosen_toml
 from cgcl.reproduce.described import FOLDER, read_data, read_experiment
 from cgcl.reproduce.job import Asked, jobs_of
 from cgcl.reproduce.record import Record
 from cgcl.reproduce.records import found_in, read_records
 from cgcl.reproduce.writing import CHOSEN_HEAD
+from cgcl.split import random_split
 
 COUNT = 48
 
@@ -19,7 +21,9 @@ COUNT = 48
 @pytest.fixture
 def grid():
     """The places of the grid on some graphs."""
-    return lambda *graphs: jobs_of(read_experiment("grid"), Asked(graphs=graphs or None), {})
+    return lambda *graphs: jobs_of(
+        read_experiment("grid"), Asked(graphs=graphs or None, test=(10,)), {}
+    )
 
 
 def record(job, val, test):
@@ -60,7 +64,7 @@ def test_the_best_on_validation_links_is_chosen_whatever_the_test_says(grid):
     best = order.index(COUNT - 1)
     assert best not in (0, COUNT - 1)
     assert choose(places, records) == {
-        "cora": {**settings_of(places, best), "val_auc": 0.47, "runs": COUNT}
+        "cora-10": {**settings_of(places, best), "val_auc": 0.47, "runs": COUNT}
     }
 
 
@@ -80,7 +84,7 @@ def test_of_equal_ones_the_first_counts(grid):
     vals = [0.5] * COUNT
     vals[9] = vals[21] = vals[30] = 0.8
     records = found(places, vals, range(COUNT))
-    expected = {"cora": {**settings_of(places, 9), "val_auc": 0.8, "runs": COUNT}}
+    expected = {"cora-10": {**settings_of(places, 9), "val_auc": 0.8, "runs": COUNT}}
     assert choose(places, records) == expected
     # In the order of the grid, not of the runs.
     assert choose(places, dict(reversed(records.items()))) == expected
@@ -89,10 +93,10 @@ def test_of_equal_ones_the_first_counts(grid):
 def test_a_grid_that_is_not_complete_chooses_nothing(grid):
     places = grid("cora", "photo")
     records = found(places, [0.5] * 2 * COUNT, [0.5] * 2 * COUNT)
-    assert choose(places, records).keys() == {"cora", "photo"}
+    assert choose(places, records).keys() == {"cora-10", "photo-10"}
     missing = next(key for key, own in records.items() if own.graph == "photo")
     del records[missing]
-    assert choose(places, records).keys() == {"cora"}
+    assert choose(places, records).keys() == {"cora-10"}
     assert choose(places, {}) == {}
 
 
@@ -102,8 +106,8 @@ def test_graphs_choose_for_themselves(grid):
     vals[3], vals[COUNT + 40] = 0.7, 0.6
     chosen = choose(places, found(places, vals, [0.5] * 2 * COUNT))
     assert chosen == {
-        "cora": {**settings_of(places, 3), "val_auc": 0.7, "runs": COUNT},
-        "photo": {**settings_of(places, COUNT + 40), "val_auc": 0.6, "runs": COUNT},
+        "cora-10": {**settings_of(places, 3), "val_auc": 0.7, "runs": COUNT},
+        "photo-10": {**settings_of(places, COUNT + 40), "val_auc": 0.6, "runs": COUNT},
     }
 
 
@@ -111,13 +115,13 @@ def test_a_run_without_validation_loses(grid):
     places = grid("cora")
     vals = [None, 0.1, *[None] * (COUNT - 2)]
     chosen = choose(places, found(places, vals, [0.9] * COUNT))
-    assert chosen["cora"].items() >= settings_of(places, 1).items()
+    assert chosen["cora-10"].items() >= settings_of(places, 1).items()
 
 
 def test_what_is_written_reads_as_what_was_chosen(grid):
     chosen = choose(grid("cora"), found(grid("cora"), [0.5] * COUNT, [0.5] * COUNT))
     text = chosen_toml(chosen, ["One.", "Two."])
-    assert text.startswith("# One.\n# Two.\n\n[cora]\nhidden = 512\nlr = 0.001\n")
+    assert text.startswith("# One.\n# Two.\n\n[cora-10]\nhidden = 512\nlr = 0.001\n")
     assert text.endswith("\n")
     assert tomllib.loads(text) == chosen
     assert chosen_toml({}, ["One."]) == "# One.\n"
@@ -125,7 +129,40 @@ def test_what_is_written_reads_as_what_was_chosen(grid):
 
 def test_the_committed_choice_is_what_the_committed_runs_say(grid, project):
     records = found_in(read_records(project / "experiments/results/reproduce/runs.jsonl"))
-    chosen = choose(grid(), records)
-    assert chosen.keys() == set(read_experiment("grid").graphs)
+    chosen = choose(jobs_of(read_experiment("grid"), Asked(), {}), records)
+    assert chosen.keys() >= {f"{graph}-10" for graph in read_experiment("grid").graphs}
     assert chosen_toml(chosen, CHOSEN_HEAD).encode() == (FOLDER / "chosen.toml").read_bytes()
     assert read_data("chosen") == chosen
+
+
+def test_shares_choose_for_themselves():
+    places = jobs_of(read_experiment("grid"), Asked(graphs=("cora",)), {})
+    vals = [0.5] * 2 * COUNT
+    vals[3], vals[COUNT + 40] = 0.7, 0.6
+    chosen = choose(places, found(places, vals, [0.5] * 2 * COUNT))
+    assert chosen["cora-10"].items() >= settings_of(places, 3).items()
+    assert chosen["cora-20"].items() >= settings_of(places, COUNT + 40).items()
+
+
+def test_no_test_link_of_the_split_that_is_tested_on_has_a_say():
+    """With one seed, validation links at 10 % are test links at 20 %: a grid for each share."""
+    graph = cgcl.read("cora")
+    ten, twenty = (random_split(graph, test / 2, test, seed=10) for test in (0.1, 0.2))
+    links = [{tuple(pair) for pair in part.T.tolist()} for part in (ten.val, twenty.test)]
+    assert links[0] <= links[1]
+    chosen = read_data("chosen")
+    grid = jobs_of(read_experiment("grid"), Asked(graphs=("cora",)), {})
+    rows = jobs_of(
+        read_experiment("table1"),
+        Asked(graphs=("cora",), methods=("cgcl",), protocols=("paper",)),
+        chosen,
+    )
+    for place, jobs in rows.items():
+        choosing = [own for there, own in grid.items() if there.test == place.test]
+        assert len(choosing) == COUNT
+        for job in [one for own in choosing for one in own]:
+            assert (job.split_seed, job.recipe.split.val, job.recipe.split.test) == (
+                jobs[0].split_seed,
+                jobs[0].recipe.split.val,
+                jobs[0].recipe.split.test,
+            )

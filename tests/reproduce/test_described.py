@@ -10,7 +10,7 @@ from cgcl.cli import reproduce as command
 from cgcl.errors import ConfigError
 from cgcl.readers import DATASETS
 from cgcl.reproduce.chosen import SETTINGS
-from cgcl.reproduce.described import FOLDER, NAMES, Protocol, read_data, read_experiment
+from cgcl.reproduce.described import FOLDER, NAMES, Protocol, read_experiment
 from cgcl.reproduce.job import Asked, jobs_of
 from cgcl.reproduce.measures import EMBEDDINGS, TRACE
 from cgcl.train.recipe import Recipe
@@ -22,6 +22,12 @@ test = [10]
 protocols = ["splits"]
 runs = 4
 """
+
+CHOSEN = {
+    f"{graph}-{test}": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
+    for graph in ("cora", "citeseer", "pubmed", "photo", "computers")
+    for test in (10, 20)
+}
 
 
 @pytest.fixture
@@ -56,15 +62,12 @@ def test_what_is_committed_is_known_to_the_package(name):
         assert set(row.graphs or ()) | row.on.keys() <= set(of.graphs)
         assert set(row.chosen) <= set(SETTINGS)
         assert set(row.measures) <= {TRACE, EMBEDDINGS}
-        for there in row.on.values():
-            assert set(there.get("test", of.test)) <= set(of.test)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_committed_run_has_a_method_with_such_settings(name):
     of, rows = read_experiment(name), {row.name: row for row in read_experiment(name).rows}
-    chosen = read_data("chosen")
-    places = jobs_of(of, Asked(), chosen)
+    places = jobs_of(of, Asked(), CHOSEN)
     for graph in of.graphs:
         for row in of.rows:
             here = row.graphs is None or graph in row.graphs
@@ -72,7 +75,7 @@ def test_every_committed_run_has_a_method_with_such_settings(name):
     for place, jobs in places.items():
         row = rows[place.row]
         asked = {**row.settings, **row.on.get(place.graph, {}).get("settings", {})}
-        asked |= {own: chosen[place.graph][own] for own in row.chosen}
+        asked |= {own: CHOSEN[f"{place.graph}-{place.test}"][own] for own in row.chosen}
         assert Recipe.of(row.method, asked).name == row.method
         assert jobs
         for job in jobs:
@@ -121,7 +124,7 @@ def test_a_word_that_is_not_understood_is_refused(described, head, text, told):
 
 
 def test_the_refusal_says_what_there_is(described):
-    with pytest.raises(ConfigError, match=r"It may have runs, settings, test\.$"):
+    with pytest.raises(ConfigError, match=r"It may have runs, settings\.$"):
         described(rows_with("on.photo = { epochs = 3 }"))
 
 
@@ -185,11 +188,11 @@ def test_a_row_has_its_own_graphs_measures_and_title(described):
     ]
 
 
-def test_a_graph_may_have_other_settings_runs_and_shares(described):
+def test_a_graph_may_have_other_settings_and_runs(described):
     of = described(
         rows_with(
             "settings = { epochs = 5, hidden = 4 }\n"
-            "on.photo = { settings = { epochs = 2 }, runs = 3, test = [20] }"
+            "on.photo = { settings = { epochs = 2 }, runs = 3 }"
         ),
         SMALL.replace("[10]", "[10, 20]"),
     )
@@ -197,6 +200,7 @@ def test_a_graph_may_have_other_settings_runs_and_shares(described):
     assert {(place.graph, place.test): len(jobs) for place, jobs in places.items()} == {
         ("cora", 10): 4,
         ("cora", 20): 4,
+        ("photo", 10): 3,
         ("photo", 20): 3,
     }
     for place, jobs in places.items():
@@ -207,7 +211,8 @@ def test_a_graph_may_have_other_settings_runs_and_shares(described):
 
 def test_what_was_chosen_wins_over_what_is_described(described):
     of = described(rows_with('settings = { hidden = 4, lr = 0.1 }\nchosen = ["lr"]'))
-    chosen = {"cora": {"lr": 0.2, "hidden": 64}, "photo": {"lr": 0.3, "hidden": 32}}
+    rates = {"cora-10": 0.2, "cora-20": 0.25, "photo-10": 0.3, "photo-20": 0.35}
+    chosen = {name: {"lr": rate, "hidden": 64} for name, rate in rates.items()}
     for place, jobs in jobs_of(of, Asked(), chosen).items():
-        assert jobs[0].recipe.settings.lr == chosen[place.graph]["lr"]
+        assert jobs[0].recipe.settings.lr == rates[f"{place.graph}-{place.test}"]
         assert jobs[0].recipe.settings.hidden == 4

@@ -71,7 +71,7 @@ def committed_jobs():
     return {
         own.key: own
         for name in NAMES
-        for jobs in jobs_of(read_experiment(name), Asked(), chosen).values()
+        for jobs in jobs_of(read_experiment(name), Asked(), chosen, only_chosen=True).values()
         for own in jobs
     }
 
@@ -149,9 +149,9 @@ def test_a_record_has_the_key_of_its_run():
 def test_equal_runs_of_two_experiments_are_one():
     """The first run of each cell of Fig. 2 at 10 % is the grid's, for the input dropout chosen."""
     chosen = read_data("chosen")
-    grid = jobs_of(read_experiment("grid"), Asked(graphs=("cora",)), chosen)
+    grid = jobs_of(read_experiment("grid"), Asked(graphs=("cora",), test=(10,)), chosen)
     figure = jobs_of(read_experiment("fig2"), Asked(test=(10,)), chosen)
-    dropout = chosen["cora"]["input_dropout"]
+    dropout = chosen["cora-10"]["input_dropout"]
     there = {
         place.row.replace(f" input_dropout={dropout}", ""): own[0].key
         for place, own in grid.items()
@@ -323,14 +323,21 @@ def test_what_none_of_several_has_is_told(asked, told):
     assert str(refused.value) == told
 
 
-@pytest.mark.parametrize("chosen", [{}, {"cora": {"hidden": 8}}])
+@pytest.mark.parametrize("chosen", [{}, {"cora-10": {"hidden": 8}}, {"cora-20": {"lr": 0.1}}])
 def test_what_was_not_chosen_yet_is_told(chosen):
     with pytest.raises(ConfigError) as refused:
         jobs_of(experiment(row("cgcl", chosen=("lr",))), Asked(), chosen)
     assert str(refused.value) == (
-        "No lr was chosen for cora yet. Run cgcl reproduce grid --dataset cora first, or give "
-        "--chosen."
+        "No lr was chosen for cora with 10 % test links yet. Run cgcl reproduce grid --dataset "
+        "cora --ratio 10 and give what it writes as --chosen."
     )
+
+
+def test_what_waits_for_a_choice_can_be_left_out():
+    rows = (row("cgcl", chosen=("lr",)), row("vgae"))
+    places = jobs_of(experiment(*rows), Asked(), {"cora-20": {"lr": 0.1}}, only_chosen=True)
+    assert {place.test for place in places if place.row == "cgcl"} == {20}
+    assert {place.test for place in places if place.row == "vgae"} == {10, 20}
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ def cell(mean: float | None, sd: float | None = None, published: float = 97.0) -
         (cell(96.5), None, "within 0.5"),
         (cell(96.49), None, "below by more than 0.5"),
         (cell(96.0), cell(96.4, 0.3), "within 2 sd over splits"),  # 96.4 + 0.6 = 97.0
-        (cell(96.0), cell(96.4, 0.2), "below"),
+        (cell(96.0), cell(96.4, 0.2), "below by more than 0.5"),
         (cell(96.0), cell(96.4), "below by more than 0.5"),  # one run has no deviation
     ],
 )

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cgcl.cli.terminal import say, say_fact
 from cgcl.errors import ConfigError
+from cgcl.reproduce.described import NAMES
 from cgcl.reproduce.listener import Listener
 from cgcl.train.config import Resources
 
 if TYPE_CHECKING:
     from cgcl.graph import Graph
     from cgcl.reproduce.described import Experiment
-    from cgcl.reproduce.job import Asked, Job, Place
+    from cgcl.reproduce.job import Asked, Chosen, Job, Place
     from cgcl.reproduce.record import Record
     from cgcl.reproduce.records import Records
     from cgcl.train.signals import StopRequest
@@ -26,6 +27,7 @@ __all__ = ["reproduce"]
 
 What = Literal["table1", "table2", "fig2", "fig3", "fig4", "claims", "grid", "all"]
 _FAILED = 1
+_GRID = "grid"
 _PERCENT = 100
 
 
@@ -71,9 +73,8 @@ def reproduce(
     """
     if (runs is not None and runs < 1) or (epochs is not None and epochs < 1):
         raise ConfigError("--runs and --epochs must be at least 1.")
-    names = ("grid", "table1", "table2", "fig2", "fig3", "fig4", "claims")
     asked = _Asked(
-        names if what == "all" else (what,),
+        NAMES if what == "all" else (what,),
         dataset, methods, ratio, runs, epochs, protocol, chosen, data_root,
         Resources(device=device, threads=threads), out, quiet,
     )  # fmt: skip
@@ -163,46 +164,70 @@ def _percents(text: str | None) -> tuple[int, ...] | None:
 
 
 def _reproduce(asked: _Asked) -> int:
+    from cgcl.reproduce.chosen import choose
     from cgcl.reproduce.described import read_experiment
     from cgcl.reproduce.job import jobs_of, parts_of
     from cgcl.reproduce.records import Records
-    from cgcl.reproduce.running import run_jobs
     from cgcl.train.signals import stop_on_signals
 
     experiments = [read_experiment(name) for name in asked.names]
     is_one = len(experiments) == 1
     parts = {asked.names[0]: asked.part} if is_one else parts_of(experiments, asked.part)
-    plans = [
-        (own, jobs_of(own, parts[own.name], {} if own.name == "grid" else asked.choices))
-        for own in experiments
-        if own.name in parts
-    ]
+    experiments = [own for own in experiments if own.name in parts]
+    chosen = asked.choices
+    if _GRID not in parts:  # what cannot be run is told before anything is
+        for own in experiments:
+            jobs_of(own, parts[own.name], chosen)
+    is_complete = True
     with Records(asked.out) as records, stop_on_signals() as request:
         if records.damaged_lines:
             damaged = records.damaged_lines
             say(f"Warning: {damaged} damaged lines are ignored; those runs are made again.")
-        for experiment, places in plans:
-            jobs = [job for own in places.values() for job in own]
-            if not asked.quiet:
-                say_fact("Experiment", experiment.title)
-                say_fact("Runs", f"{_done(jobs, records)}; folder {records.path}")
-            story = _Story(places, records, asked, request)
-            is_finished = run_jobs(jobs, records, asked.read, asked.resources, story)
-            _write(experiment, places, records, asked)
-            if not is_finished:
-                say(f"Stopped: {_done(jobs, records)}. Go on with: {shlex.join(sys.argv)}")
+        for own in experiments:
+            places = jobs_of(own, parts[own.name], chosen)
+            if not _run(own, places, records, asked, request):
                 return request.exit_code
-        jobs = [job for _, places in plans for own in places.values() for job in own]
-        return 0 if all(job.key in records.found for job in jobs) else _FAILED
+            if own.name == _GRID:
+                # What follows takes what was just chosen.
+                chosen = {**chosen, **choose(places, records.found)}
+            _write(own, places, records, asked, chosen)
+            jobs = [job for every in places.values() for job in every]
+            is_complete &= all(job.key in records.found for job in jobs)
+    return 0 if is_complete else _FAILED
+
+
+def _run(
+    experiment: Experiment,
+    places: dict[Place, list[Job]],
+    records: Records,
+    asked: _Asked,
+    request: StopRequest,
+) -> bool:
+    """Make the runs that are missing; tell whether it came to the end."""
+    from cgcl.reproduce.running import run_jobs
+
+    jobs = [job for own in places.values() for job in own]
+    if not asked.quiet:
+        say_fact("Experiment", experiment.title)
+        say_fact("Runs", f"{_done(jobs, records)}; folder {records.path}")
+    story = _Story(places, records, asked, request)
+    if run_jobs(jobs, records, asked.read, asked.resources, story):
+        return True
+    _write(experiment, places, records, asked, asked.choices)
+    say(f"Stopped: {_done(jobs, records)}. Go on with: {shlex.join(sys.argv)}")
+    return False
 
 
 def _write(
-    experiment: Experiment, places: dict[Place, list[Job]], records: Records, asked: _Asked
+    experiment: Experiment,
+    places: dict[Place, list[Job]],
+    records: Records,
+    asked: _Asked,
+    chosen: Chosen,
 ) -> None:
     """Write tables and figures, and print their names."""
     from cgcl.reproduce.writing import write_figures, write_tables
 
-    chosen = {} if experiment.name == "grid" else asked.choices
     written = write_tables(experiment, places, records.found, records.path, chosen, asked.notes)
     try:
         written += write_figures(experiment, places, records.found, records.path)

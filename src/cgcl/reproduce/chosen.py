@@ -1,11 +1,11 @@
-"""Settings are chosen on validation links: the best of the grid for each graph."""
+"""Settings are chosen on validation links: the best of each graph's grid."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cgcl.reproduce.job import Job, Place
+from cgcl.reproduce.job import Job, Place, choice_name
 from cgcl.reproduce.record import Record
 
 __all__ = ["SETTINGS", "choose", "chosen_toml"]
@@ -17,9 +17,11 @@ SETTINGS = ("hidden", "lr", "input_dropout")
 def choose(
     places: Mapping[Place, Sequence[Job]], found: Mapping[str, Record]
 ) -> dict[str, dict[str, Any]]:
-    """Return for each graph whose grid is complete the settings with the best validation AUC.
+    """Return the settings with the best validation AUC, by `choice_name`, where a grid is complete.
 
-    Of equal ones the first in the order of the grid counts. No test metric is looked at.
+    The links that choose are validation links of the split that is tested on: another split's may
+    be test links here. Of equal ones the first in the order of the grid counts. No test metric is
+    looked at.
 
     Args:
         places: The runs of the grid by their place.
@@ -27,14 +29,16 @@ def choose(
     """
     grids: dict[str, list[Record | None]] = {}
     for place, jobs in places.items():
-        grids.setdefault(place.graph, []).extend(found.get(job.key) for job in jobs)
+        grids.setdefault(choice_name(place.graph, place.test), []).extend(
+            found.get(job.key) for job in jobs
+        )
     chosen: dict[str, dict[str, Any]] = {}
-    for graph, records in grids.items():
+    for name, records in grids.items():
         complete = [record for record in records if record is not None]
         if len(complete) == len(records):
             best = max(complete, key=_validation_auc)
-            chosen[graph] = {name: best.settings[name] for name in SETTINGS}
-            chosen[graph] |= {"val_auc": _validation_auc(best), "runs": len(complete)}
+            chosen[name] = {own: best.settings[own] for own in SETTINGS}
+            chosen[name] |= {"val_auc": _validation_auc(best), "runs": len(complete)}
     return chosen
 
 
@@ -50,6 +54,6 @@ def chosen_toml(chosen: Mapping[str, Mapping[str, Any]], head: Iterable[str]) ->
         head: Lines of comment for its beginning.
     """
     lines = [f"# {line}" for line in head]
-    for graph, values in chosen.items():
-        lines += ["", f"[{graph}]", *(f"{name} = {value}" for name, value in values.items())]
+    for where, values in chosen.items():
+        lines += ["", f"[{where}]", *(f"{name} = {value}" for name, value in values.items())]
     return "\n".join(lines) + "\n"

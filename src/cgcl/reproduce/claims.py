@@ -28,7 +28,7 @@ CHECKS: dict[str, Check] = {**claim_tables.CHECKS, **claim_measures.CHECKS}
 def verdict_of(claim: str, reproduced: Reproduced) -> Verdict:
     """Return what became of a claim, by its name in `paper.toml`."""
     if claim in CHECKS:
-        return CHECKS[claim](reproduced)
+        return CHECKS[claim].verdict(reproduced)
     return _BY_TEST.get(claim, _UNTESTED)
 
 

@@ -27,7 +27,7 @@ FOLDER = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[3] / "exper
 _KEYS = {"title", "graphs", "test", "protocols", "runs", "settings", "measures", "grid", "rows"}
 _NEEDED = {"title", "graphs", "test", "protocols", "runs", "rows"}
 _ROW_KEYS = {"title", "method", "settings", "chosen", "measures", "graphs", "on"}
-_ON_KEYS = {"settings", "runs", "test"}
+_ON_KEYS = {"settings", "runs"}
 
 
 @dataclass(frozen=True)

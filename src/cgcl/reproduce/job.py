@@ -17,11 +17,31 @@ from cgcl.methods.table import method_named
 from cgcl.reproduce.described import Experiment, Protocol, Row
 from cgcl.train.recipe import Recipe
 
-__all__ = ["Asked", "Chosen", "Job", "Place", "differing", "jobs_of", "key_of", "parts_of"]
+__all__ = [
+    "Asked",
+    "Chosen",
+    "Job",
+    "Place",
+    "choice_name",
+    "differing",
+    "jobs_of",
+    "key_of",
+    "parts_of",
+]
 
 _PERCENT = 100
 Chosen = Mapping[str, Mapping[str, Any]]
-"""By graph, the settings that were chosen on its validation links."""
+"""The settings that were chosen on validation links, by `choice_name`."""
+
+
+def choice_name(graph: str, test: int) -> str:
+    """Return what a choice of settings is filed under.
+
+    Example:
+        >>> choice_name("cora", 10)
+        'cora-10'
+    """
+    return f"{graph}-{test}"
 
 
 @dataclass(frozen=True)
@@ -111,8 +131,16 @@ def _defaults(method: str) -> dict[str, Any]:
     return asdict(Recipe.of(method, {}).settings)
 
 
-def jobs_of(experiment: Experiment, asked: Asked, chosen: Chosen) -> dict[Place, list[Job]]:
+def jobs_of(
+    experiment: Experiment, asked: Asked, chosen: Chosen, *, only_chosen: bool = False
+) -> dict[Place, list[Job]]:
     """Return the runs of an experiment by their place, in its own order.
+
+    Args:
+        experiment: What is described.
+        asked: Which part of it is wanted.
+        chosen: The settings that were chosen.
+        only_chosen: Leave out what waits for a choice, instead of refusing.
 
     Raises:
         ConfigError: What is asked for is not in the experiment, or a setting is out of range.
@@ -133,7 +161,7 @@ def jobs_of(experiment: Experiment, asked: Asked, chosen: Chosen) -> dict[Place,
         for row in experiment.rows
         if row.method in wanted
         and (row.graphs is None or graph in row.graphs)
-        and test in row.on.get(graph, {}).get("test", (test,))
+        and not (only_chosen and row.chosen and choice_name(graph, test) not in chosen)
     }
 
 
@@ -218,11 +246,12 @@ def _job(
     values |= {**row.settings, **row.on.get(graph, {}).get("settings", {})}
     for name in row.chosen:
         try:
-            values[name] = chosen[graph][name]
+            values[name] = chosen[choice_name(graph, test)][name]
         except KeyError:
             raise ConfigError(
-                f"No {name} was chosen for {graph} yet. Run cgcl reproduce grid --dataset {graph} "
-                f"first, or give --chosen."
+                f"No {name} was chosen for {graph} with {test} % test links yet. Run cgcl "
+                f"reproduce grid --dataset {graph} --ratio {test} and give what it writes as "
+                f"--chosen."
             ) from None
     if epochs is not None and issubclass(method.settings, TrainedSettings):
         values["epochs"] = epochs

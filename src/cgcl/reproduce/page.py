@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -10,10 +10,11 @@ from cgcl.reproduce import tables
 from cgcl.reproduce.cells import METRICS, Cell, Table, table_of
 from cgcl.reproduce.chosen import choose
 from cgcl.reproduce.described import Experiment, read_data, read_experiment
-from cgcl.reproduce.job import Asked, Chosen, Job, Place, jobs_of
+from cgcl.reproduce.job import Asked, Chosen, Job, Place, choice_name, jobs_of
 from cgcl.reproduce.record import Record
 
 __all__ = [
+    "REPRODUCED",
     "Reproduced",
     "choices",
     "contradictions",
@@ -26,6 +27,12 @@ __all__ = [
 
 _NEAR = 0.5
 """Percentage points below the published number that still count as reproduced."""
+_ABOVE, _WITHIN, _SPREAD = "above", f"within {_NEAR}", "within 2 sd over splits"
+_NOT_RUN, _BELOW = "not run", f"below by more than {_NEAR}"
+REPRODUCED = (_ABOVE, _WITHIN, _SPREAD)
+"""The verdicts that count as reproduced."""
+# To count runs that wait for a choice.
+_ANY = {"hidden": 2, "lr": 0.1, "input_dropout": 0.1}
 _KINDS = {
     "contradiction": "Contradictions",
     "error": "Errors",
@@ -61,9 +68,7 @@ class Reproduced:
 
     def _read(self, name: str) -> tuple[Experiment, dict[Place, list[Job]]]:
         experiment = read_experiment(name)
-        needed = name != "grid" and any(row.chosen for row in experiment.rows)
-        graphs = [graph for graph in experiment.graphs if not needed or graph in self.chosen]
-        return experiment, jobs_of(experiment, Asked(graphs=tuple(graphs)), self.chosen)
+        return experiment, jobs_of(experiment, Asked(), self.chosen, only_chosen=True)
 
     def table(self, name: str) -> Table:
         """Return what is known of a table."""
@@ -72,11 +77,30 @@ class Reproduced:
             self._tables[name] = table_of(experiment, places, self.found, self.paper)
         return self._tables[name]
 
-    def missing(self, name: str) -> tuple[int, int]:
-        """Return how many runs of an experiment are missing, and how many there are in all."""
-        _, places = self.places(name)
-        keys = {job.key for jobs in places.values() for job in jobs}
-        return len(keys - self.found.keys()), len(keys)
+    def missing(self, name: str, rows: Collection[str] | None = None) -> tuple[int, int]:
+        """Return how many runs of an experiment are missing, and how many there are in all.
+
+        Args:
+            name: The experiment.
+            rows: Count these rows alone.
+        """
+        experiment, places = self.places(name)
+        every = jobs_of(
+            experiment,
+            Asked(),
+            {
+                choice_name(graph, test): _ANY
+                for graph in experiment.graphs
+                for test in experiment.test
+            },
+        )
+        there = 0
+        total = 0
+        for place, jobs in every.items():
+            if rows is None or place.row in rows:
+                total += len({job.key for job in jobs})
+                there += len({job.key for job in places.get(place, ())} & self.found.keys())
+        return total - there, total
 
 
 def progress(reproduced: Reproduced, names: Sequence[str]) -> str:
@@ -101,13 +125,15 @@ def table(reproduced: Reproduced, name: str) -> str:
 def choices(reproduced: Reproduced) -> str:
     """Return which settings were chosen for each graph, and by what."""
     lines = [
-        "| graph | d_v | r | input dropout | AUC on validation links, percent | runs of the grid |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| graph | test links | d_v | r | input dropout | AUC on validation links, percent "
+        "| runs of the grid |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for graph, own in reproduced.chosen.items():
+    for name, own in reproduced.chosen.items():
+        graph, _, test = name.rpartition("-")
         title = reproduced.paper["datasets"][graph]["title"]
         lines.append(
-            f"| {title} | {own['hidden']} | {own['lr']} | {own['input_dropout']} "
+            f"| {title} | {test} % | {own['hidden']} | {own['lr']} | {own['input_dropout']} "
             f"| {100 * own['val_auc']:.2f} | {own['runs']} |"
         )
     return "\n".join(lines)
@@ -154,15 +180,14 @@ def _words(cell: Cell | None) -> str:
 def verdict_on(own: Cell, splits: Cell | None) -> str:
     """Return whether ours reaches the published number, and by which measure."""
     if own.mean is None or own.published is None or own.difference is None:
-        return "not run"
+        return _NOT_RUN
     if own.difference >= 0:
-        return "above"
+        return _ABOVE
     if own.difference >= -_NEAR:
-        return f"within {_NEAR}"
+        return _WITHIN
     if splits is None or splits.mean is None or splits.sd is None:
-        return f"below by more than {_NEAR}"
-    is_near = own.published[0] <= splits.mean + 2 * splits.sd
-    return "within 2 sd over splits" if is_near else "below"
+        return _BELOW
+    return _SPREAD if own.published[0] <= splits.mean + 2 * splits.sd else _BELOW
 
 
 def contradictions(reproduced: Reproduced) -> str:

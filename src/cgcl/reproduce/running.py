@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
+from pathlib import Path
 
 import torch
 
+from cgcl import __version__
 from cgcl.graph import Graph
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.settings import MethodSettings, TrainedSettings
@@ -28,7 +34,7 @@ __all__ = ["left_of", "run_jobs"]
 _MOST_TOGETHER = 10
 _LONGEST_REASON = 500
 _DIGITS = 6
-_PACKAGES = ("cgcl", "torch", "triton", "numpy")
+_PACKAGES = ("torch", "triton", "numpy")
 
 
 def left_of(jobs: Sequence[Job], records: Records) -> list[Job]:
@@ -210,13 +216,20 @@ def _rounded(values: dict[str, float] | None) -> dict[str, float] | None:
     return None if values is None else {name: round(own, _DIGITS) for name, own in values.items()}
 
 
+@cache
 def _versions() -> dict[str, str]:
-    import platform
-
-    found = {"python": platform.python_version()}
+    """Return what decides a result besides settings and seeds, the source itself included."""
+    found = {"python": platform.python_version(), "cgcl": __version__, "source": _source()}
     for package in _PACKAGES:
-        try:
+        with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found
+
+
+def _source() -> str:
+    """Return a short hash of the package's own code."""
+    folder = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]

@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from cgcl.compare.statistics import Spread
 from cgcl.reproduce.page import Reproduced
 
-__all__ = ["Check", "Verdict", "Word", "by_sign", "listed", "open_verdict"]
+__all__ = ["Check", "Verdict", "Word", "by_interval", "by_sign", "listed"]
 
-Word = Literal["holds", "holds in part", "does not hold", "not run yet", "not tested"]
+Word = Literal[
+    "holds", "holds in part", "does not hold", "cannot be told", "not run yet", "not tested"
+]
 
 
 @dataclass(frozen=True)
@@ -21,13 +24,30 @@ class Verdict:
     evidence: str
 
 
-Check = Callable[[Reproduced], Verdict]
-"""Looks at the runs and says what becomes of a claim."""
+@dataclass(frozen=True)
+class Check:
+    """Looks at the runs and says what becomes of a claim."""
 
+    look: Callable[[Reproduced], Verdict]
+    experiment: str
+    """What it looks at."""
+    rows: tuple[str, ...] | None = None
+    """The rows that it looks at; None for all."""
+    and_also: str = ""
+    """A second experiment that it looks at."""
 
-def open_verdict(what: str) -> Verdict:
-    """Return that the runs are missing which a claim would be judged by."""
-    return Verdict("not run yet", f"The runs of `cgcl reproduce {what}` decide it.")
+    def verdict(self, reproduced: Reproduced) -> Verdict:
+        """Return the verdict; there is none before the last run that it depends on is there."""
+        names = [self.experiment, *([self.and_also] if self.and_also else [])]
+        for name in names:
+            missing, every = reproduced.missing(name, self.rows)
+            if missing:
+                return Verdict(
+                    "not run yet",
+                    f"`cgcl reproduce {name}` decides it: {every - missing:,} of {every:,} runs "
+                    f"are there.",
+                )
+        return self.look(reproduced)
 
 
 def by_sign(is_so: Sequence[bool]) -> Word:
@@ -35,6 +55,21 @@ def by_sign(is_so: Sequence[bool]) -> Word:
     if all(is_so):
         return "holds"
     return "holds in part" if any(is_so) else "does not hold"
+
+
+def by_interval(differences: Sequence[Spread]) -> Word:
+    """Return whether differences are above zero, where chance does not explain them.
+
+    Args:
+        differences: Each with its interval; one that holds zero tells nothing.
+    """
+    ahead = sum(own.low is not None and own.low > 0 for own in differences)
+    behind = sum(own.high is not None and own.high < 0 for own in differences)
+    if ahead == len(differences):
+        return "holds"
+    if ahead:
+        return "holds in part"
+    return "does not hold" if behind else "cannot be told"
 
 
 def listed(parts: Sequence[str]) -> str:

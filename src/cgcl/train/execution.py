@@ -69,11 +69,12 @@ def _same_bits() -> Iterator[None]:
     # What torch asks for, before its first matrix product on the GPU.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled()
+    warned = torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.use_deterministic_algorithms(before, warn_only=warned)
 
 
 def machine(resources: Resources, device: torch.device) -> dict[str, Any]:
