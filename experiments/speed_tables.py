@@ -194,7 +194,9 @@ def bits_table() -> str:
             f"| {same} | {line['largest_difference']:.1g} |"
         )
     last = next(reversed(found.values()))
-    return "\n".join([*rows, "", f"{last['graph'].capitalize()}; {machine_of(last)}."])
+    notes = dict.fromkeys(line["note"] for line in found.values() if "note" in line)
+    words = "; ".join([last["graph"].capitalize(), machine_of(last), *notes])
+    return "\n".join([*rows, "", f"{words}."])
 
 
 def breakdown_table(*, gpu: bool) -> str:

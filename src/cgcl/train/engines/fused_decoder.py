@@ -56,7 +56,7 @@ class FusedDecoder:
         self._encoder = encoder
         self._draws = draws
         self._settings = settings
-        # Three products in TF32 are as exact as one in fp32, and tensor cores do them.
+        # Three products in TF32 come close to one in fp32, and tensor cores do them.
         self._precision = "tf32x3" if precision == "fp32" else precision
         self._width, self._hidden = settings.hidden, settings.hidden // 2
         self._units = power_of_2(self._hidden, least=_WORD)
