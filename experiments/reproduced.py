@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -10,12 +9,10 @@ from pathlib import Path
 from cgcl.reproduce import page, tables
 from cgcl.reproduce.chosen import chosen_toml
 from cgcl.reproduce.claims import claims_markdown
-from cgcl.reproduce.convergence import convergence_figure
 from cgcl.reproduce.described import NAMES
-from cgcl.reproduce.figures import drawing
+from cgcl.reproduce.figures import rendered
 from cgcl.reproduce.records import RUNS, found_in, read_records
-from cgcl.reproduce.sensitivity import sensitivity_figure
-from cgcl.reproduce.writing import CHOSEN_HEAD, records_of
+from cgcl.reproduce.writing import CHOSEN_HEAD, figure_of
 
 __all__ = ["FILES", "TABLES"]
 
@@ -46,15 +43,8 @@ def figure_block(name: str) -> str:
 
 def figure_svg(name: str) -> str:
     """Return a figure as SVG."""
-    experiment, places = reproduced().places(name)
-    records = records_of(places, reproduced().found)
-    published = reproduced().paper["table1"]["cgcl"]
-    is_trace = bool(experiment.rows[0].measures)
-    figure = convergence_figure(records) if is_trace else sensitivity_figure(records, published)
-    file = io.StringIO()
-    with drawing():
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    return file.getvalue()
+    figure = figure_of(*reproduced().places(name), reproduced().found)
+    return rendered(figure, "svg", name).decode()
 
 
 def _files() -> dict[str, Callable[[], str]]:

@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+import cgcl
 from cgcl.cli import reproduce as command_module
 from cgcl.reproduce import running
 from cgcl.reproduce.described import read_data, read_experiment
@@ -69,14 +69,9 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def record(job) -> Record:
     """Return a made-up result."""
-    return Record(
-        graph=job.graph,
-        test=job.test,
-        method=job.recipe.name,
-        settings=asdict(job.recipe.settings),
-        split_seed=job.split_seed,
+    return Record.of(
+        job,
         split="s",
-        seed=job.recipe.split.seed,
         fingerprint="f",
         device="cpu",
         threads=1,
@@ -191,6 +186,20 @@ def test_choices_of_ones_own(cli):
     assert done.code == 0, done.err
     settings = json.loads(Path("out/runs.jsonl").read_text())["settings"]
     assert (settings["hidden"], settings["lr"], settings["input_dropout"]) == (8, 0.25, 0.125)
+
+
+def test_graphs_are_read_from_the_folder_that_is_given(cli, monkeypatch):
+    asked = []
+    real = cgcl.read
+
+    def read(name, data_root):
+        asked.append((name, data_root))
+        return real(name)
+
+    monkeypatch.setattr(cgcl, "read", read)
+    done = cli(*command("--data-root", "elsewhere"))
+    assert done.code == 0, done.err
+    assert asked == [("cora", Path("elsewhere"))]
 
 
 def test_damaged_lines_are_told(cli):

@@ -27,14 +27,9 @@ def grid():
 
 
 def record(job, val, test):
-    return Record(
-        graph=job.graph,
-        test=job.test,
-        method=job.recipe.name,
-        settings=asdict(job.recipe.settings),
-        split_seed=job.split_seed,
+    return Record.of(
+        job,
         split="s",
-        seed=job.recipe.split.seed,
         fingerprint="f",
         device="cpu",
         threads=1,

@@ -22,19 +22,13 @@ Number = Callable[[Place, Job], float]
 
 
 def record(job: Job, auc: float, measured: dict | None = None) -> Record:
-    return Record(
-        graph=job.graph,
-        test=job.test,
-        method=job.recipe.name,
-        settings=asdict(job.recipe.settings),
-        split_seed=job.split_seed,
+    return Record.of(
+        job,
         split=f"{job.graph} {job.test} {job.split_seed}",
-        seed=job.recipe.split.seed,
         fingerprint=job.graph,
         device="cpu",
         threads=1,
         versions={},
-        measures=list(job.measures),
         val={"auc": auc / 100, "ap": auc / 100},
         metrics={"auc": auc / 100, "ap": auc / 100},
         measured=measured or {},

@@ -46,19 +46,13 @@ def job(graph="cora", test=10, method="cgcl", split_seed=0, measures=(), **setti
 
 def record_of(own):
     """Return what a run leaves behind, after a trip through its file."""
-    made = Record(
-        graph=own.graph,
-        test=own.test,
-        method=own.recipe.name,
-        settings=asdict(own.recipe.settings),
-        split_seed=own.split_seed,
+    made = Record.of(
+        own,
         split="s",
-        seed=own.recipe.split.seed,
         fingerprint="f",
         device="cpu",
         threads=1,
         versions={"cgcl": "0"},
-        measures=list(own.measures),
         metrics={"auc": 0.5},
     )
     return Record.from_line(made.to_line())

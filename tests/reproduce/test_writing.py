@@ -4,7 +4,7 @@ import csv
 import io
 import random
 import tomllib
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
@@ -56,19 +56,13 @@ def record(job):
     """Return a made-up result that follows from the run alone."""
     chance = random.Random(job.key)
     auc, ap = (round(chance.uniform(0.6, 1), 6) for _ in range(2))
-    return Record(
-        graph=job.graph,
-        test=job.test,
-        method=job.recipe.name,
-        settings=asdict(job.recipe.settings),
-        split_seed=job.split_seed,
+    return Record.of(
+        job,
         split=f"split {job.graph} {job.test} {job.split_seed}",
-        seed=job.recipe.split.seed,
         fingerprint="graph",
         device="cpu",
         threads=1,
         versions={"cgcl": "0.1.0"},
-        measures=list(job.measures),
         val={"auc": ap, "ap": auc},
         metrics={"auc": auc, "ap": ap},
         measured={
@@ -76,7 +70,6 @@ def record(job):
             for own in job.measures
         },
         best_epoch=20,
-        caps=job.recipe.settings.caps,
         seconds=chance.random(),
     )
 

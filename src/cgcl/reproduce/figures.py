@@ -26,6 +26,7 @@ __all__ = [
     "in_paper_order",
     "key_line",
     "lay_out",
+    "rendered",
     "write_figure",
 ]
 
@@ -66,6 +67,13 @@ _STYLE: dict[str, Any] = {
 }
 
 
+# Neither the time nor the version of matplotlib belongs to the content.
+_ABOUT: dict[str, dict[str, str | None]] = {
+    "svg": {"Date": None, "Creator": "cgcl"},
+    "png": {"Software": "cgcl"},
+}
+
+
 @contextlib.contextmanager
 def drawing() -> Iterator[None]:
     """Draw in one style, whatever the user's own settings of matplotlib are.
@@ -97,19 +105,24 @@ def write_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
         ResourceError: The folder cannot be written.
     """
     make_folder(folder)
-    # Neither the time nor the version of matplotlib belongs to the content.
-    metadata: dict[str, dict[str, str | None]] = {
-        "svg": {"Title": name, "Date": None, "Creator": "cgcl"},
-        "png": {"Title": name, "Software": "cgcl"},
-    }
     paths: list[Path] = []
-    with drawing():
-        for kind, about in metadata.items():
-            content = io.BytesIO()
-            figure.savefig(content, format=kind, dpi=_DPI, metadata=about)
-            paths.append(folder / f"{name}.{kind}")
-            write_atomically(paths[-1], content.getvalue())
+    for kind in _ABOUT:
+        paths.append(folder / f"{name}.{kind}")
+        write_atomically(paths[-1], rendered(figure, kind, name))
     return paths
+
+
+def rendered(figure: Figure, kind: str, name: str) -> bytes:
+    """Return a figure as `svg` or `png`; the same figure gives the same bytes.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
+    content = io.BytesIO()
+    with drawing():
+        about = {"Title": name, **_ABOUT[kind]}
+        figure.savefig(content, format=kind, dpi=_DPI, metadata=about)
+    return content.getvalue()
 
 
 def lay_out(figure: Figure) -> Figure:

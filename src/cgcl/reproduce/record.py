@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from cgcl.errors import ConfigError
-from cgcl.reproduce.job import key_of
+from cgcl.reproduce.job import Job, key_of
 
 __all__ = ["Record"]
 
@@ -51,6 +51,26 @@ class Record:
     """To prepare and train; for runs that were trained together, each one's share."""
     failure: str = ""
     """Why there is no result."""
+
+    @classmethod
+    def of(cls, job: Job, **came_out: Any) -> Record:  # noqa: ANN401
+        """Return the record of a job.
+
+        Args:
+            job: What was asked.
+            came_out: The other fields by name.
+        """
+        return cls(
+            graph=job.graph,
+            test=job.test,
+            method=job.recipe.name,
+            settings=asdict(job.recipe.settings),
+            split_seed=job.split_seed,
+            seed=job.recipe.split.seed,
+            measures=list(job.measures),
+            caps=job.recipe.settings.caps,
+            **came_out,
+        )
 
     @cached_property
     def key(self) -> str:

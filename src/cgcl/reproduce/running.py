@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import platform
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
@@ -182,18 +182,11 @@ def _record(
     trained: Trained | None,
     failure: str = "",
 ) -> Record:
-    blank = Record(
-        graph=job.graph,
-        test=job.test,
-        method=job.recipe.name,
-        settings=asdict(job.recipe.settings),
-        split_seed=job.split_seed,
+    blank = Record.of(
+        job,
         split=split.fingerprint,
-        seed=job.recipe.split.seed,
         fingerprint=graph.fingerprint,
         versions=_versions(),
-        measures=list(job.measures),
-        caps=job.recipe.settings.caps,
         failure=failure,
         **machine(resources, resolve_device(resources)),
     )

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from csv import writer
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cgcl.files import make_folder, write_atomically
 from cgcl.reproduce import tables
@@ -21,7 +22,17 @@ from cgcl.reproduce.page import Reproduced
 from cgcl.reproduce.record import Record
 from cgcl.reproduce.sensitivity import sensitivity_figure
 
-__all__ = ["CHOSEN_HEAD", "measured_csv", "records_of", "write_figures", "write_tables"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "CHOSEN_HEAD",
+    "figure_of",
+    "measured_csv",
+    "records_of",
+    "write_figures",
+    "write_tables",
+]
 
 CHOSEN_HEAD = (
     "The best AUC on the validation links of each graph's grid, and of how many runs.",
@@ -95,13 +106,21 @@ def write_figures(experiment: Experiment, places: Places, found: Found, folder: 
         ConfigError: What draws is not installed.
         ResourceError: The disk is full or the folder cannot be written.
     """
-    name, records = experiment.name, records_of(places, found)
-    if not name.startswith("fig"):
+    if not experiment.name.startswith("fig"):
         return []
+    return write_figure(figure_of(experiment, places, found), folder, experiment.name)
+
+
+def figure_of(experiment: Experiment, places: Places, found: Found) -> Figure:
+    """Draw an experiment that is a figure of the paper.
+
+    Raises:
+        ConfigError: What draws is not installed.
+    """
+    records = records_of(places, found)
     if TRACE in {measure for row in experiment.rows for measure in row.measures}:
-        return write_figure(convergence_figure(records), folder, name)
-    published = read_data("paper")["table1"]["cgcl"]
-    return write_figure(sensitivity_figure(records, published), folder, name)
+        return convergence_figure(records)
+    return sensitivity_figure(records, read_data("paper")["table1"]["cgcl"])
 
 
 def measured_csv(records: Sequence[Record], measure: str) -> str:
