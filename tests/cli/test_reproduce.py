@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -30,7 +32,7 @@ SMALL = {
     "device": "cpu",
     "out": "out",
 }
-TABLES = ("table1.csv", "table1.md", "table1.tex")
+TABLES = ("table1-2-epochs.csv", "table1-2-epochs.md", "table1-2-epochs.tex")
 
 
 def command(*flags: str, what: str = "table1", **options: str) -> list[str]:
@@ -106,8 +108,8 @@ def test_files_go_to_stdout_and_the_story_to_stderr(made):
 
 def test_a_table_says_that_trainings_were_cut_short_and_what_the_paper_has(made):
     folder, _ = made
-    text = (folder / "out/table1.md").read_text()
-    assert "Every method was trained for 2 epochs, not as long as described." in text
+    text = (folder / "out/table1-2-epochs.md").read_text()
+    assert "Trained for 2 epochs, not as long as described." in text
     published = read_data("paper")["table1"]["vgae"]["cora"]["10"]
     assert f"({published['auc'][0]:.2f}, " in text
 
@@ -139,6 +141,86 @@ def test_more_runs_are_added(cli):
     after = files(Path("out"))["runs.jsonl"]
     assert after.startswith(before)
     assert after.count(b"\n") == 2
+
+
+def filled(name: str, chosen: dict | None = None, **asked) -> None:
+    """Fill the folder with made-up results of a part of an experiment."""
+    with Records(Path("out")) as records:
+        for jobs in jobs_of(read_experiment(name), Asked(**asked), chosen or {}).values():
+            for job in jobs:
+                records.append(record(job))
+
+
+def lines_of(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(Path("out", name).read_text().splitlines()))
+
+
+def of_table1(**options: str) -> list[str]:
+    """Return the words of a request without training: made-up results are there for all of it."""
+    given = {"dataset": "cora", "methods": "graphsage,vgae", "runs": "3", **options}
+    words = [word for name, own in given.items() for word in (f"--{name}", own)]
+    return ["reproduce", "table1", "--out", "out", "--quiet", *words]
+
+
+@pytest.mark.parametrize(
+    "narrow", [{"methods": "vgae"}, {"ratio": "10"}, {"protocol": "paper"}, {"runs": "1"}], ids=str
+)
+def test_a_narrow_request_takes_nothing_from_the_tables_of_a_wide_one(cli, narrow):
+    filled("table1", graphs=("cora",), methods=("graphsage", "vgae"), runs=3)
+    assert cli(*of_table1()).code == 0
+    before = files(Path("out"))
+    assert len(lines_of("table1.csv")) == 2 * 2 * 2 * 2
+    assert cli(*of_table1(**narrow)).code == 0
+    assert files(Path("out")) == before
+
+
+def test_another_graph_is_added_to_the_tables(cli):
+    filled("table1", graphs=("cora",), methods=("vgae",), runs=3)
+    assert cli(*of_table1(methods="vgae")).code == 0
+    assert {line["graph"] for line in lines_of("table1.csv")} == {"cora"}
+    filled("table1", graphs=("photo",), methods=("vgae",), runs=2)
+    assert cli(*of_table1(dataset="photo", methods="vgae", runs="2")).code == 0
+    runs = {(line["graph"], line["runs"]) for line in lines_of("table1.csv")}
+    assert runs == {("cora", "3"), ("photo", "2")}
+    assert "2 of 3 runs; no more are asked for." in Path("out/table1.md").read_text()
+
+
+def test_trainings_that_are_cut_short_have_tables_of_their_own(cli):
+    for epochs in (None, 2, 3):
+        filled("table1", graphs=("cora",), methods=("vgae",), runs=3, epochs=epochs)
+    assert cli(*of_table1(methods="vgae")).code == 0
+    whole = files(Path("out"))
+    done = cli(*of_table1(methods="vgae", runs="1", epochs="2"))
+    assert done.out.splitlines() == [f"out/{name}" for name in TABLES]
+    assert cli(*of_table1(methods="vgae", epochs="3")).code == 0
+    after = files(Path("out"))
+    assert {name: after[name] for name in whole} == whole
+    names = ("table1.csv", "table1-2-epochs.csv", "table1-3-epochs.csv")
+    cut = [{line["cut_to_epochs"] for line in lines_of(name)} for name in names]
+    assert cut == [{""}, {"2"}, {"3"}]
+
+
+def test_the_grid_of_one_graph_keeps_what_was_chosen_for_another(cli):
+    filled("grid", graphs=("cora", "photo"), test=(10,))
+    for graph in ("photo", "cora"):
+        done = cli(
+            "reproduce", "grid", "--out", "out", "--quiet", "--dataset", graph, "--ratio", "10"
+        )
+        assert done.code == 0, done.err
+        assert [*tomllib.loads(Path("out/chosen.toml").read_text())] == ["cora-10", "photo-10"]
+
+
+def test_with_a_grid_tables_of_other_graphs_keep_to_what_it_chose_for_them(cli, monkeypatch):
+    filled("grid", graphs=("cora", "citeseer"), test=(10,))
+    # All are equally good, so that the first counts; what cgcl brings has another choice.
+    first = {"hidden": 512, "lr": 0.001, "input_dropout": 0.2}
+    assert not first.items() <= read_data("chosen")["citeseer-10"].items()
+    own = {"citeseer-10": first}
+    filled("table1", own, graphs=("citeseer",), methods=("cgcl",), test=(10,), runs=2)
+    monkeypatch.setattr(running, "run_jobs", lambda *_: True)
+    cli("reproduce", "all", "--out", "out", "--dataset", "cora", "--ratio", "10")
+    runs = {(line["graph"], line["runs"]) for line in lines_of("table1.csv")}
+    assert ("citeseer", "2") in runs
 
 
 @pytest.mark.parametrize(
@@ -233,11 +315,11 @@ def test_a_run_that_fails_is_told_and_made_up_for_the_next_time(cli, monkeypatch
         "Warning: vgae failed on cora, 10 %, split 0, seed 0. RuntimeError: no luck\n"
     )
     assert done.out.splitlines() == [f"out/{name}" for name in TABLES]
-    assert "1 of 2 runs" in Path("out/table1.md").read_text()
+    assert "1 of 2 runs" in Path("out/table1-2-epochs.md").read_text()
     done = cli(*command(runs="2"))
     assert done.code == 0
     assert "1 of 2 runs are there" in done.err
-    assert "1 of 2 runs" not in Path("out/table1.md").read_text()
+    assert "1 of 2 runs" not in Path("out/table1-2-epochs.md").read_text()
 
 
 def test_without_matplotlib_there_is_a_warning_and_everything_else(tmp_path):
@@ -252,12 +334,12 @@ def test_without_matplotlib_there_is_a_warning_and_everything_else(tmp_path):
     words = command("--quiet", what="fig2", methods="cgcl", protocol="paper")
     paths = [str(hidden.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     code, out, err = run(tmp_path, words, PYTHONPATH=os.pathsep.join(paths))
-    assert (code, out) == (0, "out/fig2.csv\n")
+    assert (code, out) == (0, "out/fig2-2-epochs.csv\n")
     assert err == 'Warning: Figures need matplotlib: pip install "cgcl[figures]"\n'
     # With it, the figure is there.
     code, out, err = run(tmp_path, words)
     assert (code, err) == (0, "")
-    assert out.splitlines() == ["out/fig2.csv", "out/fig2.svg", "out/fig2.png"]
+    assert out.splitlines() == [f"out/fig2-2-epochs.{kind}" for kind in ("csv", "svg", "png")]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -277,7 +359,7 @@ def test_a_polite_signal_ends_it_and_says_how_to_go_on(tmp_path, number, code):
     assert last.endswith(" ".join(command(epochs="1000000")))
     assert (tmp_path / "out/runs.jsonl").read_bytes() == b""
     # What is known by then is written.
-    assert out.splitlines() == [f"out/{name}" for name in TABLES]
+    assert out.splitlines() == [f"out/{name.replace('-2-', '-1000000-')}" for name in TABLES]
 
 
 def test_all_is_what_each_experiment_has_of_it(cli, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 
 from cgcl.reproduce.record import Record
 
-TABLES = ("table1.csv", "table1.md", "table1.tex")
+TABLES = ("table1-8-epochs.csv", "table1-8-epochs.md", "table1-8-epochs.tex")
 KILL_AFTER = 2
 """Runs that are written when it is killed; the next one is CGCL's third."""
 
@@ -65,5 +65,5 @@ def test_killed_and_started_again_it_ends_with_the_same_tables(start, cgcl, tmp_
     assert [without_times(line) for line in after] == [without_times(own) for own in lines(whole)]
     for name in TABLES:
         assert (killed / name).read_bytes() == (whole / name).read_bytes()
-    assert "3 runs" in (whole / "table1.md").read_text()
+    assert "3 runs" in (whole / "table1-8-epochs.md").read_text()
     assert not list(killed.glob("*.tmp"))

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from cgcl.compare.statistics import holm
-from cgcl.reproduce.cells import table_of
+from cgcl.reproduce.cells import cut_note, has_collapsed, table_of
 from cgcl.reproduce.described import Experiment, Row, read_data, read_experiment
 from cgcl.reproduce.job import Asked, Place, jobs_of
 from cgcl.reproduce.record import Record
@@ -260,3 +260,28 @@ def test_every_cell_of_the_papers_first_table_is_found():
     assert all(cell.published is not None for cell in found.cells)
     cell = only(found.cells, row="seal", graph="photo", test=20, protocol="paper", metric="ap")
     assert cell.published == (95.26, 0.14)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"val": {"auc": 0.9, "ap": 0.9}}, False),
+        ({"val": {"auc": 0.9, "ap": 0.9}, "stopped": "collapse"}, True),
+        ({"val": {"auc": 0.9, "ap": 0.9}, "stopped": "loss is not finite"}, True),
+        (
+            {"val": {"auc": 0.5, "ap": 0.5}},
+            True,
+        ),  # never above chance, so it fell back from nothing
+        ({"val": None}, False),
+    ],
+)
+def test_when_a_run_counts_as_collapsed(changes, expected):
+    of = experiment()
+    job = next(iter(jobs_of(of, Asked(), {}).values()))[0]
+    assert has_collapsed(record(job, 0.9, **changes)) is expected
+
+
+def test_only_what_was_cut_short_is_told():
+    assert cut_note(None) == ""
+    assert cut_note(1) == "Trained for 1 epoch, not as long as described."
+    assert cut_note(2) == "Trained for 2 epochs, not as long as described."

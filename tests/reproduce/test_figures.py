@@ -21,6 +21,7 @@ from matplotlib.text import Text
 from cgcl.errors import ConfigError
 from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
 from cgcl.readers import DATASETS
+from cgcl.reproduce.cells import cut_note
 from cgcl.reproduce.convergence import convergence_figure
 from cgcl.reproduce.described import read_data, read_experiment
 from cgcl.reproduce.figures import COLOURS, graph_title, in_paper_order, write_figure
@@ -206,10 +207,74 @@ def test_graphs_share_a_scale_with_themselves_alone():
     assert all(bottom < 92.5 and top > 96.5 for bottom, top in limits[:4])
 
 
+def hollow_marks(axes: Axes) -> dict[str, tuple[list[int], list[float]]]:
+    """Return by colour where hollow marks are: the numbers of the rates, and the heights."""
+    return {
+        to_hex(line.get_color()): ([round(x) for x in line.get_xdata()], list(line.get_ydata()))
+        for line in axes.lines
+        if line.get_markerfacecolor() == "white"
+    }
+
+
+def test_cells_with_a_run_that_collapsed_are_hollow_and_the_legend_says_so():
+    def told(record: Record) -> Record:
+        cell = (record.test, record.settings["hidden"], record.settings["lr"], record.seed)
+        if cell in ((10, 512, 0.05, 1), (10, 512, 0.05, 2)):
+            return replace(record, stopped="collapse")
+        if cell == (10, 64, 0.005, 0):
+            return replace(record, val={"auc": 0.5, "ap": 0.5}, metrics={"auc": 0.5, "ap": 0.5})
+        return record
+
+    plain = grid_records()
+    records = [told(record) for record in plain]
+    figure = sensitivity_figure(records)
+    for metric in ("auc", "ap"):
+        axes = panel(figure, "Cora, 10 % test links", f"{metric.upper()} (%)")
+        assert hollow_marks(axes) == {
+            COLOURS[0]: ([3], [pytest.approx(mean_of(records, 10, 512, 0.05, metric))]),
+            COLOURS[3]: ([1], [pytest.approx(mean_of(records, 10, 64, 0.005, metric))]),
+        }
+        assert not hollow_marks(panel(figure, "20 % test links", f"{metric.upper()} (%)"))
+    title = figure.legends[0].get_title().get_text()
+    assert "Hollow: at least one of these runs collapsed" in title
+    assert "never rose above chance" in title
+    without = sensitivity_figure(plain)
+    assert not any(hollow_marks(axes) for axes in without.axes)
+    assert without.legends[0].get_title().get_text() == "Mean and standard deviation over 3 runs"
+
+
+@pytest.mark.parametrize(
+    ("draw", "records"),
+    [(sensitivity_figure, grid_records()), (convergence_figure, traced_records())],
+    ids=["sensitivity", "convergence"],
+)
+def test_a_note_is_in_the_figure(draw, records):
+    with_note, without = draw(records, note="Only 3 epochs."), draw(records)
+    assert with_note.legends[0].get_title().get_text().endswith("Only 3 epochs.")
+    assert "Only" not in without.legends[0].get_title().get_text()
+    # It has room of its own: panels stay as large as they are without it.
+    heights = [
+        figure.axes[0].get_position().height * figure.get_figheight()
+        for figure in (with_note, without)
+    ]
+    assert heights[0] == pytest.approx(heights[1], rel=0.03)
+
+
+def test_shares_of_test_links_may_have_other_settings():
+    records = grid_records()
+    chosen = [
+        replace(record, settings={**record.settings, "input_dropout": 0.2})
+        if record.test == 20
+        else record
+        for record in records
+    ]
+    assert len(sensitivity_figure(chosen).axes) == 4
+
+
 def test_runs_with_other_settings_are_not_mixed():
     records = grid_records()
     other = replace(records[0], settings={**records[0].settings, "input_dropout": 0.2})
-    with pytest.raises(ValueError, match="cora differ"):
+    with pytest.raises(ValueError, match="cora with 10 % test links differ"):
         sensitivity_figure([*records, other])
 
 
@@ -291,12 +356,14 @@ def test_the_same_runs_in_any_order_give_the_same_files(draw, records, tmp_path)
     ("draw", "records"),
     [
         (sensitivity_figure, [*grid_records(), *grid_records("computers")]),
+        (sensitivity_figure, [replace(own, stopped="collapse") for own in grid_records()]),
         (convergence_figure, traced_records(tuple(DATASETS))),
     ],
-    ids=["sensitivity", "convergence"],
+    ids=["sensitivity", "collapsed", "convergence"],
 )
-def test_words_are_large_enough_and_do_not_overlap(draw, records):
-    figure = draw(records)
+@pytest.mark.parametrize("note", ["", cut_note(1_000_000)], ids=["whole", "cut"])
+def test_words_are_large_enough_and_do_not_overlap(draw, records, note):
+    figure = draw(records, note=note)
     figure.draw_without_rendering()
     words = shown_words(figure)
     assert len(words) > 20

@@ -140,7 +140,7 @@ def test_what_is_left_out_stands_at_the_head_of_a_row_or_at_its_cells():
         "\n\n- ⁽¹⁾ VGAE: narrow."
         "\n- ⁽²⁾ SEAL: 1 hop."
         "\n- ⁽³⁾ SEAL: 1 hop; on this graph epochs = 7."
-        "\n- ⁽⁴⁾ 3 of 10 runs; no more are planned.\n"
+        "\n- ⁽⁴⁾ 3 of 10 runs; no more are asked for.\n"
     )
 
 
@@ -155,8 +155,8 @@ def test_a_row_that_is_not_finished_keeps_its_note_at_the_head():
     [
         ({"runs": 3}, "3 of 10 runs so far."),
         ({"runs": 8, "failed": 2}, "8 of 10 runs so far, 2 failed."),
-        ({"runs": 3, "asked": 3}, "3 of 10 runs; no more are planned."),
-        ({"runs": 2, "asked": 3}, "2 of 10 runs so far; 3 are planned."),
+        ({"runs": 3, "asked": 3}, "3 of 10 runs; no more are asked for."),
+        ({"runs": 2, "asked": 3}, "2 of 10 runs so far; 3 are asked for."),
         (
             {"stopped": ("time limit", "time limit")},
             "2 of 10 runs ended before the last epoch: time limit. The best epoch counts.",
@@ -219,7 +219,7 @@ def test_protocols_and_shares_have_sections_in_order():
         for protocol in TOY.protocols
         for test in TOY.test
     ]
-    text = markdown(table(*made), notes=["Trained for 5 epochs."])
+    text = markdown(table(*made))
     assert [line for line in text.splitlines() if line.startswith("#")] == [
         "# Table I: a toy",
         "## One split for all runs, which differ in their first weights (`paper`)",
@@ -229,7 +229,22 @@ def test_protocols_and_shares_have_sections_in_order():
         "### 10 % test links, 5 % to choose the epoch by",
         "### 20 % test links, 10 % to choose the epoch by",
     ]
-    assert text.startswith("# Table I: a toy\n\nTrained for 5 epochs.\n\n##")
+    assert text.startswith("# Table I: a toy\n\n## One split")
+
+
+def test_trainings_that_were_cut_short_are_told_in_every_format():
+    made = table(cell("cgcl", 97.0), cell("vgae", 96.0))
+    cut = replace(made, epochs=1500)
+    note = "Trained for 1,500 epochs, not as long as described."
+    assert markdown(cut).startswith(f"# Table I: a toy\n\n{note}\n\n##")
+    assert f"{note}}}\n" in latex(cut)
+    columns = lines_of_commas.DictReader(io.StringIO(csv(cut)))
+    assert [line["cut_to_epochs"] for line in columns] == ["1500", "1500"]
+    for write in (markdown, latex):
+        assert "as described" not in write(made)
+    assert {
+        line["cut_to_epochs"] for line in lines_of_commas.DictReader(io.StringIO(csv(made)))
+    } == {""}
 
 
 def test_markdown_is_not_broken_by_what_rows_are_called():
@@ -259,6 +274,7 @@ def test_csv_reads_back():
         "published_sd": "0.15",
         "difference": "-0.13",
         "caps": '1 hop, "narrow"; on this graph epochs = 7',
+        "cut_to_epochs": "",
     }
     assert (second["metric"], second["runs"]) == ("ap", "0")
     empty = ("mean", "sd", "published_mean", "published_sd", "difference", "caps")

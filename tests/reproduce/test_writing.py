@@ -11,9 +11,9 @@ import pytest
 from cgcl.errors import ResourceError
 from cgcl.reproduce import writing
 from cgcl.reproduce.described import read_data, read_experiment
-from cgcl.reproduce.job import Asked, jobs_of
+from cgcl.reproduce.job import Asked, Place, jobs_of
 from cgcl.reproduce.record import Record
-from cgcl.reproduce.writing import measured_csv, records_of, write_figures
+from cgcl.reproduce.writing import figure_of, known_places, measured_csv, records_of, write_figures
 from cgcl.reproduce.writing import write_tables as write_tables_with
 
 TRACE = {
@@ -83,8 +83,8 @@ def made(name, **asked):
     return of, places, {own.key: own for own in found}
 
 
-def write_tables(of, places, found, folder, notes=()):
-    return write_tables_with(of, places, found, folder, CHOSEN, notes)
+def write_tables(of, places, found, folder, epochs=None):
+    return write_tables_with(of, places, found, folder, CHOSEN, epochs)
 
 
 @pytest.fixture(autouse=True)
@@ -146,9 +146,9 @@ def test_the_order_of_runs_changes_no_byte_of_a_figure(name, tmp_path):
 def test_figures_have_the_papers_numbers_for_cgcl(tmp_path, monkeypatch):
     given, real = [], writing.sensitivity_figure
 
-    def noted(records, published):
+    def noted(records, published, note):
         given.append((records, published))
-        return real(records, published)
+        return real(records, published, note)
 
     monkeypatch.setattr(writing, "sensitivity_figure", noted)
     of, places, found = made("fig2", runs=1)
@@ -195,10 +195,65 @@ def test_published_numbers_stand_beside_ours(tmp_path):
         )
 
 
-def test_notes_are_in_the_tables_that_people_read(tmp_path):
-    write_tables(*made("table2", graphs=("cora",)), tmp_path, ["Only 3 epochs."])
-    assert "Only 3 epochs." in (tmp_path / "table2.md").read_text()
-    assert "Only 3 epochs." in (tmp_path / "table2.tex").read_text()
+@pytest.mark.parametrize("name", TABLES)
+def test_trainings_that_were_cut_short_have_files_of_their_own_that_tell(name, tmp_path):
+    of, places, found = made(name, runs=1)
+    # Claims are judged by whole trainings alone.
+    names = [own for own in TABLES[name] + FIGURES.get(name, []) if own != "verdicts.md"]
+    whole = contents(write_tables(of, places, found, tmp_path))
+    whole |= contents(write_figures(of, places, found, tmp_path))
+    of, places, found = made(name, runs=1, epochs=3)
+    cut = contents(write_tables(of, places, found, tmp_path, 3))
+    cut |= contents(write_figures(of, places, found, tmp_path, 3))
+    assert [*cut] == [
+        own.replace(name, f"{name}-3-epochs").replace("chosen", "chosen-3-epochs") for own in names
+    ]
+    assert {own: (tmp_path / own).read_bytes() for own in whole} == whole
+    for own, content in cut.items():
+        if own.endswith((".md", ".tex", ".toml")):
+            assert b"Trained for 3 epochs, not as long as described." in content
+        if own.endswith(".csv"):
+            lines = list(csv.DictReader(io.StringIO(content.decode())))
+            assert {line["cut_to_epochs"] for line in lines} == {"3"}
+    assert not any(b"as described" in content for content in whole.values())
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_of_trainings_that_were_cut_short_tells(name):
+    figure = figure_of(*made(name, runs=1, epochs=3), epochs=3)
+    assert "Trained for 3 epochs" in figure.legends[0].get_title().get_text()
+    whole = figure_of(*made(name, runs=1))
+    assert "Trained" not in whole.legends[0].get_title().get_text()
+
+
+def test_what_is_known_is_what_is_asked_for_and_what_is_there():
+    _, whole, _ = made("table1", graphs=("cora", "photo"), methods=("cgcl", "vgae"), test=(10,))
+    _, asked, _ = made("table1", graphs=("cora",), methods=("cgcl",), test=(10,), runs=1)
+    assert known_places(asked, whole, {}) == asked
+    there = Place("vgae", "photo", 10, "splits")
+    second = whole[there][1]
+    also = Place("cgcl", "cora", 10, "splits")
+    found = {job.key: record(job) for job in (second, whole[also][1])}
+    known = known_places(asked, whole, found)
+    assert known == {**asked, also: whole[also], there: [second]}
+    # In the order of the experiment, whatever was asked for first.
+    assert [*known] == [place for place in whole if place in known]
+
+
+def test_a_part_of_a_grid_chooses_nothing_and_takes_no_choice_away(tmp_path):
+    of, whole, found = made("grid", test=(10,))
+    left = {
+        key: own for key, own in found.items() if own.graph == "cora" or own.settings["lr"] == 0.01
+    }
+    for graph in ("cora", "computers"):
+        _, asked, _ = made("grid", test=(10,), graphs=(graph,))
+        write_tables(of, known_places(asked, whole, left), left, tmp_path)
+        assert [*tomllib.loads((tmp_path / "chosen.toml").read_text())] == ["cora-10"]
+        assert {line["graph"] for line in lines_of(tmp_path / "grid.csv")} == {"cora", "computers"}
+
+
+def lines_of(path):
+    return list(csv.DictReader(io.StringIO(path.read_text())))
 
 
 def test_what_is_written_may_be_unfinished(tmp_path):
@@ -235,8 +290,8 @@ def test_measured_numbers_read_back_as_they_were():
     assert 0 < len(measured) < len(records)
     assert len(lines) == len(measured)
     for line, own in zip(lines, measured, strict=True):
-        about = (own.graph, own.test, own.settings["views"], own.split_seed, own.seed)
-        names = ("graph", "test", "view_kind", "split_seed", "seed")
+        about = (own.graph, own.test, own.settings["views"], own.split_seed, own.seed, "")
+        names = ("graph", "test", "view_kind", "split_seed", "seed", "cut_to_epochs")
         assert tuple(line.pop(name) for name in names) == tuple(map(str, about))
         assert {name: float(value) for name, value in line.items()} == own.measured["embeddings"]
 
@@ -246,7 +301,7 @@ def test_a_trace_has_a_line_for_each_look():
     records = records_of(places, found)
     text = measured_csv(records, "trace")
     names = text.splitlines()[0].split(",")
-    assert len(set(names)) == len(names) == 5 + len(TRACE)
+    assert len(set(names)) == len(names) == 6 + len(TRACE)
     lines = list(csv.DictReader(io.StringIO(text)))
     assert [(line["test"], line["epoch"]) for line in lines] == [
         ("10", "10"),

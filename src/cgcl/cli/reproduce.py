@@ -50,9 +50,9 @@ def reproduce(
     """Run an experiment of the paper, and set what comes out beside the published numbers.
 
     Writes every run as soon as it is there, then tables (Markdown, CSV, LaTeX) and figures (SVG,
-    PNG). Interrupted, the same command goes on where it stopped; runs that experiments have in
-    common are made once. A run that fails is shown as failed, stops nothing, and is tried again
-    next time.
+    PNG), of this part and what else of the experiment is there. Interrupted, the same command goes
+    on where it stopped; runs that experiments have in common are made once. A run that fails is
+    shown as failed, stops nothing, and is tried again next time.
 
     Args:
         what: A table or figure of the paper, claims for what it says in words, grid for the choice
@@ -61,7 +61,7 @@ def reproduce(
         methods: Which methods, with commas: cgcl,vgae. All of the experiment by default.
         ratio: Percent of the links to test on, 10 or 20. Both by default, if it has both.
         runs: At most so many runs of each cell.
-        epochs: Train so long, whatever is described: for a quick look.
+        epochs: Train so long, whatever is described: for a quick look, in files named after it.
         protocol: paper takes one split for all runs, splits one for each. All of the experiment by
             default.
         chosen: The chosen.toml of another grid, instead of the one that comes with cgcl.
@@ -131,13 +131,6 @@ class _Asked:
             )
         return found
 
-    @property
-    def notes(self) -> list[str]:
-        """What the reader of a table must know."""
-        if self.epochs is None:
-            return []
-        return [f"Every method was trained for {self.epochs:,} epochs, not as long as described."]
-
     def read(self, name: str) -> Graph:
         """Return a data set."""
         import cgcl
@@ -166,8 +159,9 @@ def _percents(text: str | None) -> tuple[int, ...] | None:
 def _reproduce(asked: _Asked) -> int:
     from cgcl.reproduce.chosen import choose
     from cgcl.reproduce.described import read_experiment
-    from cgcl.reproduce.job import jobs_of, parts_of
+    from cgcl.reproduce.job import Asked, jobs_of, parts_of
     from cgcl.reproduce.records import Records
+    from cgcl.reproduce.writing import known_places
     from cgcl.train.signals import stop_on_signals
 
     experiments = [read_experiment(name) for name in asked.names]
@@ -185,13 +179,16 @@ def _reproduce(asked: _Asked) -> int:
             say(f"Warning: {damaged} damaged lines are ignored; those runs are made again.")
         for own in experiments:
             places = jobs_of(own, parts[own.name], chosen)
-            if not _run(own, places, records, asked, request):
-                return request.exit_code
+            whole = jobs_of(own, Asked(epochs=asked.epochs), chosen, only_chosen=True)
+            is_at_end = _run(own, places, records, asked, request)
             if own.name == _GRID:
                 # What follows takes what was just chosen.
-                chosen = {**chosen, **choose(places, records.found)}
-            _write(own, places, records, asked, chosen)
+                chosen = {**chosen, **choose(whole, records.found)}
+            _write(own, known_places(places, whole, records.found), records, chosen, asked.epochs)
             jobs = [job for every in places.values() for job in every]
+            if not is_at_end:
+                say(f"Stopped: {_done(jobs, records)}. Go on with: {shlex.join(sys.argv)}")
+                return request.exit_code
             is_complete &= all(job.key in records.found for job in jobs)
     return 0 if is_complete else _FAILED
 
@@ -211,26 +208,23 @@ def _run(
         say_fact("Experiment", experiment.title)
         say_fact("Runs", f"{_done(jobs, records)}; folder {records.path}")
     story = _Story(places, records, asked, request)
-    if run_jobs(jobs, records, asked.read, asked.resources, story):
-        return True
-    _write(experiment, places, records, asked, asked.choices)
-    say(f"Stopped: {_done(jobs, records)}. Go on with: {shlex.join(sys.argv)}")
-    return False
+    return run_jobs(jobs, records, asked.read, asked.resources, story)
 
 
 def _write(
     experiment: Experiment,
     places: dict[Place, list[Job]],
     records: Records,
-    asked: _Asked,
     chosen: Chosen,
+    epochs: int | None,
 ) -> None:
     """Write tables and figures, and print their names."""
     from cgcl.reproduce.writing import write_figures, write_tables
 
-    written = write_tables(experiment, places, records.found, records.path, chosen, asked.notes)
+    found, folder = records.found, records.path
+    written = write_tables(experiment, places, found, folder, chosen, epochs)
     try:
-        written += write_figures(experiment, places, records.found, records.path)
+        written += write_figures(experiment, places, found, folder, epochs)
     except ConfigError as error:
         say(f"Warning: {error}")
     for path in written:

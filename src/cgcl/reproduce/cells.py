@@ -11,8 +11,20 @@ from cgcl.compare.statistics import Difference, holm, paired_difference, spread_
 from cgcl.reproduce.described import Experiment, Row
 from cgcl.reproduce.job import Job, Place
 from cgcl.reproduce.record import Record
+from cgcl.train.trainer import learned_nothing
 
-__all__ = ["DIGITS", "METRICS", "REFERENCE", "Cell", "Metric", "Paired", "Table", "table_of"]
+__all__ = [
+    "DIGITS",
+    "METRICS",
+    "REFERENCE",
+    "Cell",
+    "Metric",
+    "Paired",
+    "Table",
+    "cut_note",
+    "has_collapsed",
+    "table_of",
+]
 
 Metric = Literal["auc", "ap"]
 METRICS: tuple[Metric, ...] = ("auc", "ap")
@@ -83,6 +95,8 @@ class Table:
     """For protocol `splits`, in the same order; empty without the reference."""
     graph_titles: Mapping[str, str]
     """By graph, its name for people."""
+    epochs: int | None = None
+    """What trainings were cut to; None if they were as long as described."""
 
     @property
     def runs(self) -> int:
@@ -106,6 +120,7 @@ def table_of(
     jobs: Mapping[Place, Sequence[Job]],
     found: Mapping[str, Record],
     paper: Mapping[str, Any],
+    epochs: int | None = None,
 ) -> Table:
     """Return what is known so far; the order of `jobs` and `found` plays no part.
 
@@ -114,6 +129,7 @@ def table_of(
         jobs: The part of it that is wanted, from `jobs_of`.
         found: Records by key. One without metrics counts as failed.
         paper: The published numbers, from `read_data("paper")`.
+        epochs: What trainings were cut to, if they were.
     """
     rows = {row.name: row for row in experiment.rows}
     runs = {place: _runs(own, found) for place, own in jobs.items()}
@@ -131,7 +147,27 @@ def table_of(
         graph_titles={
             graph: titles.get(graph, {}).get("title", graph) for graph in experiment.graphs
         },
+        epochs=epochs,
     )
+
+
+def cut_note(epochs: int | None) -> str:
+    """Return what a reader must know of trainings that were cut short; empty if they were not.
+
+    Args:
+        epochs: What they were cut to.
+    """
+    if epochs is None:
+        return ""
+    return f"Trained for {epochs:,} epoch{'s' if epochs > 1 else ''}, not as long as described."
+
+
+def has_collapsed(record: Record) -> bool:
+    """Tell whether a training broke off at chance or a loss that is not finite, or learned nothing.
+
+    Its best epoch counts all the same.
+    """
+    return record.stopped is not None or learned_nothing(record.val) is not None
 
 
 def _order(experiment: Experiment, places: Iterable[Place]) -> list[tuple[Place, Metric]]:

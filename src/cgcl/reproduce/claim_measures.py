@@ -11,6 +11,7 @@ from cgcl.metrics.consistency import (
     CONSISTENCY_UPPER_BOUND,
     LEMMA_BOUND,
 )
+from cgcl.reproduce.cells import has_collapsed
 from cgcl.reproduce.measures import EMBEDDINGS, TRACE
 from cgcl.reproduce.page import Reproduced
 from cgcl.reproduce.record import Record
@@ -95,7 +96,7 @@ def _insensitive(reproduced: Reproduced) -> Verdict:
             ranges = [_range_over_grid(own, metric) for metric in ("auc", "ap")]
             good += [high - low <= _SAME for low, high, _ in ranges]
             low, high, (width, rate) = ranges[0]
-            collapsed = sum(record.stopped is not None for record in own)
+            collapsed = sum(map(has_collapsed, own))
             parts.append(
                 f"{title}: {low:.2f} (d_v {width}, r {rate}) to {high:.2f}, "
                 f"{collapsed} of {len(own)} runs collapsed"

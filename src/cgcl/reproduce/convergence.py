@@ -9,6 +9,7 @@ from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
 from cgcl.reproduce.figures import (
     COLOURS,
     INK,
+    LINE_HEIGHT,
     NOTE,
     drawing,
     empty_figure,
@@ -52,12 +53,13 @@ _WIDTH, _ROW_HEIGHT, _LEGEND_HEIGHT = 10.5, 1.75, 0.9
 _PERCENT = 100
 
 
-def convergence_figure(records: Iterable[Record]) -> Figure:
+def convergence_figure(records: Iterable[Record], note: str = "") -> Figure:
     """Draw loss, validation AUC, consistency and its gap over the epochs, a row for each graph.
 
     Args:
         records: CGCL's runs with the measure `TRACE`, each once, in any order; a line for each.
             Others are left out.
+        note: A sentence that goes with all of it, such as that trainings were cut short.
 
     Raises:
         ConfigError: matplotlib is not installed.
@@ -73,7 +75,7 @@ def convergence_figure(records: Iterable[Record]) -> Figure:
         if not graphs:
             return empty_figure("There are no runs with a trace yet.")
         shares = sorted({record.test for record in traced})
-        height = _ROW_HEIGHT * len(graphs) + _LEGEND_HEIGHT
+        height = _ROW_HEIGHT * len(graphs) + _LEGEND_HEIGHT + (LINE_HEIGHT if note else 0)
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         panels = figure.subplots(len(graphs), len(_COLUMNS), squeeze=False, sharex=True)
         for graph, row in zip(graphs, panels, strict=True):
@@ -84,7 +86,8 @@ def convergence_figure(records: Iterable[Record]) -> Figure:
                 row[_CONSISTENCY].axhline(bound, **_BOUND_STYLE)
             row[0].set_ylabel(graph_title(graph), fontweight="bold")
         _set_scales(panels)
-        figure.legend(handles=_legend(shares), loc="outside lower center", ncols=4)
+        handles = _legend(shares)
+        figure.legend(handles=handles, loc="outside lower center", ncols=4, title=note or None)
         return lay_out(figure)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COLOURS",
     "INK",
+    "LINE_HEIGHT",
     "NOTE",
     "drawing",
     "empty_figure",
@@ -35,6 +36,8 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 INK = "#1c2430"
 NOTE = "#5d6876"
 """For what is there to compare with, such as a bound or a published value."""
+LINE_HEIGHT = 0.18
+"""Inches for a line of words."""
 _DPI = 200
 _STYLE: dict[str, Any] = {
     "font.size": 9,

@@ -7,9 +7,11 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cgcl.reproduce.cells import has_collapsed
 from cgcl.reproduce.figures import (
     COLOURS,
     INK,
+    LINE_HEIGHT,
     drawing,
     empty_figure,
     graph_title,
@@ -32,7 +34,18 @@ Published = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
 _METRICS = {"auc": "AUC", "ap": "AP"}
 _MARKERS = "osD^vP"
 _WIDTH, _ROW_HEIGHT, _LEGEND_HEIGHT = 7.2, 2.45, 0.6
-_DODGE = 0.07
+_DODGE = 0.11
+_HOLLOW: dict[str, Any] = {
+    "linestyle": "",
+    "markerfacecolor": "white",
+    "markeredgewidth": 1.3,
+    "markersize": 6,
+    "zorder": 3,
+}
+_COLLAPSED = (
+    "Hollow: at least one of these runs collapsed; it counts, with its best epoch.\n"
+    "Collapsed: training broke off, or AUC on validation links never rose above chance."
+)
 _PERCENT = 100
 
 
@@ -45,7 +58,15 @@ class _Cell(NamedTuple):
     lr: float
 
 
-_Cells = Mapping[_Cell, Sequence[Mapping[str, float]]]
+class _Run(NamedTuple):
+    """What came out of a run."""
+
+    metrics: Mapping[str, float]
+    """On the test links, as fractions."""
+    has_collapsed: bool
+
+
+_Cells = Mapping[_Cell, Sequence[_Run]]
 
 
 class _Axis(NamedTuple):
@@ -55,19 +76,23 @@ class _Axis(NamedTuple):
     rates: list[float]
 
 
-def sensitivity_figure(records: Iterable[Record], published: Published | None = None) -> Figure:
+def sensitivity_figure(
+    records: Iterable[Record], published: Published | None = None, note: str = ""
+) -> Figure:
     """Draw AUC and AP on test links over r, a line for each d_v.
 
-    A panel is a graph, a share of test links and a metric. A cell without runs leaves a gap.
+    A panel is a graph, a share of test links and a metric. A cell without runs leaves a gap, one
+    with a run that collapsed has a hollow mark.
 
     Args:
-        records: CGCL's runs, each once, in any order. Runs on one graph differ in d_v, r, seed and
-            split alone.
+        records: CGCL's runs, each once, in any order. Runs on one graph and share of test links
+            differ in d_v, r, seed and split alone.
         published: What the paper has for CGCL, such as its Table I.
+        note: A sentence that goes with all of it, such as that trainings were cut short.
 
     Raises:
         ConfigError: matplotlib is not installed.
-        ValueError: Runs on one graph differ in other settings, so that a mean would mix them.
+        ValueError: Such runs differ in other settings, so that a mean would mix them.
     """
     cells = _cells_of(records)
     with drawing():
@@ -84,7 +109,8 @@ def sensitivity_figure(records: Iterable[Record], published: Published | None = 
             sorted({cell.hidden for cell in cells}, reverse=True),
             sorted({cell.lr for cell in cells}),
         )
-        height = _ROW_HEIGHT * len(rows) + _LEGEND_HEIGHT
+        words = _words(cells, note)
+        height = _ROW_HEIGHT * len(rows) + _LEGEND_HEIGHT + LINE_HEIGHT * words.count("\n")
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         panels = figure.subplots(len(rows), len(_METRICS), squeeze=False)
         first: dict[str, Axes] = {}
@@ -102,46 +128,52 @@ def sensitivity_figure(records: Iterable[Record], published: Published | None = 
             axes.set_ylabel(f"{_METRICS[metric]} (%)")
         for axes in panels[-1]:
             axes.set_xlabel("Learning rate $r$")
-        _draw_legend(figure, cells, axis, is_published=not first.keys().isdisjoint(published or {}))
+        _draw_legend(figure, axis, words, is_published=not first.keys().isdisjoint(published or {}))
         return lay_out(figure)
 
 
 def _cells_of(records: Iterable[Record]) -> _Cells:
-    """Return the test metrics of every cell's runs."""
-    cells: dict[_Cell, list[Mapping[str, float]]] = {}
-    others: dict[str, dict[str, Any]] = {}
+    """Return what came out of every cell's runs."""
+    cells: dict[_Cell, list[_Run]] = {}
+    others: dict[tuple[str, int], dict[str, Any]] = {}
     for record in records:
         if record.metrics is None:
             continue
         # Records may be older than a setting; by default it changes nothing.
         named = differing(record.method, record.settings)
         rest = {key: own for key, own in named.items() if key not in ("hidden", "lr")}
-        if rest != others.setdefault(record.graph, rest):
-            raise ValueError(f"Runs on {record.graph} differ in more than d_v and r.")
+        # Settings are chosen for each share of test links by itself; a panel has one of them.
+        if rest != others.setdefault((record.graph, record.test), rest):
+            where = f"{record.graph} with {record.test} % test links"
+            raise ValueError(f"Runs on {where} differ in more than d_v and r.")
         cell = _Cell(record.graph, record.test, record.settings["hidden"], record.settings["lr"])
-        cells.setdefault(cell, []).append(record.metrics)
+        cells.setdefault(cell, []).append(_Run(record.metrics, has_collapsed(record)))
     return cells
 
 
 def _draw_lines(axes: Axes, cells: _Cells, axis: _Axis, graph: str, test: int, metric: str) -> None:
     """Draw a line for each width, side by side so that their deviations can be told apart."""
     for place, width in enumerate(axis.widths):
-        values = [
-            [
-                _PERCENT * metrics[metric]
-                for metrics in cells.get(_Cell(graph, test, width, rate), ())
-            ]
-            for rate in axis.rates
-        ]
+        runs = [cells.get(_Cell(graph, test, width, rate), ()) for rate in axis.rates]
+        values = [[_PERCENT * run.metrics[metric] for run in own] for own in runs]
+        means = [statistics.fmean(own) if own else math.nan for own in values]
         shift = (place - (len(axis.widths) - 1) / 2) * _DODGE
+        across = [number + shift for number in range(len(axis.rates))]
         axes.errorbar(
-            [number + shift for number in range(len(axis.rates))],
-            [statistics.fmean(own) if own else math.nan for own in values],
+            across,
+            means,
             yerr=[statistics.stdev(own) if len(own) > 1 else math.nan for own in values],
             elinewidth=1,
             capsize=2,
             **_line_style(place),
         )
+        hollow = [number for number, own in enumerate(runs) if _any_collapsed(own)]
+        if hollow:
+            axes.plot(
+                [across[number] for number in hollow],
+                [means[number] for number in hollow],
+                **{**_line_style(place), **_HOLLOW},
+            )
     axes.set_xticks(range(len(axis.rates)), [f"{rate:g}" for rate in axis.rates])
     axes.set_xlim(-0.4, len(axis.rates) - 0.6)
 
@@ -154,17 +186,31 @@ def _line_style(place: int) -> dict[str, Any]:
     }
 
 
-def _draw_legend(figure: Figure, cells: _Cells, axis: _Axis, *, is_published: bool) -> None:
+def _any_collapsed(runs: Iterable[_Run]) -> bool:
+    return any(run.has_collapsed for run in runs)
+
+
+def _words(cells: _Cells, note: str) -> str:
+    """Return what a reader must know, a line for each thing."""
+    counts = sorted({len(own) for own in cells.values()})
+    if counts[-1] == 1:
+        lines = ["One run"]
+    else:
+        count = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        lines = [f"Mean and standard deviation over {count} runs"]
+    if any(_any_collapsed(own) for own in cells.values()):
+        lines.append(_COLLAPSED)
+    return "\n".join([*lines, note]).rstrip()
+
+
+def _draw_legend(figure: Figure, axis: _Axis, words: str, *, is_published: bool) -> None:
     handles = [
         key_line(f"$d_v$ = {width}", **_line_style(place))
         for place, width in enumerate(axis.widths)
     ]
     if is_published:
         handles.append(key_line("published (Table I)", color=INK, linestyle=":", linewidth=1.3))
-    runs = sorted({len(own) for own in cells.values()})
-    if runs[-1] == 1:
-        title = "One run"
-    else:
-        count = str(runs[0]) if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
-        title = f"Mean and standard deviation over {count} runs"
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), title=title)
+    legend = figure.legend(
+        handles=handles, loc="outside lower center", ncols=len(handles), title=words
+    )
+    legend.get_title().set_multialignment("center")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from cgcl.compare.statistics import CONFIDENCE, Difference
 from cgcl.compare.text import NOTHING, p_words
 from cgcl.compare.words import METRIC_NAMES
-from cgcl.reproduce.cells import DIGITS, REFERENCE, Cell, Paired, Table
+from cgcl.reproduce.cells import DIGITS, REFERENCE, Cell, Paired, Table, cut_note
 from cgcl.reproduce.described import Protocol
 
 __all__ = ["csv", "latex", "markdown"]
@@ -26,7 +26,7 @@ _PROTOCOLS: Mapping[Protocol, str] = {
 }
 _COLUMNS = (
     *("experiment", "protocol", "test", "graph", "row", "method", "metric", "runs", "mean", "sd"),
-    *("published_mean", "published_sd", "difference", "caps"),
+    *("published_mean", "published_sd", "difference", "caps", "cut_to_epochs"),
 )
 # Stands for where a cell has what its number is set against.
 _WHERE = "{where}"
@@ -104,22 +104,19 @@ def csv(table: Table) -> str:
                 *(table.experiment.name, place.protocol, place.test, place.graph, place.row),
                 *(methods[place.row], cell.metric, len(cell.values)),
                 *("" if number is None else _plain(number) for number in numbers),
-                cell.left_out,
+                *(cell.left_out, table.epochs or ""),
             ]
         )
     return stream.getvalue()
 
 
-def markdown(table: Table, notes: Sequence[str] = ()) -> str:
-    """Return tables with methods as rows and graphs as columns, and what explains them.
-
-    Args:
-        table: What was found.
-        notes: Sentences that go with all of it, such as that trainings were cut short.
-    """
+def markdown(table: Table) -> str:
+    """Return tables with methods as rows and graphs as columns, and what explains them."""
     sections = _sections(table)
     numbers = _numbered(sections)
-    parts = [f"# {_in_markdown(table.experiment.title)}", *map(_in_markdown, notes)]
+    parts = [f"# {_in_markdown(table.experiment.title)}"]
+    if table.epochs is not None:
+        parts.append(_in_markdown(cut_note(table.epochs)))
     protocol = None
     for section in sections:
         if section.protocol != protocol:
@@ -134,13 +131,8 @@ def markdown(table: Table, notes: Sequence[str] = ()) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def latex(table: Table, notes: Sequence[str] = ()) -> str:
-    r"""Return floats to `\input` in a document that loads `booktabs`.
-
-    Args:
-        table: What was found.
-        notes: Sentences that go with all of it.
-    """
+def latex(table: Table) -> str:
+    r"""Return floats to `\input` in a document that loads `booktabs`."""
     sections = _sections(table)
     numbers = _numbered(sections)
     parts = [f"% {_in_latex(table.experiment.title)}"]
@@ -148,7 +140,8 @@ def latex(table: Table, notes: Sequence[str] = ()) -> str:
         explained = section.explained.replace(_WHERE, "below it")
         for grid in section.grids:
             what = f"{grid.metric}: {section.title}. {_PROTOCOLS[section.protocol]}."
-            parts.append(_latex_grid(grid, " ".join([what, explained, *notes]), numbers))
+            caption = " ".join([what, explained, cut_note(table.epochs)]).rstrip()
+            parts.append(_latex_grid(grid, caption, numbers))
     return "\n\n".join(parts) + "\n"
 
 
@@ -249,8 +242,8 @@ def _notes(one: Cell | Paired, table: Table, label: str) -> tuple[str, ...]:
     if 0 < done < table.runs:
         so_far = " so far" if done < one.asked else ""
         failed = f", {one.failed} failed" if one.failed else ""
-        planned = f"; {one.asked if so_far else 'no more'} are planned"
-        fewer = planned if one.asked < table.runs else ""
+        wanted = f"; {one.asked if so_far else 'no more'} are asked for"
+        fewer = wanted if one.asked < table.runs else ""
         notes.append(f"{done} of {table.runs} runs{so_far}{failed}{fewer}.")
     notes += [
         f"{number} of {done} runs ended before the last epoch: {reason}. The best epoch counts."
