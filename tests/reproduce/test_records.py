@@ -54,7 +54,8 @@ def test_records_are_there_again(path):
             records.append(own)
         found = dict(records.found)
     with Records(path) as records:
-        assert records.found == found == {own.key: own for own in made[:2]}
+        keys = [(made[0].key, made[0]), (made[1].key, made[1]), (made[1].plain_key, made[1])]
+        assert records.found == found == dict(keys)
         assert records.damaged_lines == 0
     assert read_records(path / RUNS) == made
     assert lines(path) == [own.to_line() for own in made]
@@ -129,6 +130,18 @@ def test_the_first_result_of_a_run_counts(path):
     with Records(path) as records:
         assert records.found == {first.key: first}
     assert found_in([second, first]) == {first.key: second}
+
+
+def test_a_run_with_a_measure_stands_for_one_without_unless_there_is_one(path):
+    plain = record()
+    traced = record(measures=["trace"], measured={"trace": {"epoch": [1]}})
+    assert traced.plain_key == plain.plain_key == plain.key != traced.key
+    assert found_in([traced]) == {traced.key: traced, plain.key: traced}
+    both = {traced.key: traced, plain.key: plain}
+    assert found_in([traced, plain]) == found_in([plain, traced]) == both
+    with Records(path) as records:
+        records.append(traced)
+        assert records.found == found_in([traced])
 
 
 def test_a_failure_is_no_result(path):

@@ -212,14 +212,28 @@ def test_runs_that_share_a_split_have_the_same_one(run, path):
 
 def test_what_else_is_measured_is_kept(run, path):
     traced, plain = job(measures=("trace",)), job()
-    run(traced, plain)
-    records = read_records(path / RUNS)
+    run(plain)
+    run(traced)
+    records = read_records(path / RUNS)[::-1]
     assert records[0].measured["trace"]["epoch"] == [1, 2]
     # Only where it is asked for are the terms of Eq. 10 and 11 followed.
     assert "gap" in records[0].measured["trace"]
     assert records[1].measured == {}
     # Looking changes nothing.
     assert records[0].metrics == records[1].metrics
+
+
+def test_a_run_that_is_measured_is_not_made_again_without(run, path):
+    plain, measured = job(), job(measures=("embeddings",))
+    _, log = run(plain, measured, plain)
+    assert log.ended == [(measured.key, True)]
+    _, log = run(plain)
+    assert log.ended == []
+    with Records(path) as records:
+        assert records.found[plain.key] == records.found[measured.key]
+        # The other way round it must be: nobody looked.
+        traced = job(measures=("trace",))
+        assert left_of([traced], records) == [traced]
 
 
 def test_one_batch_differs_in_seed_split_and_learning_rate_alone():
@@ -229,6 +243,7 @@ def test_one_batch_differs_in_seed_split_and_learning_rate_alone():
         job(split_seed=1),
         job(lr=0.5),
         job(seed=2, split_seed=2, lr=0.05),
+        job(seed=3, measures=("embeddings",)),
     ]
     others = [
         job(hidden=16),
@@ -284,7 +299,7 @@ JOBS = [
     *(job(seed=seed, split_seed=seed) for seed in range(3)),
     *(job("katz", split_seed=seed) for seed in range(2)),
     *(job(lr=lr) for lr in (0.1, 0.2)),
-    job(measures=("trace",)),
+    job(seed=7, measures=("trace",)),
 ]
 
 

@@ -13,6 +13,7 @@ from cgcl.reproduce import writing
 from cgcl.reproduce.described import read_data, read_experiment
 from cgcl.reproduce.job import Asked, Place, jobs_of
 from cgcl.reproduce.record import Record
+from cgcl.reproduce.records import found_in
 from cgcl.reproduce.writing import figure_of, known_places, measured_csv, records_of, write_figures
 from cgcl.reproduce.writing import write_tables as write_tables_with
 
@@ -162,6 +163,15 @@ def test_runs_of_other_experiments_are_left_out(tmp_path):
     alone = contents(write_tables(of, places, found, tmp_path / "alone"))
     assert contents(write_tables(of, places, {**others, **found}, tmp_path / "both")) == alone
     assert records_of(places, {**others, **found}) == records_of(places, found)
+
+
+def test_a_table_does_not_show_what_was_measured_for_another(tmp_path):
+    _, _, measured = made("claims")
+    of, places, plain = made("table2", test=(10,))
+    found = {**plain, **found_in(measured.values())}
+    assert any(own.measured for own in records_of(places, found))
+    written = write_tables(of, places, found, tmp_path)
+    assert [path.name for path in written] == TABLES["table2"]
 
 
 def test_finished_runs_come_in_the_order_of_the_experiment_each_once():

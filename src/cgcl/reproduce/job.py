@@ -60,6 +60,14 @@ class Job:
     @cached_property
     def key(self) -> str:
         """Equal to that of the record that answers it."""
+        return self._key(self.measures)
+
+    @cached_property
+    def plain_key(self) -> str:
+        """The key of the same training with nothing measured besides."""
+        return self._key(())
+
+    def _key(self, measures: Sequence[str]) -> str:
         return key_of(
             self.graph,
             self.test,
@@ -67,7 +75,7 @@ class Job:
             asdict(self.recipe.settings),
             self.split_seed,
             self.recipe.split.seed,
-            self.measures,
+            measures,
         )
 
 

@@ -205,7 +205,8 @@ def contradictions(reproduced: Reproduced) -> str:
 def devices(reproduced: Reproduced) -> str:
     """Return where the runs were made."""
     places: dict[str, int] = {}
-    for record in reproduced.found.values():
+    # A run with a measure may be found under two keys.
+    for record in {record.key: record for record in reproduced.found.values()}.values():
         packages = [f"torch {record.versions.get('torch')}"]
         if record.device != "cpu" and "triton" in record.versions:
             packages.append(f"Triton {record.versions['triton']}")

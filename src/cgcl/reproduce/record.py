@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -75,6 +76,14 @@ class Record:
     @cached_property
     def key(self) -> str:
         """Equal to that of the job it answers."""
+        return self._key(self.measures)
+
+    @cached_property
+    def plain_key(self) -> str:
+        """The key of the same training with nothing measured besides: it answers that, too."""
+        return self._key(())
+
+    def _key(self, measures: Sequence[str]) -> str:
         return key_of(
             self.graph,
             self.test,
@@ -82,7 +91,7 @@ class Record:
             self.settings,
             self.split_seed,
             self.seed,
-            self.measures,
+            measures,
         )
 
     def to_line(self) -> bytes:

@@ -23,12 +23,15 @@ def read_records(path: Path) -> list[Record]:
 def found_in(records: Iterable[Record]) -> dict[str, Record]:
     """Return the first record with a result for each key.
 
-    The first one counts, so that a run which is made again by mistake changes no table.
+    The first one counts, so that a run which is made again by mistake changes no table. Where
+    nothing else is there, a run of which more was measured stands for the same run without.
     """
     found: dict[str, Record] = {}
     for record in records:
         if not record.failure:
             found.setdefault(record.key, record)
+    for record in [*found.values()]:
+        found.setdefault(record.plain_key, record)
     return found
 
 
@@ -66,6 +69,7 @@ class Records:
             raise self._error(error) from error
         if not record.failure:
             self.found.setdefault(record.key, record)
+            self.found.setdefault(record.plain_key, record)
 
     def require_graph(self, name: str, fingerprint: str) -> None:
         """Refuse to add to runs on another graph of the same name.

@@ -38,9 +38,13 @@ _PACKAGES = ("torch", "triton", "numpy")
 
 
 def left_of(jobs: Sequence[Job], records: Records) -> list[Job]:
-    """Return the jobs without a result, each once, in their order."""
+    """Return the jobs without a result, each once, in their order.
+
+    One that is also asked for with a measure is left out: that run will stand for both.
+    """
     left = {job.key: job for job in jobs if job.key not in records.found}
-    return list(left.values())
+    measured = {job.plain_key for job in left.values() if job.measures}
+    return [job for key, job in left.items() if key not in measured]
 
 
 def run_jobs(
@@ -114,7 +118,7 @@ def _batches(jobs: Sequence[Job], most: int) -> Iterator[list[Job]]:
     alike: dict[object, list[Job]] = {}
     for number, job in enumerate(jobs):
         is_cgcl = isinstance(job.recipe.settings, CGCLSettings)
-        alone = None if is_cgcl and most > 1 and not job.measures else number
+        alone = None if is_cgcl and most > 1 and TRACE not in job.measures else number
         settings = _without_rate(job.recipe.settings)
         alike.setdefault((job.test, job.recipe.name, settings, alone), []).append(job)
     for same in alike.values():

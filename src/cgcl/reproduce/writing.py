@@ -120,7 +120,9 @@ def _texts(table: Table, places: Places, found: Found) -> Iterator[tuple[str, st
         yield f"{stem}.md", tables.markdown(table)
         yield f"{stem}.tex", tables.latex(table)
     for measure in (TRACE, EMBEDDINGS):
-        if any(measure in record.measured for record in records):
+        if any(measure in row.measures for row in table.experiment.rows) and any(
+            measure in record.measured for record in records
+        ):
             yield f"{stem}-{measure}.csv", measured_csv(records, measure, table.epochs)
 
 
