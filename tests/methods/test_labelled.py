@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cgcl.methods import labelled as module
 from cgcl.methods.drnl import drnl_labels
-from cgcl.methods.labelled import Batch, LabelledSubgraphs, SubgraphRule
+from cgcl.methods.labelled import Batch, LabelledSubgraphs, SubgraphRule, SubgraphsAround
 from cgcl.methods.subgraphs import Adjacency, extract
 
 RULE = SubgraphRule(hops=2, nodes_per_hop=6)
@@ -101,3 +101,55 @@ def test_what_was_cut_out_once_is_found_on_disk(monkeypatch) -> None:
     ):
         with pytest.raises(AssertionError, match="cut out again"):
             LabelledSubgraphs.kept(links, num_nodes, pairs, rule)
+
+
+def batches_around(around: SubgraphsAround, pairs: Tensor) -> list[Batch]:
+    return [block.batch(torch.arange(block.sizes.numel())) for block in around.blocks(pairs)]
+
+
+@pytest.fixture
+def extracted(monkeypatch) -> list[int]:
+    """Note how many pairs are cut out each time."""
+    counts: list[int] = []
+
+    def counted(adjacency: Adjacency, pairs: Tensor, *how: int) -> object:
+        counts.append(pairs.shape[1])
+        return extract(adjacency, pairs, *how)
+
+    monkeypatch.setattr(module, "extract", counted)
+    monkeypatch.setattr(module, "_FIRST_BLOCK", 50)
+    return counts
+
+
+def test_the_last_two_lists_of_pairs_are_remembered(extracted) -> None:
+    around = SubgraphsAround(LINKS, 60, RULE)
+    one, other, third = PAIRS[:, :60].clone(), PAIRS[:, 60:], PAIRS[:, 30:90]
+    first = batches_around(around, one), batches_around(around, other)
+    count = len(extracted)
+    assert sum(extracted) == PAIRS.shape[1]
+    again = batches_around(around, one), batches_around(around, other)
+    assert len(extracted) == count
+    for before, after in zip(first, again, strict=True):
+        assert all(alike(*both) for both in zip(before, after, strict=True))
+    # A third list takes the place of the first.
+    batches_around(around, third)
+    batches_around(around, other)
+    assert sum(extracted[count:]) == 60
+    batches_around(around, one)
+    assert sum(extracted[count:]) == 120
+    # Pairs that were changed in place are other pairs.
+    one[:, 0] = PAIRS[:, 99]
+    changed = batches_around(around, one)[0]
+    assert changed.nodes[:2].tolist() == PAIRS[:, 99].tolist()
+
+
+def test_lists_that_take_much_memory_are_not_remembered(extracted, monkeypatch) -> None:
+    around = SubgraphsAround(LINKS, 60, RULE)
+    first = LabelledSubgraphs.kept(LINKS, 60, PAIRS, RULE)
+    extracted.clear()
+    monkeypatch.setattr(module, "_REMEMBERED_BYTES", first.nbytes // 2)
+    batches_around(around, PAIRS)
+    batches_around(around, PAIRS)
+    assert sum(extracted) == 2 * PAIRS.shape[1]
+    # Half of a list must not pass for all of it.
+    assert sum(own.num_pairs for own in batches_around(around, PAIRS)) == PAIRS.shape[1]

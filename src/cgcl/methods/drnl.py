@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -47,17 +48,19 @@ def _distances(subgraphs: Subgraphs, begin: Tensor, avoiding: Tensor) -> Tensor:
         begin: One node of each subgraph, int64 [p].
         avoiding: A node of each subgraph that no way leads through, int64 [p].
     """
-    distance = torch.full_like(subgraphs.nodes, -1)
-    distance[begin] = 0
-    is_closed = torch.zeros_like(distance, dtype=torch.bool)
-    is_closed[avoiding] = True
-    here, there = subgraphs.edge_index[:, ~is_closed[subgraphs.edge_index].any(dim=0)]
+    # NumPy picks out entries several times as fast as torch does on one thread.
+    distance = np.full(subgraphs.nodes.numel(), -1)
+    distance[begin.numpy()] = 0
+    is_closed = np.zeros(distance.size, dtype=np.bool_)
+    is_closed[avoiding.numpy()] = True
+    here, there = subgraphs.edge_index.numpy()
+    ahead = np.flatnonzero(~(is_closed[here] | is_closed[there]))
     turn = 0
     while True:
         turn += 1
-        is_ahead = distance[there] < 0
-        here, there = here[is_ahead], there[is_ahead]
+        here, there = here[ahead], there[ahead]
         found = there[distance[here] == turn - 1]
-        if found.numel() == 0:
-            return distance
         distance[found] = turn
+        if found.size == 0:
+            return torch.from_numpy(distance)
+        ahead = np.flatnonzero(distance[there] < 0)

@@ -13,12 +13,15 @@ from cgcl.methods.drnl import drnl_labels
 from cgcl.methods.extraction_cache import Arrays, cached
 from cgcl.methods.subgraphs import Adjacency, extract, places_of
 
-__all__ = ["Batch", "LabelledSubgraphs", "SubgraphRule"]
+__all__ = ["Batch", "LabelledSubgraphs", "SubgraphRule", "SubgraphsAround"]
 
 # Unpacked subgraphs take ten times the room, so a block of them is packed before the next is cut
 # out. A block has about so many nodes and links: 100 MB unpacked, with what is computed of them.
 _UNPACKED = 2**20
 _FIRST_BLOCK = 64
+# So many of the last lists of pairs are remembered, each if its subgraphs take no more than this.
+_REMEMBERED = 2
+_REMEMBERED_BYTES = 2**28
 # Which nodes a full hop keeps. One number for all: a loaded model must find them again.
 _SEED = 0
 
@@ -109,6 +112,11 @@ class LabelledSubgraphs:
         return cls(cached("labelled-1", parts, compute))
 
     @property
+    def nbytes(self) -> int:
+        """How much memory they take."""
+        return sum(array.nbytes for array in self._arrays.values())
+
+    @property
     def sizes(self) -> Tensor:
         """Number of nodes of each subgraph, int64 [p]."""
         return torch.from_numpy(np.diff(self._arrays["start"]))
@@ -151,6 +159,47 @@ class LabelledSubgraphs:
             count = last - first
             yield self.batch((first + torch.arange(max(count, fewest))).clamp(max=last - 1)), count
             first = last
+
+
+class SubgraphsAround:
+    """Cuts out the surroundings of pairs; those of the last two lists are remembered.
+
+    Training asks for its validation links, and the pairs beside them, again and again.
+    """
+
+    def __init__(self, links: Tensor, num_nodes: int, rule: SubgraphRule) -> None:
+        """Lay out the links.
+
+        Args:
+            links: The links to go along, int64 [2, m]; one between a pair's own ends is not seen.
+            num_nodes: Number of nodes.
+            rule: How far to go.
+        """
+        self.num_nodes = num_nodes
+        self._adjacency = Adjacency(links, num_nodes)
+        self._rule = rule
+        self._remembered: list[tuple[Tensor, list[LabelledSubgraphs]]] = []
+
+    def blocks(self, pairs: Tensor) -> Iterator[LabelledSubgraphs]:
+        """Yield the surroundings of all pairs in order, as many at a time as are handy.
+
+        Args:
+            pairs: Node numbers, int64 [2, p].
+        """
+        pairs = pairs.cpu()
+        for asked, found in self._remembered:
+            if torch.equal(asked, pairs):
+                yield from found
+                return
+        kept: list[LabelledSubgraphs] = []
+        room = _REMEMBERED_BYTES
+        for block in LabelledSubgraphs.in_blocks(self._adjacency, pairs, self._rule):
+            room -= block.nbytes
+            kept = [*kept, block] if room >= 0 else []
+            yield block
+        if room >= 0:
+            # A copy: what the caller does with its pairs later is its own business.
+            self._remembered = [*self._remembered, (pairs.clone(), kept)][-_REMEMBERED:]
 
 
 def _packed_blocks(adjacency: Adjacency, pairs: Tensor, rule: SubgraphRule) -> Iterator[Arrays]:

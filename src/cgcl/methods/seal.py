@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +15,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from cgcl.methods.dgcnn import DGCNN, Rows, row_sums
-from cgcl.methods.labelled import Batch, LabelledSubgraphs, SubgraphRule
+from cgcl.methods.labelled import Batch, LabelledSubgraphs, SubgraphRule, SubgraphsAround
 from cgcl.methods.method import Epoch, Known, Learner, Method
 from cgcl.methods.scoring import evaluating
 from cgcl.methods.settings import TrainedSettings
-from cgcl.methods.subgraphs import Adjacency, Numbers, places_of
+from cgcl.methods.subgraphs import Numbers, places_of
 from cgcl.seeds import stream
 from cgcl.settings import Range
 
@@ -161,6 +162,8 @@ class SEAL(Learner):
             settings.most_sorted,
         )
         self._prepared: _Examples | None = None
+        # Weak: when nobody looks at a graph any more, nothing of it stays in memory.
+        self._around: WeakKeyDictionary[Known, SubgraphsAround] = WeakKeyDictionary()
 
     def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
         """Yield a loss for each batch of links and as many unlinked pairs, shuffled together.
@@ -184,7 +187,11 @@ class SEAL(Learner):
         with evaluating(self):
             features = FeatureRows(known.features) if self._settings.use_features else None
             projected = self._multiplied(features, torch.arange(known.num_nodes))
-        return SEALScorer(self.network, known, projected, self._settings)
+        around = self._around.get(known)
+        if around is None:
+            rule = self._settings.rule
+            around = self._around[known] = SubgraphsAround(known.links, known.num_nodes, rule)
+        return SEALScorer(self.network, around, projected, known.device)
 
     def _multiplied(self, features: FeatureRows | None, nodes: Tensor) -> Tensor | None:
         """Return the features of nodes times the first layer's weights, if any are looked at."""
@@ -228,26 +235,29 @@ class SEALScorer:
     """Every pair is scored by itself."""
 
     def __init__(
-        self, network: DGCNN, known: Known, projected: Tensor | None, settings: SEALSettings
+        self,
+        network: DGCNN,
+        around: SubgraphsAround,
+        projected: Tensor | None,
+        device: torch.device,
     ) -> None:
         """Take the network and what surrounds pairs.
 
         Args:
             network: What scores labelled subgraphs.
-            known: The links.
+            around: Cuts out subgraphs.
             projected: All nodes' features times the first layer's weights, [n, hidden], or None.
-            settings: How subgraphs are cut out.
+            device: Where to compute.
         """
         self._network = network
         self._projected = projected
-        self._rule = settings.rule
-        self._device = known.device
-        self._adjacency = Adjacency(known.links, known.num_nodes)
+        self._around = around
+        self._device = device
 
     @property
     def num_nodes(self) -> int:
         """Number of nodes."""
-        return self._adjacency.num_nodes
+        return self._around.num_nodes
 
     @property
     def cost_per_pair(self) -> float:
@@ -262,7 +272,7 @@ class SEALScorer:
         pairs = torch.randint(
             self.num_nodes, (2, _SAMPLED_PAIRS), generator=stream(0, "sample of subgraphs")
         )
-        blocks = LabelledSubgraphs.in_blocks(self._adjacency, pairs, self._rule)
+        blocks = self._around.blocks(pairs)
         return sum(float(block.sizes.sum()) for block in blocks) / _SAMPLED_PAIRS
 
     def logits(self, pairs: Tensor) -> Tensor:
@@ -270,7 +280,7 @@ class SEALScorer:
         with evaluating(self._network):
             blocks = [
                 self._network(batch.to(self._device), self._features_of(batch))[:count].cpu()
-                for block in LabelledSubgraphs.in_blocks(self._adjacency, pairs, self._rule)
+                for block in self._around.blocks(pairs)
                 for batch, count in block.batches(_SCORED_NODES, _FEWEST_SCORED)
             ]
         return torch.cat(blocks) if blocks else torch.empty(0)
