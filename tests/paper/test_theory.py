@@ -20,6 +20,7 @@ from cgcl.metrics import (
     loses_information,
     supervision_gap,
 )
+from cgcl.model import consistency_loss
 
 UNIT = st.floats(0, 1, allow_subnormal=False)
 PAIRS = st.lists(st.tuples(UNIT, UNIT), min_size=1, max_size=20)
@@ -156,6 +157,26 @@ def test_theorem_1_does_not_hold_for_logits():
     assert value > CONSISTENCY_UPPER_BOUND
     with pytest.raises(ValueError, match=r"Theorem 1 needs r in \[0, 1\]"):
         consistency(entries(0), entries(5))
+
+
+@given(st.floats(-50, 50), st.floats(-50, 50))
+def test_theorem_1_does_not_bound_the_loss_of_eq_8(linked, unlinked):
+    """With targets s and 1/2 the loss is never below 1.275350, and above any number somewhere.
+
+    A linked pair's term is smallest where sigmoid(logit) = s, at a logit of 1: it is the entropy
+    -0.731059 log 0.731059 - 0.268941 log 0.268941 = 0.229013 + 0.353190 = 0.582203. An unlinked
+    pair's term is smallest at 0: log 2 = 0.693147. Theorem 1 has -C between 0.156631 and
+    0.506732, so no logits at all give such a loss. A logit of -50 for a link costs 36.55.
+    """
+
+    def loss(one: float, other: float) -> float:
+        return float(consistency_loss(entries(one), entries(other), "sigmoid"))
+
+    smallest = loss(1, 0)
+    assert smallest == pytest.approx(1.275350, abs=1e-6)
+    assert loss(linked, unlinked) >= smallest - 1e-12
+    assert smallest > -CONSISTENCY_LOWER_BOUND == pytest.approx(0.506732, abs=1e-6)
+    assert loss(-50, 0) == pytest.approx(0.731059 * 50 + math.log(2), abs=1e-4)
 
 
 @given(FOUR)

@@ -18,6 +18,11 @@ _BY_TEST = {
         "By construction, in every reading: `tests/model/test_views.py`. With `disjoint` no link "
         "is in both, with `shared` half of them are.",
     ),
+    "loss_bounded": Verdict(
+        "does not hold",
+        "The loss is above Theorem 1's interval for all logits and has no upper bound: "
+        "`tests/paper/test_theory.py`.",
+    ),
     "data_processing": Verdict(
         "does not hold", "A counterexample is a test: `tests/paper/test_theory.py`."
     ),
