@@ -95,7 +95,7 @@ def test_files_go_to_stdout_and_the_story_to_stderr(made):
     assert code == 0, err
     assert out.splitlines() == [f"out/{name}" for name in TABLES]
     assert files(folder / "out").keys() == {"runs.jsonl", *TABLES}
-    first, second, third = err.splitlines()
+    first, second, third, result, note = err.splitlines()
     assert first.split(maxsplit=1) == ["Experiment", "Table I: AUC and AP on held-out links"]
     assert second.split(maxsplit=1) == ["Runs", "0 of 1 runs are there; folder out"]
     assert third.split()[0] == "1/1"
@@ -104,6 +104,13 @@ def test_files_go_to_stdout_and_the_story_to_stderr(made):
     found = json.loads(line)
     assert found["settings"]["epochs"] == found["epochs"] == 2
     assert f"AUC {100 * found['metrics']['auc']:.2f}" in third
+    parts = [
+        f"{own.upper()} {100 * found['metrics'][own]:.2f} (published " for own in ("auc", "ap")
+    ]
+    assert result.split()[0] == "Result"
+    assert "vgae, cora, 10 %, splits: " + parts[0] in result
+    assert parts[1] in result
+    assert note.split(maxsplit=1)[1] == "Trained for 2 epochs, not as long as described."
 
 
 def test_a_table_says_that_trainings_were_cut_short_and_what_the_paper_has(made):
@@ -121,7 +128,9 @@ def test_the_same_command_again_runs_nothing_and_writes_the_same_bytes(made):
         (folder / "out" / name).unlink()
     code, again, err = run(folder, command())
     assert (code, again) == (0, out)
-    assert err.splitlines()[-1].split(maxsplit=1)[1] == "1 of 1 runs are there; folder out"
+    assert err.splitlines()[1].split(maxsplit=1)[1] == "1 of 1 runs are there; folder out"
+    # What came out is told all the same.
+    assert err.splitlines()[2].split()[:2] == ["Result", "vgae,"]
     assert "1/1" not in err
     assert files(folder / "out") == before
 

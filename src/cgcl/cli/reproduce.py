@@ -17,6 +17,7 @@ from cgcl.train.config import Resources
 
 if TYPE_CHECKING:
     from cgcl.graph import Graph
+    from cgcl.reproduce.cells import Cell
     from cgcl.reproduce.described import Experiment
     from cgcl.reproduce.job import Asked, Chosen, Job, Place
     from cgcl.reproduce.record import Record
@@ -28,6 +29,7 @@ __all__ = ["reproduce"]
 What = Literal["table1", "table2", "fig2", "fig3", "fig4", "claims", "grid", "all"]
 _FAILED = 1
 _GRID = "grid"
+_TABLES = ("table1", "table2", "claims")
 _PERCENT = 100
 
 
@@ -184,6 +186,8 @@ def _reproduce(asked: _Asked) -> int:
             if own.name == _GRID:
                 # What follows takes what was just chosen.
                 chosen = {**chosen, **choose(whole, records.found)}
+            if not asked.quiet:
+                _tell(own, places, records, asked.epochs)
             _write(own, known_places(places, whole, records.found), records, chosen, asked.epochs)
             jobs = [job for every in places.values() for job in every]
             if not is_at_end:
@@ -229,6 +233,33 @@ def _write(
         say(f"Warning: {error}")
     for path in written:
         sys.stdout.write(f"{path}\n")
+
+
+def _tell(
+    experiment: Experiment, places: dict[Place, list[Job]], records: Records, epochs: int | None
+) -> None:
+    """Say what came out of each row of a table, beside what the paper prints."""
+    from cgcl.reproduce.cells import cut_note, table_of
+    from cgcl.reproduce.described import read_data
+
+    # The grid and the figures have more rows than anybody reads.
+    if experiment.name not in _TABLES:
+        return
+    table = table_of(experiment, places, records.found, read_data("paper"), epochs)
+    for place in places:
+        own = [cell for cell in table.cells if cell.place == place and cell.mean is not None]
+        if own:
+            where = f"{place.graph}, {place.test} %, {place.protocol}"
+            say_fact("Result", f"{place.row}, {where}: {'   '.join(map(_cell_words, own))}")
+    if epochs is not None:
+        say_fact("Note", cut_note(epochs))
+
+
+def _cell_words(cell: Cell) -> str:
+    """Return a result as words, such as `AUC 94.70 ± 0.77 (published 97.00)`."""
+    sd = "" if cell.sd is None else f" ± {cell.sd:.2f}"
+    paper = "" if cell.published is None else f" (published {cell.published[0]:.2f})"
+    return f"{cell.metric.upper()} {cell.mean:.2f}{sd}{paper}"
 
 
 def _done(jobs: list[Job], records: Records) -> str:
