@@ -36,7 +36,7 @@ def test_streams_are_independent(sbm: Build) -> None:
     assert not torch.equal(draws[0].negatives[0], draws[1].negatives[0])
 
 
-@pytest.mark.parametrize("views", ["disjoint", "shared", "directed", "one", "all"])
+@pytest.mark.parametrize("views", ["disjoint", "shared", "directed", "own", "one", "all"])
 def test_a_draw_follows_from_its_seed_and_epoch(sbm: Build, views: str) -> None:
     split = random_split(sbm(0))
     one, again = (drawn(split, 3, views=views) for _ in range(2))

@@ -36,7 +36,7 @@ NODES = 60
 SMALL = {"hidden": 8, "batch": 40, "nodes_per_hop": 10}
 
 EXCEPTED: dict[str, dict[str, tuple[Any, ...]]] = {
-    "cgcl": {"views": ("shared", "directed", "all")},
+    "cgcl": {"views": ("shared", "directed", "own", "all")},
     "vgae": {"visible_targets": (True,)},
 }
 """Settings with which a target may be seen: by method and by name."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cgcl.model import View, draw_views
 from cgcl.seeds import stream
 
-KINDS = ("disjoint", "shared", "directed", "one", "all")
+KINDS = ("disjoint", "shared", "directed", "own", "one", "all")
 
 
 def edges_of(num_nodes: int, seed: int) -> torch.Tensor:
@@ -79,7 +79,16 @@ def test_how_often_a_pair_falls_into_one_view_or_both(kind, only_first, in_both)
 def test_only_the_ablations_take_one_turn() -> None:
     edges = edges_of(10, 0)
     turns = {kind: len(draw_views(edges, kind, stream(0, "v")).turns()) for kind in KINDS}
-    assert turns == {"disjoint": 2, "shared": 2, "directed": 2, "one": 1, "all": 1}
+    assert turns == {"disjoint": 2, "shared": 2, "directed": 2, "own": 2, "one": 1, "all": 1}
+
+
+def test_views_that_are_asked_for_themselves_are_those_that_are_asked_for_each_other() -> None:
+    edges = edges_of(10, 0)
+    crossed, own = (draw_views(edges, kind, stream(0, "v")) for kind in ("disjoint", "own"))
+    for (seen, hidden), (same, itself) in zip(crossed.turns(), own.turns(), strict=True):
+        assert torch.equal(seen.edge_index, same.edge_index)
+        assert torch.equal(itself.pairs, seen.pairs)
+        assert not unordered(itself.pairs) & unordered(hidden.pairs)
 
 
 def test_without_augmentation_every_link_is_seen_and_asked_for() -> None:

@@ -141,7 +141,7 @@ def test_what_more_test_links_cost(loss: float, citations: str, copurchases: str
 
 
 def test_views_are_compared_at_equal_epochs_and_at_equal_steps() -> None:
-    worth = {"one": 0.0, "one-equal": 1.0, "none": -1.0, "cgcl": 0.5}
+    worth = {"one": 0.0, "one-equal": 1.0, "none": -1.0, "own": 2.0, "cgcl": 0.5}
 
     def number(place: Place, job: Job) -> float:
         return (
@@ -157,6 +157,16 @@ def test_views_are_compared_at_equal_epochs_and_at_equal_steps() -> None:
     assert "in 10 of 20 comparisons" in second
     assert verdict_of("masking_beats_plain", found).word == "holds"
     assert verdict_of("robust_by_coupled_views", found).word == "holds"
+    # 0.5 against 2 at 10 %, 0.5 against 1 at 20 %.
+    itself = verdict_of("cross_view_training", found)
+    assert itself.word == "does not hold"
+    assert "minus for themselves: Cora 10 % -1.50 (" in itself.evidence
+    assert "Cora 20 % -0.50 (" in itself.evidence
+    # 0.5 against 1 at 10 %, against 0 at 20 %.
+    masks = verdict_of("no_information_loss", found)
+    assert masks.word == "holds in part"
+    assert "Cora 10 % -0.50 (" in masks.evidence
+    assert "Cora 20 % +0.50 (" in masks.evidence
 
 
 def test_the_dropped_share_can_matter_and_hurt() -> None:
@@ -268,5 +278,6 @@ def test_a_part_of_the_runs_decides_nothing() -> None:
 def test_noise_is_told_from_a_difference() -> None:
     same = reproduced("table2", lambda _, job: 90 + noise(job))
     assert verdict_of("two_views_beat_one", same).word == "cannot be told"
-    assert verdict_of("masking_beats_plain", same).word == "cannot be told"
+    for claim in ("masking_beats_plain", "cross_view_training", "no_information_loss"):
+        assert verdict_of(claim, same).word == "cannot be told"
     assert verdict_of("robust_by_coupled_views", same).word == "cannot be told"

@@ -51,6 +51,7 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
     [
         {"views": "shared"},
         {"views": "directed"},
+        {"views": "own"},
         {"views": "one"},
         {"views": "all"},
         {"seen": 0.8},

@@ -28,10 +28,11 @@ class CGCLSettings(TrainedSettings):
     """What ends the decoder; relu is the text below Eq. 7 by the letter."""
     targets: Literal["hard", "sigmoid"] = "hard"
     """What a link and a non-link should score; sigmoid is Eq. 8 by the letter."""
-    views: Literal["disjoint", "shared", "directed", "one", "all"] = "disjoint"
+    views: Literal["disjoint", "shared", "directed", "own", "one", "all"] = "disjoint"
     """How the known links are divided into two views: disjoint puts each pair into one view, shared
     about half of the pairs into both, directed divides the two directions of each pair, as the
-    authors' code does, one is disjoint but trains on one view only, all hides nothing."""
+    authors' code does, own is disjoint but asks each view for itself, one is disjoint but trains on
+    one view only, all hides nothing."""
     seen: float = 0.5
     """Chance of a link to be in the first view; the paper's coins are fair."""
     negatives: Literal["train", "view"] = "train"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 __all__ = ["View", "ViewKind", "Views", "divide", "draw_views", "symmetric"]
 
-ViewKind = Literal["shared", "disjoint", "directed", "one", "all"]
+ViewKind = Literal["shared", "disjoint", "directed", "own", "one", "all"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,8 @@ class View:
     edge_index: Tensor
     """Messages flow from row 0 to row 1, int64 [2, e]."""
     pairs: Tensor
-    """The links of this view that the other one must reconstruct, int64 [2, p]."""
+    """The links that the other view must reconstruct, int64 [2, p]: those of this view, but for
+    `own`."""
 
     @property
     def num_pairs(self) -> int:
@@ -55,6 +56,7 @@ def draw_views(
       pairs are in both views ("these two views may share some edge pairs").
     - `directed`: one coin per direction and nothing added, as the authors' code does: half of
       the targets can be seen in the opposite direction.
+    - `own`: as `disjoint`, but each view has to reconstruct itself.
     - `one`: as `disjoint`, but only the first view is encoded (the ablation of Table II).
     - `all`: nothing is divided; all links are encoded and all of them are asked for.
 
@@ -78,7 +80,7 @@ def divide(edges: Tensor, kind: ViewKind, there: Tensor, back: Tensor) -> Views:
         edges: The known links, each once, int64 [2, m].
         kind: One of the schemes of `draw_views`.
         there: A coin per link, for its direction from row 0 to row 1, bool [m].
-        back: A coin per link for the other direction; `disjoint` and `one` have no use for it.
+        back: A coin per link for the other direction; `shared` and `directed` alone look at it.
     """
     if kind == "directed":
         edge_index = symmetric(edges)
@@ -88,7 +90,10 @@ def divide(edges: Tensor, kind: ViewKind, there: Tensor, back: Tensor) -> Views:
         return Views(_symmetric(edges), _symmetric(edges), both_ways=False)
     if kind == "shared":
         return Views(_symmetric(edges[:, there | back]), _symmetric(edges[:, ~(there & back)]))
-    return Views(_symmetric(edges[:, there]), _symmetric(edges[:, ~there]), kind != "one")
+    one, other = _symmetric(edges[:, there]), _symmetric(edges[:, ~there])
+    if kind == "own":
+        return Views(replace(one, pairs=other.pairs), replace(other, pairs=one.pairs))
+    return Views(one, other, kind != "one")
 
 
 def _directed(entries: Tensor) -> View:

@@ -47,6 +47,7 @@ _VIEWS = {
     "disjoint": (1.0, 2),
     "shared": (1.5, 2),
     "directed": (1.75, 2),
+    "own": (1.0, 2),
     "one": (1.0, 1),
     "all": (2.0, 1),
 }
@@ -246,7 +247,7 @@ class _Job:
         """Pairs to score in a turn, linked or not."""
         pairs = _VIEWS[self.settings.views][0] * self.num_links
         # The larger view, where coins are not fair and no pair is in both.
-        is_divided = self.settings.views in ("disjoint", "one")
+        is_divided = self.settings.views in ("disjoint", "own", "one")
         return pairs * (2 * max(self.settings.seen, 1 - self.settings.seen) if is_divided else 1)
 
     @property

@@ -30,7 +30,7 @@ from cgcl.train.engines.blocked_decoder import scored_pairs
 from cgcl.train.engines.blocked_features import DenseFeatures, SparseFeatures, features_for
 
 Build = Callable[[int], Graph]
-VIEWS = ("disjoint", "shared", "directed", "one", "all")
+VIEWS = ("disjoint", "shared", "directed", "own", "one", "all")
 SEED = 3
 BLOCK = 37
 

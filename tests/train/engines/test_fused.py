@@ -89,7 +89,7 @@ def assert_same_weights(one: CrossViewLearner, other: CrossViewLearner, *, withi
         torch.testing.assert_close(first, second, atol=within, rtol=within)
 
 
-@pytest.mark.parametrize("views", ["disjoint", "shared", "directed", "one", "all"])
+@pytest.mark.parametrize("views", ["disjoint", "shared", "directed", "own", "one", "all"])
 @pytest.mark.parametrize("share", [0.6, 0.03])
 def test_two_runs_at_once_are_each_what_the_paper_says(views: str, share: float) -> None:
     """Losses, gradients (through Adam) and scores, with dense and with sparse features."""

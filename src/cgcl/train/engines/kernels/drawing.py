@@ -82,6 +82,9 @@ def draw_views(
         _append(high, low, inside & (back == 1), ends, counts, capacity, 1)
     elif KIND == "all":
         _append(low, high, inside, ends, counts, capacity, 0)
+    elif KIND == "own":
+        _append(low, high, inside & (there == 1), ends, counts, capacity, 0)
+        _append(low, high, inside & (there == 0), ends, counts, capacity, 1)
     else:
         hidden_first = _in_view(there, back, 1, KIND) != 0
         _append(low, high, inside & hidden_first, ends, counts, capacity, 0)
