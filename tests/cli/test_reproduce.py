@@ -232,6 +232,22 @@ def test_with_a_grid_tables_of_other_graphs_keep_to_what_it_chose_for_them(cli, 
     assert ("citeseer", "2") in runs
 
 
+def test_the_grid_in_a_folder_chooses_for_later_requests(cli):
+    filled("grid", graphs=("cora",), test=(10,))
+    first = {"cora-10": {"hidden": 512, "lr": 0.001, "input_dropout": 0.2}}
+    filled("table1", first, graphs=("cora",), methods=("cgcl",), test=(10,), runs=2)
+    filled("table1", graphs=("cora",), methods=("vgae",), test=(10,), runs=1)
+    words = of_table1(methods="vgae", ratio="10", runs="1")
+    assert cli(*words).code == 0
+    runs = {(line["row"], line["runs"]) for line in lines_of("table1.csv")}
+    assert runs == {("cgcl", "2"), ("vgae", "1")}
+    # What is given counts more.
+    Path("other.toml").write_text("[cora-10]\nhidden = 64\nlr = 0.05\ninput_dropout = 0.8\n")
+    assert cli(*words, "--chosen", "other.toml").code == 0
+    runs = {(line["row"], line["runs"]) for line in lines_of("table1.csv")}
+    assert runs == {("cgcl", "1"), ("vgae", "1")}
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -384,8 +400,28 @@ def test_all_is_what_each_experiment_has_of_it(cli, monkeypatch):
     assert done.code == 1  # nothing was run
     # Fig. 3 is of another graph; the others know one of the methods.
     assert len(asked) == 6
-    assert asked[1] == {("cora", "cgcl"), ("cora", "vgae")}
-    assert [*asked[:1], *asked[2:]] == [{("cora", "cgcl")}] * 5
+    assert asked[3] == {("cora", "cgcl"), ("cora", "vgae")}
+    assert [*asked[:3], *asked[4:]] == [{("cora", "cgcl")}] * 5
+
+
+def test_claims_are_judged_when_all_is_run(cli, monkeypatch):
+    def made_up(jobs, records, *_):
+        for job in jobs:
+            if job.key not in records.found and not job.measures:
+                records.append(record(job))
+        return True
+
+    monkeypatch.setattr(running, "run_jobs", made_up)
+    monkeypatch.setattr(command_module, "_write", lambda *_: None)
+    assert cli("reproduce", "all", "--methods", "cgcl", "--out", "out", "--quiet").code == 1
+    text = Path("out/verdicts.md").read_text()
+    told = next(line for line in text.splitlines() if "Letting each view reconstruct" in line)
+    # Table II comes after the claims.
+    assert told.startswith("- **cannot be told**")
+    assert "`cgcl reproduce table1` decides it" in text
+    Path("out/verdicts.md").unlink()
+    cli("reproduce", "all", "--methods", "cgcl", "--out", "out", "--quiet", "--epochs", "2")
+    assert not Path("out/verdicts.md").exists()
 
 
 def test_what_no_experiment_has_is_told(cli):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -223,6 +224,17 @@ def test_more_nodes_and_more_links_than_were_learned_from(known: Known) -> None:
     new = scorer.logits(torch.tensor([[60, 62, 61], [1, 0, 62]]))
     assert torch.isfinite(new).all()
     assert scorer.factors() is None
+
+
+def test_a_graph_that_is_only_scored_leaves_nothing_behind(known: Known) -> None:
+    learner = learner_for(known)
+    train(learner, known, 1)
+    other = Known(known.num_nodes, known.links[:, 1:], known.x)
+    learner.scorer(other).logits(some_pairs(known))
+    assert len(learner._around) == 1
+    del other
+    gc.collect()
+    assert len(learner._around) == 0
 
 
 def test_a_tiny_graph_with_isolated_nodes(known: Known) -> None:

@@ -165,6 +165,16 @@ def test_runs_of_other_experiments_are_left_out(tmp_path):
     assert records_of(places, {**others, **found}) == records_of(places, found)
 
 
+def test_a_run_that_serves_two_rows_is_listed_once(tmp_path):
+    of, places, found = made("claims", graphs=("cora",))
+    measured = found_in(own for own in found.values() if own.measured)
+    records = records_of(places, measured)
+    assert len(records) == len({own.key for own in records}) == 6
+    assert len(measured) == 12
+    write_tables(of, places, measured, tmp_path)
+    assert (tmp_path / "claims-embeddings.csv").read_text().count("\n") == 1 + 6
+
+
 def test_a_table_does_not_show_what_was_measured_for_another(tmp_path):
     _, _, measured = made("claims")
     of, places, plain = made("table2", test=(10,))

@@ -116,11 +116,11 @@ class _Asked:
 
     @property
     def choices(self) -> dict[str, Any]:
-        """The settings that were chosen for each graph."""
+        """The settings that were chosen for each graph; a grid in the folder has the last word."""
         from cgcl.reproduce.described import read_data
 
         if self.chosen is None:
-            return read_data("chosen")
+            return {**read_data("chosen"), **self._chosen_in_folder()}
         try:
             found = tomllib.loads(self.chosen.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -132,6 +132,20 @@ class _Asked:
                 f"{self.chosen} is not what cgcl reproduce grid writes: a table for each graph."
             )
         return found
+
+    def _chosen_in_folder(self) -> dict[str, Any]:
+        """Return what the grid among the runs that are there gives, as far as it is complete."""
+        from cgcl.reproduce.chosen import choose
+        from cgcl.reproduce.described import read_experiment
+        from cgcl.reproduce.job import Asked, jobs_of
+        from cgcl.reproduce.records import RUNS, found_in, read_records
+
+        try:
+            records = read_records(self.out / RUNS)
+        except OSError:  # told when the folder is opened
+            return {}
+        grid = jobs_of(read_experiment(_GRID), Asked(epochs=self.epochs), {})
+        return choose(grid, found_in(records))
 
     def read(self, name: str) -> Graph:
         """Return a data set."""
@@ -163,7 +177,7 @@ def _reproduce(asked: _Asked) -> int:
     from cgcl.reproduce.described import read_experiment
     from cgcl.reproduce.job import Asked, jobs_of, parts_of
     from cgcl.reproduce.records import Records
-    from cgcl.reproduce.writing import known_places
+    from cgcl.reproduce.writing import known_places, write_verdicts
     from cgcl.train.signals import stop_on_signals
 
     experiments = [read_experiment(name) for name in asked.names]
@@ -194,6 +208,9 @@ def _reproduce(asked: _Asked) -> int:
                 say(f"Stopped: {_done(jobs, records)}. Go on with: {shlex.join(sys.argv)}")
                 return request.exit_code
             is_complete &= all(job.key in records.found for job in jobs)
+        if "claims" in parts and not is_one and asked.epochs is None:
+            # Claims are judged by what came after them, too.
+            write_verdicts(records.found, records.path, chosen)
     return 0 if is_complete else _FAILED
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +20,7 @@ from cgcl.methods.diffusion import (
     stored_diffusion,
 )
 from cgcl.methods.method import EVERY_GRAPH, Epoch, Known, Learner, Method
+from cgcl.methods.remembered import Remembered
 from cgcl.methods.scoring import evaluating
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.subgraphs import Adjacency
@@ -128,9 +128,8 @@ class S3GRL(Learner):
         self.layer_1 = nn.Linear(2 * hidden, hidden)
         self.norm_1 = nn.BatchNorm1d(hidden)
         self.layer_2 = nn.Linear(hidden, 1)
-        # Weak: when nobody trains on a graph any more, nothing of it stays in memory.
-        self._examples: WeakKeyDictionary[Known, _Examples] = WeakKeyDictionary()
-        self._asked: WeakKeyDictionary[Known, list[_Asked]] = WeakKeyDictionary()
+        self._examples: Remembered[_Examples] = Remembered()
+        self._asked: Remembered[list[_Asked]] = Remembered()
 
     def pool(self, rows: Tensor, kept: KeptRows) -> Tensor:
         """Return the product of each pair's ends beside the mean of what they share, [q, 2 hidden].

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from torch.nn import functional
 from cgcl.methods.dgcnn import DGCNN, Rows, row_sums
 from cgcl.methods.labelled import Batch, LabelledSubgraphs, SubgraphRule, SubgraphsAround
 from cgcl.methods.method import Epoch, Known, Learner, Method
+from cgcl.methods.remembered import Remembered
 from cgcl.methods.scoring import evaluating
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.subgraphs import Numbers, places_of
@@ -162,8 +162,7 @@ class SEAL(Learner):
             settings.most_sorted,
         )
         self._prepared: _Examples | None = None
-        # Weak: when nobody looks at a graph any more, nothing of it stays in memory.
-        self._around: WeakKeyDictionary[Known, SubgraphsAround] = WeakKeyDictionary()
+        self._around: Remembered[SubgraphsAround] = Remembered()
 
     def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
         """Yield a loss for each batch of links and as many unlinked pairs, shuffled together.

@@ -29,9 +29,10 @@ _PERCENT = 100
 
 
 def _records(reproduced: Reproduced, name: str) -> list[Record]:
-    _, places = reproduced.places(name)
+    found, (_, places) = reproduced.found, reproduced.places(name)
     keys = dict.fromkeys(job.key for jobs in places.values() for job in jobs)
-    return [reproduced.found[key] for key in keys if key in reproduced.found]
+    # A run that was measured may also stand for the same one without.
+    return [*{found[key].key: found[key] for key in keys if key in found}.values()]
 
 
 def _title(reproduced: Reproduced, graph: str) -> str:

@@ -33,6 +33,7 @@ __all__ = [
     "records_of",
     "write_figures",
     "write_tables",
+    "write_verdicts",
 ]
 
 CHOSEN_HEAD = (
@@ -47,7 +48,8 @@ Found = Mapping[str, Record]
 def records_of(places: Places, found: Found) -> list[Record]:
     """Return the finished runs of an experiment, each once, in its own order."""
     keys = dict.fromkeys(job.key for jobs in places.values() for job in jobs)
-    return [found[key] for key in keys if key in found]
+    # Of two rows one may ask for what was measured of the same run.
+    return [*{found[key].key: found[key] for key in keys if key in found}.values()]
 
 
 def known_places(asked: Places, whole: Places, found: Found) -> dict[Place, list[Job]]:
@@ -95,15 +97,30 @@ def write_tables(
     make_folder(folder)
     table = table_of(experiment, places, found, read_data("paper"), epochs)
     written: list[Path] = []
-    texts = [*_texts(table, places, found)]
-    # Claims are judged by trainings as long as described, whatever is asked for.
-    if experiment.name == "claims" and epochs is None:
-        texts.append(("verdicts.md", claims_markdown(Reproduced(found, chosen))))
-    for name, text in texts:
+    for name, text in _texts(table, places, found):
         path = folder / name
         write_atomically(path, text.encode())
         written.append(path)
+    # Claims are judged by trainings as long as described, whatever is asked for.
+    if experiment.name == "claims" and epochs is None:
+        written.append(write_verdicts(found, folder, chosen))
     return written
+
+
+def write_verdicts(found: Found, folder: Path, chosen: Chosen) -> Path:
+    """Write what became of each claim; return the file.
+
+    Args:
+        found: What came out of all experiments, by key.
+        folder: Where to write.
+        chosen: The settings of each graph that runs were made with.
+
+    Raises:
+        ResourceError: The disk is full or the folder cannot be written.
+    """
+    path = folder / "verdicts.md"
+    write_atomically(path, claims_markdown(Reproduced(found, chosen)).encode())
+    return path
 
 
 def _texts(table: Table, places: Places, found: Found) -> Iterator[tuple[str, str]]:
