@@ -66,7 +66,8 @@ def reproduce(
         epochs: Train so long, whatever is described: for a quick look, in files named after it.
         protocol: paper takes one split for all runs, splits one for each. All of the experiment by
             default.
-        chosen: The chosen.toml of another grid, instead of the one that comes with cgcl.
+        chosen: The chosen.toml of another grid, instead of what a grid in the folder gives or
+            comes with cgcl.
         data_root: The folder of the data sets; CGCL_DATA if not given. Cora comes with cgcl.
         device: auto, cpu, cuda or cuda:N.
         threads: CPU threads; 0 takes the cores, at most 4.
