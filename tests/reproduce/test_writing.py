@@ -13,8 +13,8 @@ from cgcl.reproduce import writing
 from cgcl.reproduce.described import read_data, read_experiment
 from cgcl.reproduce.job import Asked, Place, jobs_of
 from cgcl.reproduce.record import Record
-from cgcl.reproduce.records import found_in
-from cgcl.reproduce.writing import figure_of, known_places, measured_csv, records_of, write_figures
+from cgcl.reproduce.records import found_in, records_of
+from cgcl.reproduce.writing import figure_of, known_places, measured_csv, write_figures
 from cgcl.reproduce.writing import write_tables as write_tables_with
 
 TRACE = {

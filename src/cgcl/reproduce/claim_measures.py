@@ -15,6 +15,7 @@ from cgcl.reproduce.cells import has_collapsed
 from cgcl.reproduce.measures import EMBEDDINGS, TRACE
 from cgcl.reproduce.page import Reproduced
 from cgcl.reproduce.record import Record
+from cgcl.reproduce.records import records_of
 from cgcl.reproduce.verdict import Check, Verdict, by_sign, listed
 
 __all__ = ["CHECKS"]
@@ -29,10 +30,7 @@ _PERCENT = 100
 
 
 def _records(reproduced: Reproduced, name: str) -> list[Record]:
-    found, (_, places) = reproduced.found, reproduced.places(name)
-    keys = dict.fromkeys(job.key for jobs in places.values() for job in jobs)
-    # A run that was measured may also stand for the same one without.
-    return [*{found[key].key: found[key] for key in keys if key in found}.values()]
+    return records_of(reproduced.places(name)[1], reproduced.found)
 
 
 def _title(reproduced: Reproduced, graph: str) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from cgcl.errors import CGCLError, ResourceError, RunFolderError
 from cgcl.files import GrowingFile, make_folder
+from cgcl.reproduce.job import Job, Place
 from cgcl.reproduce.record import Record
 from cgcl.train.run_folder import RunFolder
 
-__all__ = ["RUNS", "Records", "found_in", "read_records"]
+__all__ = ["RUNS", "Records", "found_in", "read_records", "records_of"]
 
 RUNS = "runs.jsonl"
 
@@ -33,6 +34,18 @@ def found_in(records: Iterable[Record]) -> dict[str, Record]:
     for record in [*found.values()]:
         found.setdefault(record.plain_key, record)
     return found
+
+
+def records_of(places: Mapping[Place, Sequence[Job]], found: Mapping[str, Record]) -> list[Record]:
+    """Return the finished runs of an experiment, each once, in its own order.
+
+    Args:
+        places: Its runs by their place.
+        found: What came out, by key.
+    """
+    keys = dict.fromkeys(job.key for jobs in places.values() for job in jobs)
+    # A run that was measured may also stand for the same one without.
+    return [*{found[key].key: found[key] for key in keys if key in found}.values()]
 
 
 class Records:

@@ -20,6 +20,7 @@ from cgcl.reproduce.job import Asked, Chosen, Job, Place, jobs_of
 from cgcl.reproduce.measures import EMBEDDINGS, TRACE
 from cgcl.reproduce.page import Reproduced
 from cgcl.reproduce.record import Record
+from cgcl.reproduce.records import records_of
 from cgcl.reproduce.sensitivity import sensitivity_figure
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ __all__ = [
     "figure_of",
     "known_places",
     "measured_csv",
-    "records_of",
     "write_figures",
     "write_tables",
     "write_verdicts",
@@ -43,13 +43,6 @@ CHOSEN_HEAD = (
 
 Places = Mapping[Place, Sequence[Job]]
 Found = Mapping[str, Record]
-
-
-def records_of(places: Places, found: Found) -> list[Record]:
-    """Return the finished runs of an experiment, each once, in its own order."""
-    keys = dict.fromkeys(job.key for jobs in places.values() for job in jobs)
-    # Of two rows one may ask for what was measured of the same run.
-    return [*{found[key].key: found[key] for key in keys if key in found}.values()]
 
 
 def known_places(asked: Places, whole: Places, found: Found) -> dict[Place, list[Job]]:
