@@ -216,15 +216,21 @@ def test_the_grid_of_one_graph_keeps_what_was_chosen_for_another(cli):
             "reproduce", "grid", "--out", "out", "--quiet", "--dataset", graph, "--ratio", "10"
         )
         assert done.code == 0, done.err
-        assert [*tomllib.loads(Path("out/chosen.toml").read_text())] == ["cora-10", "photo-10"]
+        assert [*tomllib.loads(Path("out/chosen.toml").read_text())] == [
+            "cgcl-cora-10",
+            "cgcl-photo-10",
+            "graphsage-photo-10",
+            "vgae-photo-10",
+            "s2gae-photo-10",
+        ]
 
 
 def test_with_a_grid_tables_of_other_graphs_keep_to_what_it_chose_for_them(cli, monkeypatch):
     filled("grid", graphs=("cora", "citeseer"), test=(10,))
     # All are equally good, so that the first counts; what cgcl brings has another choice.
     first = {"hidden": 512, "lr": 0.001, "input_dropout": 0.2}
-    assert not first.items() <= read_data("chosen")["citeseer-10"].items()
-    own = {"citeseer-10": first}
+    assert not first.items() <= read_data("chosen")["cgcl-citeseer-10"].items()
+    own = {"cgcl-citeseer-10": first}
     filled("table1", own, graphs=("citeseer",), methods=("cgcl",), test=(10,), runs=2)
     monkeypatch.setattr(running, "run_jobs", lambda *_: True)
     cli("reproduce", "all", "--out", "out", "--dataset", "cora", "--ratio", "10")
@@ -234,7 +240,7 @@ def test_with_a_grid_tables_of_other_graphs_keep_to_what_it_chose_for_them(cli, 
 
 def test_the_grid_in_a_folder_chooses_for_later_requests(cli):
     filled("grid", graphs=("cora",), test=(10,))
-    first = {"cora-10": {"hidden": 512, "lr": 0.001, "input_dropout": 0.2}}
+    first = {"cgcl-cora-10": {"hidden": 512, "lr": 0.001, "input_dropout": 0.2}}
     filled("table1", first, graphs=("cora",), methods=("cgcl",), test=(10,), runs=2)
     filled("table1", graphs=("cora",), methods=("vgae",), test=(10,), runs=1)
     words = of_table1(methods="vgae", ratio="10", runs="1")
@@ -242,7 +248,7 @@ def test_the_grid_in_a_folder_chooses_for_later_requests(cli):
     runs = {(line["row"], line["runs"]) for line in lines_of("table1.csv")}
     assert runs == {("cgcl", "2"), ("vgae", "1")}
     # What is given counts more.
-    Path("other.toml").write_text("[cora-10]\nhidden = 64\nlr = 0.05\ninput_dropout = 0.8\n")
+    Path("other.toml").write_text("[cgcl-cora-10]\nhidden = 64\nlr = 0.05\ninput_dropout = 0.8\n")
     assert cli(*words, "--chosen", "other.toml").code == 0
     runs = {(line["row"], line["runs"]) for line in lines_of("table1.csv")}
     assert runs == {("cgcl", "1"), ("vgae", "1")}
@@ -265,7 +271,7 @@ def test_the_grid_in_a_folder_chooses_for_later_requests(cli):
         ({"dataset": ","}, "',' names nothing; give names with commas"),
         (
             {"chosen": "empty.toml", "methods": "cgcl"},
-            "No hidden was chosen for cora with 10 % test links yet. ",
+            "No hidden of cgcl was chosen for cora with 10 % test links yet. ",
         ),
         ({"device": "gpu"}, "device is 'gpu'; it must be auto, cpu, cuda or cuda:N."),
     ],
@@ -288,7 +294,7 @@ def test_an_experiment_that_does_not_exist_is_told(cli):
 
 
 def test_choices_of_ones_own(cli):
-    Path("mine.toml").write_text("[cora-10]\nhidden = 8\nlr = 0.25\ninput_dropout = 0.125\n")
+    Path("mine.toml").write_text("[cgcl-cora-10]\nhidden = 8\nlr = 0.25\ninput_dropout = 0.125\n")
     done = cli(*command(methods="cgcl", chosen="mine.toml"))
     assert done.code == 0, done.err
     settings = json.loads(Path("out/runs.jsonl").read_text())["settings"]

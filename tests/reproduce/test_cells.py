@@ -151,6 +151,14 @@ def test_what_a_method_leaves_out_and_what_is_set_for_a_graph():
     assert found.runs == 3
 
 
+def test_what_was_chosen_for_one_graph_alone_is_told_there():
+    of = experiment(row("vgae", on={"photo": {"settings": {"epochs": 7}, "chosen": ["lr"]}}))
+    chosen = {f"vgae-photo-{test}": {"lr": 0.25} for test in of.test}
+    found = table_of(of, jobs_of(of, Asked(), chosen), {}, PAPER)
+    told = {cell.place.graph: cell.here for cell in found.cells if cell.place.row == "vgae"}
+    assert told == {"cora": "", "photo": "epochs = 7, lr = 0.25"}
+
+
 def test_runs_that_failed_or_ended_early_are_counted():
     of = experiment()
     jobs = jobs_of(of, Asked(), {})
@@ -251,7 +259,8 @@ def test_rows_of_one_title_are_told_apart():
 def test_every_cell_of_the_papers_first_table_is_found():
     of, paper = read_experiment("table1"), read_data("paper")
     chosen = {
-        f"{graph}-{test}": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
+        f"{method}-{graph}-{test}": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
+        for method in ("cgcl", "graphsage", "vgae", "s2gae")
         for graph in of.graphs
         for test in of.test
     }

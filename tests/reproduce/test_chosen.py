@@ -7,7 +7,8 @@ from dataclasses import asdict
 import pytest
 
 import cgcl
-from cgcl.reproduce.chosen import SETTINGS, choose, chosen_toml
+from cgcl.reproduce import chosen as choosing
+from cgcl.reproduce.chosen import chosen_toml
 from cgcl.reproduce.described import FOLDER, read_data, read_experiment
 from cgcl.reproduce.job import Asked, jobs_of
 from cgcl.reproduce.record import Record
@@ -16,14 +17,21 @@ from cgcl.reproduce.writing import CHOSEN_HEAD
 from cgcl.split import random_split
 
 COUNT = 48
+SETTINGS = ("hidden", "lr", "input_dropout")
 
 
 @pytest.fixture
 def grid():
-    """The places of the grid on some graphs."""
+    """The places of CGCL's grid on some graphs."""
     return lambda *graphs: jobs_of(
-        read_experiment("grid"), Asked(graphs=graphs or None, test=(10,)), {}
+        read_experiment("grid"),
+        Asked(graphs=graphs or None, methods=("cgcl",), test=(10,)),
+        {},
     )
+
+
+def choose(places, found):
+    return choosing.choose(read_experiment("grid"), places, found)
 
 
 def record(job, val, test):
@@ -59,7 +67,7 @@ def test_the_best_on_validation_links_is_chosen_whatever_the_test_says(grid):
     best = order.index(COUNT - 1)
     assert best not in (0, COUNT - 1)
     assert choose(places, records) == {
-        "cora-10": {**settings_of(places, best), "val_auc": 0.47, "runs": COUNT}
+        "cgcl-cora-10": {**settings_of(places, best), "val_auc": 0.47, "runs": COUNT}
     }
 
 
@@ -79,7 +87,7 @@ def test_of_equal_ones_the_first_counts(grid):
     vals = [0.5] * COUNT
     vals[9] = vals[21] = vals[30] = 0.8
     records = found(places, vals, range(COUNT))
-    expected = {"cora-10": {**settings_of(places, 9), "val_auc": 0.8, "runs": COUNT}}
+    expected = {"cgcl-cora-10": {**settings_of(places, 9), "val_auc": 0.8, "runs": COUNT}}
     assert choose(places, records) == expected
     # In the order of the grid, not of the runs.
     assert choose(places, dict(reversed(records.items()))) == expected
@@ -88,10 +96,10 @@ def test_of_equal_ones_the_first_counts(grid):
 def test_a_grid_that_is_not_complete_chooses_nothing(grid):
     places = grid("cora", "photo")
     records = found(places, [0.5] * 2 * COUNT, [0.5] * 2 * COUNT)
-    assert choose(places, records).keys() == {"cora-10", "photo-10"}
+    assert choose(places, records).keys() == {"cgcl-cora-10", "cgcl-photo-10"}
     missing = next(key for key, own in records.items() if own.graph == "photo")
     del records[missing]
-    assert choose(places, records).keys() == {"cora-10"}
+    assert choose(places, records).keys() == {"cgcl-cora-10"}
     assert choose(places, {}) == {}
 
 
@@ -101,8 +109,8 @@ def test_graphs_choose_for_themselves(grid):
     vals[3], vals[COUNT + 40] = 0.7, 0.6
     chosen = choose(places, found(places, vals, [0.5] * 2 * COUNT))
     assert chosen == {
-        "cora-10": {**settings_of(places, 3), "val_auc": 0.7, "runs": COUNT},
-        "photo-10": {**settings_of(places, COUNT + 40), "val_auc": 0.6, "runs": COUNT},
+        "cgcl-cora-10": {**settings_of(places, 3), "val_auc": 0.7, "runs": COUNT},
+        "cgcl-photo-10": {**settings_of(places, COUNT + 40), "val_auc": 0.6, "runs": COUNT},
     }
 
 
@@ -110,13 +118,13 @@ def test_a_run_without_validation_loses(grid):
     places = grid("cora")
     vals = [None, 0.1, *[None] * (COUNT - 2)]
     chosen = choose(places, found(places, vals, [0.9] * COUNT))
-    assert chosen["cora-10"].items() >= settings_of(places, 1).items()
+    assert chosen["cgcl-cora-10"].items() >= settings_of(places, 1).items()
 
 
 def test_what_is_written_reads_as_what_was_chosen(grid):
     chosen = choose(grid("cora"), found(grid("cora"), [0.5] * COUNT, [0.5] * COUNT))
     text = chosen_toml(chosen, ["One.", "Two."])
-    assert text.startswith("# One.\n# Two.\n\n[cora-10]\nhidden = 512\nlr = 0.001\n")
+    assert text.startswith("# One.\n# Two.\n\n[cgcl-cora-10]\nhidden = 512\nlr = 0.001\n")
     assert text.endswith("\n")
     assert tomllib.loads(text) == chosen
     assert chosen_toml({}, ["One."]) == "# One.\n"
@@ -125,18 +133,18 @@ def test_what_is_written_reads_as_what_was_chosen(grid):
 def test_the_committed_choice_is_what_the_committed_runs_say(grid, project):
     records = found_in(read_records(project / "experiments/results/reproduce/runs.jsonl"))
     chosen = choose(jobs_of(read_experiment("grid"), Asked(), {}), records)
-    assert chosen.keys() >= {f"{graph}-10" for graph in read_experiment("grid").graphs}
+    assert chosen.keys() >= {f"cgcl-{graph}-10" for graph in read_experiment("grid").graphs}
     assert chosen_toml(chosen, CHOSEN_HEAD).encode() == (FOLDER / "chosen.toml").read_bytes()
     assert read_data("chosen") == chosen
 
 
 def test_shares_choose_for_themselves():
-    places = jobs_of(read_experiment("grid"), Asked(graphs=("cora",)), {})
+    places = jobs_of(read_experiment("grid"), Asked(graphs=("cora",), methods=("cgcl",)), {})
     vals = [0.5] * 2 * COUNT
     vals[3], vals[COUNT + 40] = 0.7, 0.6
     chosen = choose(places, found(places, vals, [0.5] * 2 * COUNT))
-    assert chosen["cora-10"].items() >= settings_of(places, 3).items()
-    assert chosen["cora-20"].items() >= settings_of(places, COUNT + 40).items()
+    assert chosen["cgcl-cora-10"].items() >= settings_of(places, 3).items()
+    assert chosen["cgcl-cora-20"].items() >= settings_of(places, COUNT + 40).items()
 
 
 def test_no_test_link_of_the_split_that_is_tested_on_has_a_say():
@@ -161,3 +169,48 @@ def test_no_test_link_of_the_split_that_is_tested_on_has_a_say():
                 jobs[0].recipe.split.val,
                 jobs[0].recipe.split.test,
             )
+
+
+def test_methods_choose_for_themselves_from_grids_of_their_own():
+    places = jobs_of(read_experiment("grid"), Asked(graphs=("photo",), test=(10,)), {})
+    methods = {row.name: row.method for row in read_experiment("grid").rows}
+    best = {"cgcl": 7, "graphsage": 1, "vgae": 2, "s2gae": 0}
+    numbers = dict.fromkeys(best, 0)
+    vals = []
+    for place in places:
+        method = methods[place.row]
+        vals.append(0.9 if numbers[method] == best[method] else 0.5)
+        numbers[method] += 1
+    chosen = choose(places, found(places, vals, [0.5] * len(vals)))
+    assert numbers == {"cgcl": COUNT, "graphsage": 3, "vgae": 3, "s2gae": 3}
+    about = {"val_auc": 0.9, "runs": 3}
+    assert chosen == {
+        "cgcl-photo-10": {**settings_of(places, 7), "val_auc": 0.9, "runs": COUNT},
+        "graphsage-photo-10": {"lr": 0.005, **about},
+        "vgae-photo-10": {"lr": 0.01, **about},
+        "s2gae-photo-10": {"lr": 0.001, **about},
+    }
+
+
+def test_a_grid_has_what_a_table_takes_from_it():
+    """A setting that is chosen is searched, and what is not searched is the same in both."""
+    grid = jobs_of(read_experiment("grid"), Asked(), {})
+    searched = {(row.method, row.searched) for row in read_experiment("grid").rows}
+    tables = [row for row in read_experiment("table1").rows if row.chosen or row.on]
+    for row in tables:
+        for graph in read_experiment("table1").graphs:
+            if not row.chosen_on(graph):
+                continue
+            assert (row.method, row.chosen_on(graph)) in searched
+            choice = {name: 0.01 if name == "lr" else 0.5 for name in row.chosen_on(graph)}
+            choice |= {"hidden": 64} if "hidden" in choice else {}
+            asked = Asked(graphs=(graph,), methods=(row.method,), test=(10,), protocols=("paper",))
+            own = jobs_of(read_experiment("table1"), asked, {f"{row.method}-{graph}-10": choice})
+            [jobs] = own.values()
+            keys = {
+                one.key
+                for place, others in grid.items()
+                for one in others
+                if place.graph == graph and one.recipe.name == row.method
+            }
+            assert jobs[0].key in keys

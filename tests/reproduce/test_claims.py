@@ -14,7 +14,8 @@ from cgcl.reproduce.page import Reproduced
 from cgcl.reproduce.record import Record
 
 CHOSEN = {
-    f"{graph}-{test}": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
+    f"{method}-{graph}-{test}": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
+    for method in ("cgcl", "graphsage", "vgae", "s2gae")
     for graph in ("cora", "citeseer", "pubmed", "photo", "computers")
     for test in (10, 20)
 }

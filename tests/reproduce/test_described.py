@@ -9,7 +9,6 @@ import pytest
 from cgcl.cli import reproduce as command
 from cgcl.errors import ConfigError
 from cgcl.readers import DATASETS
-from cgcl.reproduce.chosen import SETTINGS
 from cgcl.reproduce.described import FOLDER, NAMES, Protocol, read_experiment
 from cgcl.reproduce.job import Asked, jobs_of
 from cgcl.reproduce.measures import EMBEDDINGS, TRACE
@@ -23,8 +22,10 @@ protocols = ["splits"]
 runs = 4
 """
 
+SETTINGS = ("hidden", "lr", "input_dropout")
 CHOSEN = {
-    f"{graph}-{test}": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
+    f"{method}-{graph}-{test}": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
+    for method in ("cgcl", "graphsage", "vgae", "s2gae")
     for graph in ("cora", "citeseer", "pubmed", "photo", "computers")
     for test in (10, 20)
 }
@@ -60,7 +61,7 @@ def test_what_is_committed_is_known_to_the_package(name):
     assert len({row.name for row in of.rows}) == len(of.rows) > 0
     for row in of.rows:
         assert set(row.graphs or ()) | row.on.keys() <= set(of.graphs)
-        assert set(row.chosen) <= set(SETTINGS)
+        assert {own for graph in of.graphs for own in row.chosen_on(graph)} <= set(SETTINGS)
         assert set(row.measures) <= {TRACE, EMBEDDINGS}
 
 
@@ -75,7 +76,8 @@ def test_every_committed_run_has_a_method_with_such_settings(name):
     for place, jobs in places.items():
         row = rows[place.row]
         asked = {**row.settings, **row.on.get(place.graph, {}).get("settings", {})}
-        asked |= {own: CHOSEN[f"{place.graph}-{place.test}"][own] for own in row.chosen}
+        choice = CHOSEN.get(f"{row.method}-{place.graph}-{place.test}", {})
+        asked |= {own: choice[own] for own in row.chosen_on(place.graph)}
         assert Recipe.of(row.method, asked).name == row.method
         assert jobs
         for job in jobs:
@@ -124,7 +126,7 @@ def test_a_word_that_is_not_understood_is_refused(described, head, text, told):
 
 
 def test_the_refusal_says_what_there_is(described):
-    with pytest.raises(ConfigError, match=r"It may have runs, settings\.$"):
+    with pytest.raises(ConfigError, match=r"It may have chosen, runs, settings\.$"):
         described(rows_with("on.photo = { epochs = 3 }"))
 
 
@@ -156,18 +158,39 @@ def test_a_grid_is_every_combination_in_order(described):
     ]
 
 
-@pytest.mark.parametrize("name", ["grid", "fig2", "fig3"])
-def test_a_committed_grid_is_complete(name):
-    values = tomllib.loads((FOLDER / f"{name}.toml").read_text())["grid"]
-    rows = [tuple(row.settings[own] for own in values) for row in read_experiment(name).rows]
-    assert rows == list(itertools.product(*values.values()))
-    assert len(rows) == {"grid": 48, "fig2": 16, "fig3": 16}[name]
+def test_a_row_may_have_a_grid_of_its_own(described):
+    of = described(
+        '[grid]\nlr = [0.1, 0.2]\n[rows.one]\nmethod = "cgcl"\n'
+        '[rows.two]\nmethod = "vgae"\ngrid = { hidden = [4, 2], mask = [0.5] }\n'
+    )
+    assert [(row.name, row.searched, row.settings) for row in of.rows] == [
+        ("one lr=0.1", ("lr",), {"lr": 0.1}),
+        ("one lr=0.2", ("lr",), {"lr": 0.2}),
+        ("two hidden=4 mask=0.5", ("hidden", "mask"), {"hidden": 4, "mask": 0.5}),
+        ("two hidden=2 mask=0.5", ("hidden", "mask"), {"hidden": 2, "mask": 0.5}),
+    ]
+
+
+def grid_of(name):
+    """The grid of CGCL as it is written."""
+    values = tomllib.loads((FOLDER / f"{name}.toml").read_text())
+    return values["rows"]["cgcl"]["grid"] if name == "grid" else values["grid"]
+
+
+@pytest.mark.parametrize(("name", "count"), [("grid", 48), ("fig2", 16), ("fig3", 16)])
+def test_a_committed_grid_is_complete(name, count):
+    values = grid_of(name)
+    rows = [row for row in read_experiment(name).rows if row.method == "cgcl"]
+    cells = [tuple(row.settings[own] for own in values) for row in rows]
+    assert cells == list(itertools.product(*values.values()))
+    assert len(cells) == count
+    assert all(row.searched == tuple(values) for row in rows)
 
 
 def test_the_figures_vary_what_the_grid_varies():
     """The paper's sets for d_v and r, which the choice is made from and the figures show."""
     for name in ("grid", "fig2", "fig3"):
-        values = tomllib.loads((FOLDER / f"{name}.toml").read_text())["grid"]
+        values = grid_of(name)
         assert values["hidden"] == [512, 256, 128, 64]
         assert values["lr"] == [0.001, 0.005, 0.01, 0.05]
 
@@ -211,8 +234,20 @@ def test_a_graph_may_have_other_settings_and_runs(described):
 
 def test_what_was_chosen_wins_over_what_is_described(described):
     of = described(rows_with('settings = { hidden = 4, lr = 0.1 }\nchosen = ["lr"]'))
-    rates = {"cora-10": 0.2, "cora-20": 0.25, "photo-10": 0.3, "photo-20": 0.35}
-    chosen = {name: {"lr": rate, "hidden": 64} for name, rate in rates.items()}
+    rates = {"cora-10": 0.2, "photo-10": 0.3}
+    chosen = {f"cgcl-{name}": {"lr": rate, "hidden": 64} for name, rate in rates.items()}
     for place, jobs in jobs_of(of, Asked(), chosen).items():
         assert jobs[0].recipe.settings.lr == rates[f"{place.graph}-{place.test}"]
         assert jobs[0].recipe.settings.hidden == 4
+
+
+def test_a_setting_may_be_chosen_on_one_graph_alone(described):
+    of = described(rows_with('settings = { lr = 0.1 }\non.photo = { chosen = ["lr"] }'))
+    [row] = of.rows
+    assert (row.chosen_on("cora"), row.chosen_on("photo")) == ((), ("lr",))
+    places = jobs_of(of, Asked(), {"cgcl-cora-10": {"lr": 0.3}, "cgcl-photo-10": {"lr": 0.2}})
+    rates = {place.graph: own[0].recipe.settings.lr for place, own in places.items()}
+    assert rates == {"cora": 0.1, "photo": 0.2}
+    with pytest.raises(ConfigError, match="No lr of cgcl was chosen for photo with 10 %"):
+        jobs_of(of, Asked(), {})
+    assert [place.graph for place in jobs_of(of, Asked(), {}, only_chosen=True)] == ["cora"]

@@ -136,7 +136,7 @@ def test_the_lines_are_the_means_over_runs(test, metric):
     assert [label.get_text() for label in axes.get_xticklabels()] == [f"{r:g}" for r in RATES]
 
 
-def test_the_bars_are_the_deviation_over_runs():
+def test_the_whiskers_go_from_the_lowest_run_to_the_highest():
     records = grid_records()
     axes = panel(sensitivity_figure(records), "Cora, 10 % test links", "AUC (%)")
     (segments,) = axes.containers[0][2]
@@ -148,8 +148,8 @@ def test_the_bars_are_the_deviation_over_runs():
     assert len(segments.get_segments()) == len(RATES)
     for number, segment in enumerate(segments.get_segments()):
         own = runs[3 * number : 3 * number + 3]
-        half = (segment[1][1] - segment[0][1]) / 2
-        assert half == pytest.approx(statistics.stdev(own))
+        assert [end[1] for end in segment] == pytest.approx([min(own), max(own)])
+        assert min(own) < statistics.fmean(own) < max(own)
 
 
 def test_a_single_run_has_no_bar_and_the_legend_says_so():
@@ -158,7 +158,8 @@ def test_a_single_run_has_no_bar_and_the_legend_says_so():
     assert not any(segment.size for segment in segments.get_segments())
     assert figure.legends[0].get_title().get_text() == "One run"
     some = sensitivity_figure([*grid_records(runs=1), *grid_records(runs=2)[-1:]])
-    assert some.legends[0].get_title().get_text().endswith("over 1 to 2 runs")
+    title = some.legends[0].get_title().get_text()
+    assert title.startswith("Mean, lowest and highest of 1 to 2 runs")
 
 
 def test_missing_cells_and_failed_runs_are_gaps():
@@ -240,7 +241,26 @@ def test_cells_with_a_run_that_collapsed_are_hollow_and_the_legend_says_so():
     assert "never rose above chance" in title
     without = sensitivity_figure(plain)
     assert not any(hollow_marks(axes) for axes in without.axes)
-    assert without.legends[0].get_title().get_text() == "Mean and standard deviation over 3 runs"
+    assert without.legends[0].get_title().get_text() == (
+        "Mean, lowest and highest of 3 runs; the scale is stretched towards 100 %"
+    )
+
+
+def test_a_point_near_the_top_is_larger_than_one_near_chance():
+    def scored(record: Record) -> Record:
+        score = 0.5 if record.settings["hidden"] == 512 else 0.97 + 0.01 * record.settings["lr"]
+        return replace(record, metrics={"auc": score, "ap": score})
+
+    axes = sensitivity_figure([scored(record) for record in grid_records()]).axes[0]
+    place = [axes.transData.transform((0, percent))[1] for percent in (50, 51, 97, 98, 100)]
+    assert all(lower < higher for lower, higher in itertools.pairwise(place))
+    # By the distance from 100.5, on a scale of logarithms.
+    ratio = math.log(3.5 / 2.5) / math.log(50.5 / 49.5)
+    assert (place[3] - place[2]) / (place[1] - place[0]) == pytest.approx(ratio)
+    # What is far above all that is shown needs no room.
+    assert axes.get_ylim()[1] < 99
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert {"50", "90", "97", "98.5"} <= set(labels)
 
 
 @pytest.mark.parametrize(
@@ -426,7 +446,8 @@ def test_graphs_are_named_and_ordered_as_in_the_paper():
 
 GRAPHS = ("cora", "citeseer", "pubmed", "photo", "computers")
 CHOSEN = {
-    f"{graph}-{test}": {"hidden": 256, "lr": 0.005, "input_dropout": 0.5}
+    f"{method}-{graph}-{test}": {"hidden": 256, "lr": 0.005, "input_dropout": 0.5}
+    for method in ("cgcl", "graphsage", "vgae", "s2gae")
     for graph in GRAPHS
     for test in (10, 20)
 }

@@ -145,7 +145,7 @@ def test_equal_runs_of_two_experiments_are_one():
     chosen = read_data("chosen")
     grid = jobs_of(read_experiment("grid"), Asked(graphs=("cora",), test=(10,)), chosen)
     figure = jobs_of(read_experiment("fig2"), Asked(test=(10,)), chosen)
-    dropout = chosen["cora-10"]["input_dropout"]
+    dropout = chosen["cgcl-cora-10"]["input_dropout"]
     there = {
         place.row.replace(f" input_dropout={dropout}", ""): own[0].key
         for place, own in grid.items()
@@ -317,19 +317,21 @@ def test_what_none_of_several_has_is_told(asked, told):
     assert str(refused.value) == told
 
 
-@pytest.mark.parametrize("chosen", [{}, {"cora-10": {"hidden": 8}}, {"cora-20": {"lr": 0.1}}])
+@pytest.mark.parametrize(
+    "chosen", [{}, {"cgcl-cora-10": {"hidden": 8}}, {"cgcl-cora-20": {"lr": 0.1}}]
+)
 def test_what_was_not_chosen_yet_is_told(chosen):
     with pytest.raises(ConfigError) as refused:
         jobs_of(experiment(row("cgcl", chosen=("lr",))), Asked(), chosen)
     assert str(refused.value) == (
-        "No lr was chosen for cora with 10 % test links yet. Run cgcl reproduce grid --dataset "
-        "cora --ratio 10 and give what it writes as --chosen."
+        "No lr of cgcl was chosen for cora with 10 % test links yet. Run cgcl reproduce grid "
+        "--methods cgcl --dataset cora --ratio 10 and give what it writes as --chosen."
     )
 
 
 def test_what_waits_for_a_choice_can_be_left_out():
     rows = (row("cgcl", chosen=("lr",)), row("vgae"))
-    places = jobs_of(experiment(*rows), Asked(), {"cora-20": {"lr": 0.1}}, only_chosen=True)
+    places = jobs_of(experiment(*rows), Asked(), {"cgcl-cora-20": {"lr": 0.1}}, only_chosen=True)
     assert {place.test for place in places if place.row == "cgcl"} == {20}
     assert {place.test for place in places if place.row == "vgae"} == {10, 20}
 

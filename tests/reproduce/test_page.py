@@ -51,6 +51,19 @@ def test_without_runs_the_page_says_so() -> None:
     assert choices(nothing).count("\n") == 1  # a head and no row
 
 
+def test_a_choice_is_told_with_what_was_searched() -> None:
+    cgcl = {"hidden": 64, "lr": 0.05, "input_dropout": 0.2, "val_auc": 0.9754, "runs": 48}
+    chosen = {
+        "vgae-photo-20": {"lr": 0.005, "val_auc": 0.9, "runs": 3},
+        "cgcl-cora-10": cgcl,
+    }
+    lines = choices(Reproduced({}, chosen)).splitlines()
+    assert lines[2:] == [
+        "| CGCL | Cora | 10 % | d_v = 64, r = 0.05, input dropout = 0.2 | 97.54 | 48 |",
+        "| VGAE | Photo | 20 % | r = 0.005 | 90.00 | 3 |",
+    ]
+
+
 def test_every_contradiction_is_told_under_its_kind() -> None:
     text = contradictions(Reproduced({}, {}))
     told = read_data("paper")["contradictions"]

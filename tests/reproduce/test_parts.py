@@ -10,7 +10,8 @@ from cgcl.reproduce.job import Asked, jobs_of, parts_of
 
 ALL = [read_experiment(name) for name in NAMES]
 CHOSEN = {
-    f"{graph}-{test}": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
+    f"{method}-{graph}-{test}": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
+    for method in ("cgcl", "graphsage", "vgae", "s2gae")
     for graph in ("cora", "citeseer", "pubmed", "photo", "computers")
     for test in (10, 20)
 }
@@ -30,8 +31,16 @@ def test_an_experiment_without_any_of_it_is_left_out() -> None:
             assert jobs_of(experiment, parts[experiment.name], CHOSEN)
 
 
+def test_an_experiment_without_the_methods_on_the_graphs_is_left_out() -> None:
+    asked = Asked(methods=("vgae",), graphs=("cora",))
+    assert set(parts_of(ALL, asked)) == {"table1"}
+    [grid] = [one for one in ALL if one.name == "grid"]
+    with pytest.raises(ConfigError, match=r"^grid runs vgae on other graphs than cora\.$"):
+        jobs_of(grid, asked, {})
+
+
 def test_methods_ratios_and_protocols_are_cut_as_well() -> None:
-    assert set(parts_of(ALL, Asked(methods=("vgae",)))) == {"table1"}
+    assert set(parts_of(ALL, Asked(methods=("vgae",)))) == {"grid", "table1"}
     assert "claims" not in parts_of(ALL, Asked(test=(20,)))
     assert set(parts_of(ALL, Asked(protocols=("splits",)))) == {"table1", "table2", "claims"}
 

@@ -130,7 +130,7 @@ class _Asked:
             ) from error
         if not all(isinstance(own, dict) for own in found.values()):
             raise ConfigError(
-                f"{self.chosen} is not what cgcl reproduce grid writes: a table for each graph."
+                f"{self.chosen} is not what cgcl reproduce grid writes: a table for each choice."
             )
         return found
 
@@ -145,8 +145,9 @@ class _Asked:
             records = read_records(self.out / RUNS)
         except OSError:  # told when the folder is opened
             return {}
-        grid = jobs_of(read_experiment(_GRID), Asked(epochs=self.epochs), {})
-        return choose(grid, found_in(records))
+        grid = read_experiment(_GRID)
+        whole = jobs_of(grid, Asked(epochs=self.epochs), {})
+        return choose(grid, whole, found_in(records))
 
     def read(self, name: str) -> Graph:
         """Return a data set."""
@@ -200,7 +201,7 @@ def _reproduce(asked: _Asked) -> int:
             is_at_end = _run(own, places, records, asked, request)
             if own.name == _GRID:
                 # What follows takes what was just chosen.
-                chosen = {**chosen, **choose(whole, records.found)}
+                chosen = {**chosen, **choose(own, whole, records.found)}
             if not asked.quiet:
                 _tell(own, places, records, asked.epochs)
             _write(own, known_places(places, whole, records.found), records, chosen, asked.epochs)

@@ -227,7 +227,8 @@ def _cell(place: Place, metric: Metric, runs: Runs, row: Row, published: Mapping
 
 def _here(row: Row, place: Place, runs: Runs) -> str:
     """Say which settings the row has on this graph alone."""
-    names = row.on.get(place.graph, {}).get("settings", {})
+    there = row.on.get(place.graph, {})
+    names = [*there.get("settings", ()), *there.get("chosen", ())]
     settings = [job.recipe.settings for job, _ in runs[:1]]
     return ", ".join(f"{name} = {getattr(own, name)}" for own in settings for name in names)
 

@@ -1,21 +1,19 @@
-"""Settings are chosen on validation links: the best of each graph's grid."""
+"""Settings are chosen on validation links: the best of a method's grid on a graph."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from cgcl.reproduce.described import Experiment
 from cgcl.reproduce.job import Job, Place, choice_name
 from cgcl.reproduce.record import Record
 
-__all__ = ["SETTINGS", "choose", "chosen_toml"]
-
-SETTINGS = ("hidden", "lr", "input_dropout")
-"""What is chosen, in the order of the grid."""
+__all__ = ["choose", "chosen_toml"]
 
 
 def choose(
-    places: Mapping[Place, Sequence[Job]], found: Mapping[str, Record]
+    experiment: Experiment, places: Mapping[Place, Sequence[Job]], found: Mapping[str, Record]
 ) -> dict[str, dict[str, Any]]:
     """Return the settings with the best validation AUC, by `choice_name`, where a grid is complete.
 
@@ -24,20 +22,24 @@ def choose(
     looked at.
 
     Args:
-        places: The runs of the grid by their place.
+        experiment: The grid.
+        places: Its runs by their place.
         found: What came out, by key.
     """
+    rows = {row.name: row for row in experiment.rows}
     grids: dict[str, list[Record | None]] = {}
+    searched: dict[str, tuple[str, ...]] = {}
     for place, jobs in places.items():
-        grids.setdefault(choice_name(place.graph, place.test), []).extend(
-            found.get(job.key) for job in jobs
-        )
+        row = rows[place.row]
+        name = choice_name(row.method, place.graph, place.test)
+        grids.setdefault(name, []).extend(found.get(job.key) for job in jobs)
+        searched[name] = row.searched
     chosen: dict[str, dict[str, Any]] = {}
     for name, records in grids.items():
         complete = [record for record in records if record is not None]
         if len(complete) == len(records):
             best = max(complete, key=_validation_auc)
-            chosen[name] = {own: best.settings[own] for own in SETTINGS}
+            chosen[name] = {own: best.settings[own] for own in searched[name]}
             chosen[name] |= {"val_auc": _validation_auc(best), "runs": len(complete)}
     return chosen
 

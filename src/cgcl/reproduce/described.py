@@ -27,8 +27,8 @@ FOLDER = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[3] / "exper
 
 _KEYS = {"title", "graphs", "test", "protocols", "runs", "settings", "measures", "grid", "rows"}
 _NEEDED = {"title", "graphs", "test", "protocols", "runs", "rows"}
-_ROW_KEYS = {"title", "method", "settings", "chosen", "measures", "graphs", "on"}
-_ON_KEYS = {"settings", "runs"}
+_ROW_KEYS = {"title", "method", "settings", "chosen", "measures", "graphs", "grid", "on"}
+_ON_KEYS = {"settings", "chosen", "runs"}
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,19 @@ class Row:
     """What differs from the method's defaults or, if there are any, its authors' settings."""
     chosen: tuple[str, ...] = ()
     """Settings that are taken from what was chosen on validation links for the graph."""
+    searched: tuple[str, ...] = ()
+    """Settings that a grid varies."""
     measures: tuple[str, ...] = ()
     """What is measured besides the test metrics."""
     graphs: tuple[str, ...] | None = None
     """Where it is run; None for every graph of the experiment."""
     on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By graph: `settings` and `runs` that differ there, to keep to what is affordable."""
+    """By graph: `settings` and `runs` that differ there, to keep to what is affordable, and what
+    is `chosen` there alone."""
+
+    def chosen_on(self, graph: str) -> tuple[str, ...]:
+        """Return the settings that are taken from what was chosen for a graph."""
+        return (*self.chosen, *self.on.get(graph, {}).get("chosen", ()))
 
 
 @dataclass(frozen=True)
@@ -94,11 +101,12 @@ def read_experiment(name: str, folder: Path = FOLDER) -> Experiment:
                 method=row["method"],
                 settings={**shared, **row.get("settings", {}), **cell},
                 chosen=tuple(row.get("chosen", ())),
+                searched=tuple(cell),
                 measures=tuple(sorted({*values.get("measures", ()), *row.get("measures", ())})),
                 graphs=tuple(row["graphs"]) if "graphs" in row else None,
                 on=row.get("on", {}),
             )
-            for cell in _cells(values.get("grid", {}))
+            for cell in _cells(row.get("grid", values.get("grid", {})))
         ]
     return Experiment(
         name=name,

@@ -34,14 +34,14 @@ Chosen = Mapping[str, Mapping[str, Any]]
 """The settings that were chosen on validation links, by `choice_name`."""
 
 
-def choice_name(graph: str, test: int) -> str:
+def choice_name(method: str, graph: str, test: int) -> str:
     """Return what a choice of settings is filed under.
 
     Example:
-        >>> choice_name("cora", 10)
-        'cora-10'
+        >>> choice_name("cgcl", "cora", 10)
+        'cgcl-cora-10'
     """
-    return f"{graph}-{test}"
+    return f"{method}-{graph}-{test}"
 
 
 @dataclass(frozen=True)
@@ -158,6 +158,10 @@ def jobs_of(
     protocols = _selected("protocol", asked.protocols, experiment.protocols, experiment)
     methods = tuple(dict.fromkeys(row.method for row in experiment.rows))
     wanted = _selected("methods", asked.methods, methods, experiment)
+    if not any(_is_run(row, graph, wanted) for row in experiment.rows for graph in graphs):
+        raise ConfigError(
+            f"{experiment.name} runs {', '.join(wanted)} on other graphs than {', '.join(graphs)}."
+        )
     return {
         Place(row.name, graph, test, protocol): [
             _job(row, graph, test, protocol, run, asked.epochs, chosen)
@@ -167,10 +171,17 @@ def jobs_of(
         for test in shares
         for protocol in protocols
         for row in experiment.rows
-        if row.method in wanted
-        and (row.graphs is None or graph in row.graphs)
-        and not (only_chosen and row.chosen and choice_name(graph, test) not in chosen)
+        if _is_run(row, graph, wanted)
+        and not (
+            only_chosen
+            and row.chosen_on(graph)
+            and choice_name(row.method, graph, test) not in chosen
+        )
     }
+
+
+def _is_run(row: Row, graph: str, methods: Sequence[str]) -> bool:
+    return row.method in methods and (row.graphs is None or graph in row.graphs)
 
 
 def parts_of(experiments: Sequence[Experiment], asked: Asked) -> dict[str, Asked]:
@@ -190,7 +201,12 @@ def parts_of(experiments: Sequence[Experiment], asked: Asked) -> dict[str, Asked
             name: tuple(value for value in values if value in there[name])
             for name, values in _asked_values(asked).items()
         }
-        if all(part.values()):
+        wanted = {**there, **part}
+        if all(part.values()) and any(
+            _is_run(row, graph, wanted["methods"])
+            for row in experiment.rows
+            for graph in wanted["graphs"]
+        ):
             parts[experiment.name] = replace(asked, **part)
     for name, values in _asked_values(asked).items():
         known = dict.fromkeys(value for one in experiments for value in _dimensions(one)[name])
@@ -252,14 +268,14 @@ def _job(
     has_authors = {graph, EVERY_GRAPH} & method.authors.keys()
     values = dict(method.authors_settings(graph)) if has_authors else {}
     values |= {**row.settings, **row.on.get(graph, {}).get("settings", {})}
-    for name in row.chosen:
+    for name in row.chosen_on(graph):
         try:
-            values[name] = chosen[choice_name(graph, test)][name]
+            values[name] = chosen[choice_name(row.method, graph, test)][name]
         except KeyError:
             raise ConfigError(
-                f"No {name} was chosen for {graph} with {test} % test links yet. Run cgcl "
-                f"reproduce grid --dataset {graph} --ratio {test} and give what it writes as "
-                f"--chosen."
+                f"No {name} of {row.method} was chosen for {graph} with {test} % test links yet. "
+                f"Run cgcl reproduce grid --methods {row.method} --dataset {graph} --ratio {test} "
+                f"and give what it writes as --chosen."
             ) from None
     if epochs is not None and issubclass(method.settings, TrainedSettings):
         values["epochs"] = epochs

@@ -33,6 +33,7 @@ REPRODUCED = (_ABOVE, _WITHIN, _SPREAD)
 """The verdicts that count as reproduced."""
 # To count runs that wait for a choice.
 _ANY = {"hidden": 2, "lr": 0.1, "input_dropout": 0.1}
+_SYMBOLS = {"hidden": "d_v", "lr": "r", "input_dropout": "input dropout"}
 _KINDS = {
     "contradiction": "Contradictions",
     "error": "Errors",
@@ -54,8 +55,9 @@ class Reproduced:
         """
         self.found = found
         self.paper = read_data("paper")
-        grid = jobs_of(read_experiment("grid"), Asked(), {})
-        self.chosen = choose(grid, found) if chosen is None else chosen
+        grid = read_experiment("grid")
+        whole = jobs_of(grid, Asked(), {})
+        self.chosen = choose(grid, whole, found) if chosen is None else chosen
         # Many claims look at the same tables.
         self._places: dict[str, tuple[Experiment, dict[Place, list[Job]]]] = {}
         self._tables: dict[str, Table] = {}
@@ -89,7 +91,8 @@ class Reproduced:
             experiment,
             Asked(),
             {
-                choice_name(graph, test): _ANY
+                choice_name(row.method, graph, test): _ANY
+                for row in experiment.rows
                 for graph in experiment.graphs
                 for test in experiment.test
             },
@@ -123,19 +126,23 @@ def table(reproduced: Reproduced, name: str) -> str:
 
 
 def choices(reproduced: Reproduced) -> str:
-    """Return which settings were chosen for each graph, and by what."""
+    """Return which settings were chosen for each method and graph, and by what."""
     lines = [
-        "| graph | test links | d_v | r | input dropout | AUC on validation links, percent "
+        "| method | graph | test links | chosen | AUC on validation links, percent "
         "| runs of the grid |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
-    for name, own in reproduced.chosen.items():
-        graph, _, test = name.rpartition("-")
-        title = reproduced.paper["datasets"][graph]["title"]
-        lines.append(
-            f"| {title} | {test} % | {own['hidden']} | {own['lr']} | {own['input_dropout']} "
-            f"| {100 * own['val_auc']:.2f} | {own['runs']} |"
-        )
+    grid = read_experiment("grid")
+    rows = {row.method: row for row in grid.rows}
+    for row, graph, test in product(rows.values(), grid.graphs, grid.test):
+        own = reproduced.chosen.get(choice_name(row.method, graph, test))
+        if own is not None:
+            title = reproduced.paper["datasets"][graph]["title"]
+            words = ", ".join(f"{_SYMBOLS.get(name, name)} = {own[name]}" for name in row.searched)
+            lines.append(
+                f"| {row.title} | {title} | {test} % | {words} "
+                f"| {100 * own['val_auc']:.2f} | {own['runs']} |"
+            )
     return "\n".join(lines)
 
 

@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from cgcl.reproduce.cells import has_collapsed
 from cgcl.reproduce.figures import (
     COLOURS,
@@ -25,6 +27,7 @@ from cgcl.reproduce.record import Record
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 __all__ = ["Published", "sensitivity_figure"]
 
@@ -47,6 +50,9 @@ _COLLAPSED = (
     "Collapsed: training broke off, or AUC on validation links never rose above chance."
 )
 _PERCENT = 100
+# One percentage point is much near the top and little near chance, and both are to be seen.
+_TICKS = (50, 70, 80, 85, 90, 93, 95, 96, 97, 98, 98.5, 99, 99.5, 100)
+_ABOVE_ALL = 100.5
 
 
 class _Cell(NamedTuple):
@@ -81,8 +87,9 @@ def sensitivity_figure(
 ) -> Figure:
     """Draw AUC and AP on test links over r, a line for each d_v.
 
-    A panel is a graph, a share of test links and a metric. A cell without runs leaves a gap, one
-    with a run that collapsed has a hollow mark.
+    A panel is a graph, a share of test links and a metric; its scale is stretched towards the top.
+    Lines join means, whiskers go from the lowest run to the highest. A cell without runs leaves a
+    gap, one with a run that collapsed has a hollow mark.
 
     Args:
         records: CGCL's runs, each once, in any order. Runs on one graph and share of test links
@@ -152,7 +159,9 @@ def _cells_of(records: Iterable[Record]) -> _Cells:
 
 
 def _draw_lines(axes: Axes, cells: _Cells, axis: _Axis, graph: str, test: int, metric: str) -> None:
-    """Draw a line for each width, side by side so that their deviations can be told apart."""
+    """Draw a line for each width, side by side so that their whiskers can be told apart."""
+    from matplotlib.ticker import FixedLocator, FormatStrFormatter
+
     for place, width in enumerate(axis.widths):
         runs = [cells.get(_Cell(graph, test, width, rate), ()) for rate in axis.rates]
         values = [[_PERCENT * run.metrics[metric] for run in own] for own in runs]
@@ -162,7 +171,7 @@ def _draw_lines(axes: Axes, cells: _Cells, axis: _Axis, graph: str, test: int, m
         axes.errorbar(
             across,
             means,
-            yerr=[statistics.stdev(own) if len(own) > 1 else math.nan for own in values],
+            yerr=_whiskers(values, means),
             elinewidth=1,
             capsize=2,
             **_line_style(place),
@@ -176,6 +185,27 @@ def _draw_lines(axes: Axes, cells: _Cells, axis: _Axis, graph: str, test: int, m
             )
     axes.set_xticks(range(len(axis.rates)), [f"{rate:g}" for rate in axis.rates])
     axes.set_xlim(-0.4, len(axis.rates) - 0.6)
+    axes.set_yscale("function", functions=(_stretched, _unstretched))
+    # Not set_yticks: it would make room for all of them.
+    axes.yaxis.set_major_locator(FixedLocator(_TICKS))
+    axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+
+
+def _whiskers(values: Sequence[Sequence[float]], means: Sequence[float]) -> list[list[float]]:
+    """Return how far the lowest and the highest run are from the mean of each cell."""
+    both = [
+        (mean - min(own), max(own) - mean) if len(own) > 1 else (math.nan, math.nan)
+        for own, mean in zip(values, means, strict=True)
+    ]
+    return [list(ends) for ends in zip(*both, strict=True)]
+
+
+def _stretched(percent: NDArray[np.float64]) -> NDArray[np.float64]:
+    return -np.log(np.maximum(_ABOVE_ALL - percent, 1e-3))
+
+
+def _unstretched(height: NDArray[np.float64]) -> NDArray[np.float64]:
+    return _ABOVE_ALL - np.exp(-height)
 
 
 def _line_style(place: int) -> dict[str, Any]:
@@ -197,7 +227,7 @@ def _words(cells: _Cells, note: str) -> str:
         lines = ["One run"]
     else:
         count = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        lines = [f"Mean and standard deviation over {count} runs"]
+        lines = [f"Mean, lowest and highest of {count} runs; the scale is stretched towards 100 %"]
     if any(_any_collapsed(own) for own in cells.values()):
         lines.append(_COLLAPSED)
     return "\n".join([*lines, note]).rstrip()

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 CHOSEN_HEAD = (
-    "The best AUC on the validation links of each graph's grid, and of how many runs.",
+    "The best AUC on the validation links of a method's grid on a graph, and of how many runs.",
     "Written from the runs of `cgcl reproduce grid`; nothing here is typed.",
 )
 
@@ -125,7 +125,10 @@ def _texts(table: Table, places: Places, found: Found) -> Iterator[tuple[str, st
         # A grid of which only some runs are asked for and there must not pass for a whole one.
         whole = jobs_of(table.experiment, Asked(epochs=table.epochs), {})
         head = [line for line in (*CHOSEN_HEAD, cut_note(table.epochs)) if line]
-        yield f"{_file_name('chosen', table.epochs)}.toml", chosen_toml(choose(whole, found), head)
+        yield (
+            f"{_file_name('chosen', table.epochs)}.toml",
+            chosen_toml(choose(table.experiment, whole, found), head),
+        )
     elif not name.startswith("fig"):
         yield f"{stem}.md", tables.markdown(table)
         yield f"{stem}.tex", tables.latex(table)
