@@ -276,6 +276,22 @@ def test_a_part_of_the_runs_decides_nothing() -> None:
     assert verdict_of("robust_on_citations", Reproduced(few, CHOSEN)).word == "holds"
 
 
+def test_who_is_ahead_over_splits_waits_for_no_run_on_the_papers_split() -> None:
+    whole = reproduced("table1", lambda place, job: 90 + (place.row == "cgcl") + noise(job)).found
+    splits = {key: own for key, own in whole.items() if own.split_seed != 10}
+    assert len(splits) < len(whole)
+    judged = ("superiority_10", "superiority_20", "masked_runner_up", "margin_over_runner_up")
+    for claim in (*judged, "robust_on_citations", "unchanged_on_copurchases"):
+        both = [verdict_of(claim, Reproduced(own, CHOSEN)) for own in (whole, splits)]
+        assert both[0] == both[1]
+        assert both[0].word != "not run yet"
+    # What the paper prints was measured on one split.
+    level = verdict_of("published_level", Reproduced(splits, CHOSEN))
+    assert level.evidence == "`cgcl reproduce table1` decides it: 100 of 200 runs are there."
+    missing = verdict_of("superiority_10", Reproduced({}, CHOSEN))
+    assert missing.evidence.startswith("`cgcl reproduce table1 --protocol splits` decides it: 0 of")
+
+
 def test_noise_is_told_from_a_difference() -> None:
     same = reproduced("table2", lambda _, job: 90 + noise(job))
     assert verdict_of("two_views_beat_one", same).word == "cannot be told"

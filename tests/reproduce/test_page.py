@@ -45,7 +45,9 @@ def test_when_a_cell_counts_as_reproduced(own: Cell, splits: Cell | None, expect
 def test_without_runs_the_page_says_so() -> None:
     nothing = Reproduced({}, {})
     assert table(nothing, "table2") == "Not run yet."
-    assert progress(nothing, NAMES).count("| 0 |") == len(NAMES)
+    # Table I has two protocols.
+    assert progress(nothing, NAMES).count("| 0 |") == len(NAMES) + 1
+    assert "`cgcl reproduce table1 --protocol splits`: Table I" in progress(nothing, NAMES)
     assert level(nothing).endswith("Of 0 cells, nothing has been run.")
     assert devices(nothing) == ""
     assert choices(nothing).count("\n") == 1  # a head and no row

@@ -9,7 +9,7 @@ from typing import Any
 from cgcl.reproduce import tables
 from cgcl.reproduce.cells import METRICS, Cell, Table, table_of
 from cgcl.reproduce.chosen import choose
-from cgcl.reproduce.described import Experiment, read_data, read_experiment
+from cgcl.reproduce.described import Experiment, Protocol, read_data, read_experiment
 from cgcl.reproduce.job import Asked, Chosen, Job, Place, choice_name, jobs_of
 from cgcl.reproduce.record import Record
 
@@ -79,12 +79,18 @@ class Reproduced:
             self._tables[name] = table_of(experiment, places, self.found, self.paper)
         return self._tables[name]
 
-    def missing(self, name: str, rows: Collection[str] | None = None) -> tuple[int, int]:
+    def missing(
+        self,
+        name: str,
+        rows: Collection[str] | None = None,
+        protocol: Protocol | None = None,
+    ) -> tuple[int, int]:
         """Return how many runs of an experiment are missing, and how many there are in all.
 
         Args:
             name: The experiment.
             rows: Count these rows alone.
+            protocol: Count this protocol alone.
         """
         experiment, places = self.places(name)
         every = jobs_of(
@@ -100,7 +106,7 @@ class Reproduced:
         there = 0
         total = 0
         for place, jobs in every.items():
-            if rows is None or place.row in rows:
+            if (rows is None or place.row in rows) and protocol in (None, place.protocol):
                 total += len({job.key for job in jobs})
                 there += len({job.key for job in places.get(place, ())} & self.found.keys())
         return total - there, total
@@ -110,9 +116,12 @@ def progress(reproduced: Reproduced, names: Sequence[str]) -> str:
     """Return how much of each experiment has been run."""
     lines = ["| experiment | runs there | runs in all |", "| --- | --- | --- |"]
     for name in names:
-        missing, every = reproduced.missing(name)
-        title = read_experiment(name).title
-        lines.append(f"| `cgcl reproduce {name}`: {title} | {every - missing:,} | {every:,} |")
+        experiment = read_experiment(name)
+        for protocol in experiment.protocols:
+            missing, every = reproduced.missing(name, protocol=protocol)
+            option = f" --protocol {protocol}" if len(experiment.protocols) > 1 else ""
+            what = f"`cgcl reproduce {name}{option}`: {experiment.title}"
+            lines.append(f"| {what} | {every - missing:,} | {every:,} |")
     return "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cgcl.compare.statistics import Spread
+from cgcl.reproduce.described import Protocol
 from cgcl.reproduce.page import Reproduced
 
 __all__ = ["Check", "Verdict", "Word", "by_interval", "by_sign", "listed"]
@@ -35,17 +36,20 @@ class Check:
     """The rows that it looks at; None for all."""
     and_also: str = ""
     """A second experiment that it looks at."""
+    protocol: Protocol | None = None
+    """The protocol that it looks at; None for all of the experiment."""
 
     def verdict(self, reproduced: Reproduced) -> Verdict:
         """Return the verdict; there is none before the last run that it depends on is there."""
         names = [self.experiment, *([self.and_also] if self.and_also else [])]
         for name in names:
-            missing, every = reproduced.missing(name, self.rows)
+            missing, every = reproduced.missing(name, self.rows, self.protocol)
             if missing:
+                option = f" --protocol {self.protocol}" if self.protocol else ""
                 return Verdict(
                     "not run yet",
-                    f"`cgcl reproduce {name}` decides it: {every - missing:,} of {every:,} runs "
-                    f"are there.",
+                    f"`cgcl reproduce {name}{option}` decides it: {every - missing:,} of {every:,} "
+                    f"runs are there.",
                 )
         return self.look(reproduced)
 
