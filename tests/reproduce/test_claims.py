@@ -77,7 +77,7 @@ def test_who_is_ahead_is_told_from_who_is_behind() -> None:
         return ahead(place, job) + (3 if is_better else 0)
 
     verdict = verdict_of("superiority_20", reproduced("table1", behind_once))
-    assert verdict.word == "holds in part"
+    assert verdict.word == "does not hold"
     assert "behind in 2: SEAL on Photo (AUC -1.99) and SEAL on Photo (AP -1.99)" in verdict.evidence
 
     def allowed(place: Place, job: Job) -> float:
@@ -85,7 +85,14 @@ def test_who_is_ahead_is_told_from_who_is_behind() -> None:
         return ahead(place, job) + (3 if is_better else 0)
 
     assert verdict_of("superiority_10", reproduced("table1", allowed)).word == "holds"
-    assert verdict_of("superiority_20", reproduced("table1", allowed)).word == "holds in part"
+    assert verdict_of("superiority_20", reproduced("table1", allowed)).word == "does not hold"
+
+    def sometimes(place: Place, job: Job) -> float:
+        is_known = place.graph == "cora" or place.row == "cgcl"
+        return 90 + (1 if is_known else job.split_seed % 3) + 0.01 * noise(job)
+
+    unclear = reproduced("table1", lambda place, job: sometimes(place, job) + ahead(place, job))
+    assert verdict_of("superiority_20", unclear).word == "holds in part"
 
 
 def test_the_best_baseline_is_named() -> None:
@@ -153,8 +160,10 @@ def test_views_are_compared_at_equal_epochs_and_at_equal_steps() -> None:
     verdict = verdict_of("two_views_beat_one", found)
     assert verdict.word == "holds in part"
     first, second = verdict.evidence.split("; ")
-    assert first.startswith("At equal epochs, two views are ahead by +1.00 on average, in 20 of 20")
-    assert second.startswith("at equal optimizer steps, ")
+    assert first.startswith(
+        "At equal epochs it holds: two views are ahead by +1.000 on average, in 20 of 20"
+    )
+    assert second.startswith("at equal optimizer steps it holds in part: ")
     assert "in 10 of 20 comparisons" in second
     assert verdict_of("masking_beats_plain", found).word == "holds"
     assert verdict_of("robust_by_coupled_views", found).word == "holds"
@@ -181,7 +190,9 @@ def test_the_dropped_share_can_matter_and_hurt() -> None:
     assert verdict_of("ratio_matters", found).word == "holds"
     hurts = verdict_of("ratio_can_hurt", found)
     assert hurts.word == "holds"
-    assert "No augmentation minus the worst dropped share, AUC: Cora +4.04" in hurts.evidence
+    assert (
+        "AUC without augmentation minus that of dropping Cora 90 % +4.04, 70 % " in hurts.evidence
+    )
     assert verdict_of("no_ratio_to_tune", found).word == "does not hold"  # 91 against 92
     flat = reproduced("claims", lambda _, job: 90 + noise(job), embeddings)
     assert verdict_of("ratio_matters", flat).word == "cannot be told"
@@ -297,4 +308,5 @@ def test_noise_is_told_from_a_difference() -> None:
     assert verdict_of("two_views_beat_one", same).word == "cannot be told"
     for claim in ("masking_beats_plain", "cross_view_training", "no_information_loss"):
         assert verdict_of(claim, same).word == "cannot be told"
-    assert verdict_of("robust_by_coupled_views", same).word == "cannot be told"
+    # One view loses as little as two.
+    assert verdict_of("robust_by_coupled_views", same).word == "does not hold"

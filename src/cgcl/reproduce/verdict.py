@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from cgcl.compare.statistics import Spread
+from cgcl.compare.statistics import Difference, holm
 from cgcl.reproduce.described import Protocol
 from cgcl.reproduce.page import Reproduced
 
-__all__ = ["Check", "Verdict", "Word", "by_interval", "by_sign", "listed"]
+__all__ = [
+    "CORRECTED",
+    "LEVEL",
+    "Check",
+    "Verdict",
+    "Word",
+    "by_sign",
+    "by_test",
+    "corrected",
+    "listed",
+    "sign_of",
+]
+
+LEVEL = 0.05
+"""Below this p a difference is more than chance explains."""
+CORRECTED = "paired t-tests, corrected for their number (Holm)"
+"""How verdicts tell more than chance, as words."""
+_NOTHING = 1e-9
 
 Word = Literal[
     "holds", "holds in part", "does not hold", "cannot be told", "not run yet", "not tested"
@@ -61,19 +78,41 @@ def by_sign(is_so: Sequence[bool]) -> Word:
     return "holds in part" if any(is_so) else "does not hold"
 
 
-def by_interval(differences: Sequence[Spread]) -> Word:
+def corrected(differences: Sequence[Difference]) -> list[Difference]:
+    """Return differences with p-values that allow for their number (Holm)."""
+    tested = [number for number, own in enumerate(differences) if own.p is not None]
+    adjusted = dict(zip(tested, holm([differences[n].p or 0.0 for n in tested]), strict=True))
+    return [replace(own, adjusted_p=adjusted.get(n)) for n, own in enumerate(differences)]
+
+
+def sign_of(difference: Difference) -> int:
+    """Return 1 if a difference is above zero, -1 if below, and 0 if chance explains it.
+
+    Where all runs differ by the same there is no p, and no chance that could explain it.
+
+    Args:
+        difference: With the p that allows for the number of comparisons.
+    """
+    if difference.p is None:
+        is_told = difference.runs > 1 and abs(difference.mean) > _NOTHING
+    else:
+        is_told = difference.adjusted_p is not None and difference.adjusted_p < LEVEL
+    return (difference.mean > 0) - (difference.mean < 0) if is_told else 0
+
+
+def by_test(differences: Sequence[Difference], *, everywhere: bool = False) -> Word:
     """Return whether differences are above zero, where chance does not explain them.
 
     Args:
-        differences: Each with its interval; one that holds zero tells nothing.
+        differences: With p-values that allow for their number.
+        everywhere: The claim says that all are, so that one below zero refutes it.
     """
-    ahead = sum(own.low is not None and own.low > 0 for own in differences)
-    behind = sum(own.high is not None and own.high < 0 for own in differences)
-    if ahead == len(differences):
-        return "holds"
-    if ahead:
-        return "holds in part"
-    return "does not hold" if behind else "cannot be told"
+    signs = [sign_of(own) for own in differences]
+    if -1 in signs and (everywhere or 1 not in signs):
+        return "does not hold"
+    if 1 not in signs:
+        return "cannot be told"
+    return "holds" if all(sign == 1 for sign in signs) else "holds in part"
 
 
 def listed(parts: Sequence[str]) -> str:
