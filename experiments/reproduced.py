@@ -12,6 +12,7 @@ from cgcl.reproduce.claims import claims_markdown
 from cgcl.reproduce.described import NAMES
 from cgcl.reproduce.figures import rendered
 from cgcl.reproduce.records import RUNS, found_in, read_records
+from cgcl.reproduce.summary import summary
 from cgcl.reproduce.writing import CHOSEN_HEAD, figure_of
 
 __all__ = ["FILES", "TABLES"]
@@ -62,6 +63,8 @@ def _files() -> dict[str, Callable[[], str]]:
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "reproduced-summary": lambda: summary(reproduced(), NAMES),
+    "reproduced-repeats": lambda: page.repeats(reproduced()),
     "reproduced-progress": lambda: page.progress(reproduced(), NAMES),
     "reproduced-choices": lambda: page.choices(reproduced()),
     "reproduced-level": lambda: page.level(reproduced()),

@@ -187,10 +187,10 @@ def test_another_graph_is_added_to_the_tables(cli):
     filled("table1", graphs=("cora",), methods=("vgae",), runs=3)
     assert cli(*of_table1(methods="vgae")).code == 0
     assert {line["graph"] for line in lines_of("table1.csv")} == {"cora"}
-    filled("table1", graphs=("photo",), methods=("vgae",), runs=2)
-    assert cli(*of_table1(dataset="photo", methods="vgae", runs="2")).code == 0
+    filled("table1", graphs=("pubmed",), methods=("vgae",), runs=2)
+    assert cli(*of_table1(dataset="pubmed", methods="vgae", runs="2")).code == 0
     runs = {(line["graph"], line["runs"]) for line in lines_of("table1.csv")}
-    assert runs == {("cora", "3"), ("photo", "2")}
+    assert runs == {("cora", "3"), ("pubmed", "2")}
     assert "2 of 3 runs; no more are asked for." in Path("out/table1.md").read_text()
 
 
@@ -222,6 +222,7 @@ def test_the_grid_of_one_graph_keeps_what_was_chosen_for_another(cli):
             "graphsage-photo-10",
             "vgae-photo-10",
             "s2gae-photo-10",
+            "maskgae-photo-10",
         ]
 
 
@@ -270,7 +271,7 @@ def test_the_grid_in_a_folder_chooses_for_later_requests(cli):
         ({"chosen": "foreign.toml"}, "foreign.toml is not what cgcl reproduce grid writes"),
         ({"dataset": ","}, "',' names nothing; give names with commas"),
         (
-            {"chosen": "empty.toml", "methods": "cgcl"},
+            {"chosen": "partly.toml", "methods": "cgcl"},
             "No hidden of cgcl was chosen for cora with 10 % test links yet. ",
         ),
         ({"device": "gpu"}, "device is 'gpu'; it must be auto, cpu, cuda or cuda:N."),
@@ -278,7 +279,7 @@ def test_the_grid_in_a_folder_chooses_for_later_requests(cli):
 )
 def test_what_cannot_be_asked_is_told_before_anything_is_written(cli, options, told):
     Path("damaged.toml").write_text("[cora")
-    Path("empty.toml").write_text("")
+    Path("partly.toml").write_text("[cgcl-cora-10]\nlr = 0.1\n")
     Path("foreign.toml").write_text("cora = 3")
     done = cli(*command(**options))
     assert (done.code, done.out) == (2, "")
@@ -299,6 +300,19 @@ def test_choices_of_ones_own(cli):
     assert done.code == 0, done.err
     settings = json.loads(Path("out/runs.jsonl").read_text())["settings"]
     assert (settings["hidden"], settings["lr"], settings["input_dropout"]) == (8, 0.25, 0.125)
+    # What they do not name comes with cgcl.
+    Path("none.toml").write_text("")
+    done = cli(*command(methods="cgcl", chosen="none.toml"))
+    assert done.code == 0, done.err
+    settings = json.loads(Path("out/runs.jsonl").read_text().splitlines()[-1])["settings"]
+    assert (
+        settings.items()
+        >= {
+            name: own
+            for name, own in read_data("chosen")["cgcl-cora-10"].items()
+            if name not in ("val_auc", "runs")
+        }.items()
+    )
 
 
 def test_graphs_are_read_from_the_folder_that_is_given(cli, monkeypatch):
@@ -424,7 +438,7 @@ def test_claims_are_judged_when_all_is_run(cli, monkeypatch):
     told = next(line for line in text.splitlines() if "Letting each view reconstruct" in line)
     # Table II comes after the claims.
     assert told.startswith("- **cannot be told**")
-    assert "`cgcl reproduce table1` decides it" in text
+    assert "`cgcl reproduce table1 --protocol splits` decides it" in text
     Path("out/verdicts.md").unlink()
     cli("reproduce", "all", "--methods", "cgcl", "--out", "out", "--quiet", "--epochs", "2")
     assert not Path("out/verdicts.md").exists()

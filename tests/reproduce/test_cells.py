@@ -184,54 +184,61 @@ def test_a_formula_on_one_split_is_one_run():
     assert only(found.cells, **{**HERE, "row": "cn", "protocol": "splits"}).asked == 3
 
 
-def three_splits(*others):
-    """Return the table of CGCL at 90, 92, 94 and of others on the same splits."""
+def five_splits(*others):
+    """Return the table of CGCL at 90, 92, 94, 93, 91 and of others on the same splits."""
     names = [f"other {number}" for number in range(len(others))]
     of = experiment(
-        row("cgcl"), *(row(name, "vgae", settings={"lr": 0.1 + n}) for n, name in enumerate(names))
+        row("cgcl"),
+        *(row(name, "vgae", settings={"lr": 0.1 + n}) for n, name in enumerate(names)),
+        runs=5,
     )
+    ours = (0.90, 0.92, 0.94, 0.93, 0.91)
     scores = {
         Place(name, "cora", 10, protocol): values
-        for name, values in zip(["cgcl", *names], [(0.90, 0.92, 0.94), *others], strict=True)
+        for name, values in zip(["cgcl", *names], [ours, *others], strict=True)
         for protocol in of.protocols
     }
     return of, *filled(of, scores)
 
 
 def test_the_paired_difference_by_hand():
-    """Differences 1, 2, 3 in points; k = 3, n2/n1 = 10/85.
+    """Differences 1, 2, 3, 2, 2 in points; k = 5, n2/n1 = 10/85.
 
-    s^2 = 1, so t^2 = 4 / (1/3 + 10/85) = 4 / (23/51) = 204/23, and with two degrees of freedom
-    p = 1 - t / sqrt(2 + t^2) = 1 - sqrt(204/250).
+    s^2 = 1/2, so t^2 = 4 / (1/2 (1/5 + 10/85)) = 8 / (27/85) = 680/27. With four degrees of
+    freedom p = 1 - sin a (1 + cos^2 a / 2) where sin^2 a = t^2 / (4 + t^2) = 680/788.
     """
-    found = table_of(*three_splits((0.89, 0.90, 0.91)), PAPER)
+    found = table_of(*five_splits((0.89, 0.90, 0.91, 0.91, 0.89)), PAPER)
     assert {one.place.protocol for one in found.paired} == {"splits"}
     one = only(found.paired, row="other 0", metric="auc")
     assert one.difference.mean == pytest.approx(2)
-    assert one.difference.sd == pytest.approx(1)
-    assert one.difference.t == pytest.approx(math.sqrt(204 / 23))
-    assert one.difference.p == pytest.approx(1 - math.sqrt(204 / 250))
+    assert one.difference.sd == pytest.approx(math.sqrt(0.5))
+    assert one.difference.t == pytest.approx(math.sqrt(680 / 27))
+    assert one.difference.p == pytest.approx(1 - math.sqrt(680 / 788) * (1 + 54 / 788))
     assert one.difference.adjusted_p == pytest.approx(one.difference.p)
-    half = 4.302653 * math.sqrt(23 / 51)
+    half = 2.776445 * math.sqrt(27 / 170)
     assert (one.difference.low, one.difference.high) == pytest.approx((2 - half, 2 + half))
 
 
 def test_more_rows_make_p_larger():
-    others = [(0.89, 0.90, 0.91), (0.89, 0.91, 0.90), (0.80, 0.83, 0.84)]
-    found = [one for one in table_of(*three_splits(*others), PAPER).paired if one.metric == "auc"]
+    others = [
+        (0.89, 0.90, 0.91, 0.91, 0.89),
+        (0.89, 0.91, 0.90, 0.92, 0.90),
+        (0.80, 0.83, 0.84, 0.83, 0.81),
+    ]
+    found = [one for one in table_of(*five_splits(*others), PAPER).paired if one.metric == "auc"]
     plain = [one.difference.p for one in found]
     assert [one.difference.adjusted_p for one in found] == pytest.approx(holm(plain))
     assert found[2].difference.adjusted_p == pytest.approx(3 * min(plain))
 
 
 def test_only_common_splits_are_compared():
-    of, jobs, records = three_splits((0.89, None, 0.91))
+    of, jobs, records = five_splits((0.89, None, 0.91))
     one = only(table_of(of, jobs, records, PAPER).paired, metric="auc")
     assert (one.difference.runs, one.difference.mean) == (2, pytest.approx(2))  # 1 and 3
 
 
 def test_runs_on_different_splits_of_one_seed_are_not_paired():
-    of, jobs, records = three_splits((0.89, 0.90, 0.91))
+    of, jobs, records = five_splits((0.89, 0.90, 0.91))
     job = jobs[Place("other 0", "cora", 10, "splits")][0]
     records[job.key] = record(job, 0.1, split="drawn otherwise")
     one = only(table_of(of, jobs, records, PAPER).paired, metric="auc")
@@ -239,7 +246,7 @@ def test_runs_on_different_splits_of_one_seed_are_not_paired():
 
 
 def test_without_the_reference_nothing_is_paired():
-    of, jobs, records = three_splits((0.89, 0.90, 0.91))
+    of, jobs, records = five_splits((0.89, 0.90, 0.91))
     without = {place: own for place, own in jobs.items() if place.row != "cgcl"}
     assert table_of(of, without, records, PAPER).paired == ()
 
@@ -294,3 +301,20 @@ def test_only_what_was_cut_short_is_told():
     assert cut_note(None) == ""
     assert cut_note(1) == "Trained for 1 epoch, not as long as described."
     assert cut_note(2) == "Trained for 2 epochs, not as long as described."
+
+
+def test_few_splits_are_not_tested():
+    of = experiment(row("cgcl"), row("vgae"), runs=5)
+    for count in (4, 5):
+        scores = {
+            Place("cgcl", "cora", 10, "splits"): [0.9, 0.91, 0.93, 0.94, 0.95][:count],
+            Place("vgae", "cora", 10, "splits"): [0.8, 0.82, 0.81, 0.80, 0.83][:count],
+        }
+        scores = {place: [*own, *[None] * (5 - count)] for place, own in scores.items()}
+        found = table_of(of, *filled(of, scores), PAPER)
+        one = only(found.paired, row="vgae", graph="cora", test=10, protocol="splits", metric="auc")
+        difference = one.difference
+        assert difference.runs == count
+        told = [difference.low, difference.high, difference.p, difference.adjusted_p]
+        assert all(value is None for value in told) == (count < 5)
+        assert difference.mean > 5

@@ -2,11 +2,12 @@
 
 import random
 import tomllib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
 import cgcl
+from cgcl.errors import ConfigError
 from cgcl.reproduce import chosen as choosing
 from cgcl.reproduce.chosen import chosen_toml
 from cgcl.reproduce.described import FOLDER, read_data, read_experiment
@@ -174,7 +175,7 @@ def test_no_test_link_of_the_split_that_is_tested_on_has_a_say():
 def test_methods_choose_for_themselves_from_grids_of_their_own():
     places = jobs_of(read_experiment("grid"), Asked(graphs=("photo",), test=(10,)), {})
     methods = {row.name: row.method for row in read_experiment("grid").rows}
-    best = {"cgcl": 7, "graphsage": 1, "vgae": 2, "s2gae": 0}
+    best = {"cgcl": 7, "graphsage": 1, "vgae": 2, "s2gae": 0, "maskgae": 1}
     numbers = dict.fromkeys(best, 0)
     vals = []
     for place in places:
@@ -182,13 +183,14 @@ def test_methods_choose_for_themselves_from_grids_of_their_own():
         vals.append(0.9 if numbers[method] == best[method] else 0.5)
         numbers[method] += 1
     chosen = choose(places, found(places, vals, [0.5] * len(vals)))
-    assert numbers == {"cgcl": COUNT, "graphsage": 3, "vgae": 3, "s2gae": 3}
+    assert numbers == {"cgcl": COUNT, **dict.fromkeys([*best][1:], 3)}
     about = {"val_auc": 0.9, "runs": 3}
     assert chosen == {
         "cgcl-photo-10": {**settings_of(places, 7), "val_auc": 0.9, "runs": COUNT},
         "graphsage-photo-10": {"lr": 0.005, **about},
         "vgae-photo-10": {"lr": 0.01, **about},
         "s2gae-photo-10": {"lr": 0.001, **about},
+        "maskgae-photo-10": {"input_dropout": 0.5, **about},
     }
 
 
@@ -214,3 +216,16 @@ def test_a_grid_has_what_a_table_takes_from_it():
                 if place.graph == graph and one.recipe.name == row.method
             }
             assert jobs[0].key in keys
+
+
+def test_words_and_truth_values_can_be_chosen():
+    chosen = {"vgae-photo-10": {"views": "one", "row_normalised": True, "lr": 1e-5, "runs": 3}}
+    assert tomllib.loads(chosen_toml(chosen, [])) == chosen
+
+
+def test_two_grids_of_a_method_are_refused():
+    of = read_experiment("grid")
+    other = replace(of.rows[0], name="other", searched=("clip",))
+    of = replace(of, rows=(*of.rows, other))
+    with pytest.raises(ConfigError, match=r"^grid has two grids of cgcl on cora\.$"):
+        choosing.choose(of, jobs_of(of, Asked(), {}), {})

@@ -69,16 +69,19 @@ def test_who_is_ahead_is_told_from_who_is_behind() -> None:
 
     found = reproduced("table1", ahead)
     assert verdict_of("superiority_10", found).word == "holds"
-    # Six rows, five graphs, two metrics, without MaskGAE on CiteSeer.
-    assert "ahead in 58 of 58" in verdict_of("superiority_10", found).evidence
+    # Six rows, five graphs, two metrics, without MaskGAE on CiteSeer; SEAL and S3GRL have three
+    # runs on two graphs.
+    evidence = verdict_of("superiority_10", found).evidence
+    assert "ahead in 50 of 50" in evidence
+    assert "8 over fewer than 5 splits are not tested" in evidence
 
     def behind_once(place: Place, job: Job) -> float:
-        is_better = (place.row, place.graph) == ("seal", "photo")
+        is_better = (place.row, place.graph) == ("maskgae", "photo")
         return ahead(place, job) + (3 if is_better else 0)
 
     verdict = verdict_of("superiority_20", reproduced("table1", behind_once))
     assert verdict.word == "does not hold"
-    assert "behind in 2: SEAL on Photo (AUC -1.99) and SEAL on Photo (AP -1.99)" in verdict.evidence
+    assert "behind in 2: MaskGAE on Photo (AUC -1.9" in verdict.evidence
 
     def allowed(place: Place, job: Job) -> float:
         is_better = (place.row, place.graph) == ("maskgae", "citeseer")
@@ -280,7 +283,8 @@ def test_stability_needs_all_cells_and_names_the_worst() -> None:
 
 def test_a_part_of_the_runs_decides_nothing() -> None:
     whole = reproduced("table1", lambda place, job: 90 + (place.row == "cgcl") + noise(job)).found
-    few = dict(list(whole.items())[:-1])
+    last = [key for key, own in whole.items() if own.split_seed == 9 and own.method == "seal"][-1]
+    few = {key: own for key, own in whole.items() if key != last}
     verdict = verdict_of("superiority_10", Reproduced(few, CHOSEN))
     assert verdict.word == "not run yet"
     # CGCL's own row is complete.

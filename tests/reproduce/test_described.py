@@ -251,3 +251,11 @@ def test_a_setting_may_be_chosen_on_one_graph_alone(described):
     with pytest.raises(ConfigError, match="No lr of cgcl was chosen for photo with 10 %"):
         jobs_of(of, Asked(), {})
     assert [place.graph for place in jobs_of(of, Asked(), {}, only_chosen=True)] == ["cora"]
+
+
+def test_a_setting_cannot_be_varied_and_set_for_a_graph(described):
+    with pytest.raises(ConfigError) as refused:
+        described(rows_with("grid = { lr = [0.1, 0.2] }\non.photo = { settings = { lr = 0.3 } }"))
+    assert str(refused.value) == (
+        "small, row cgcl: lr is varied by the grid and set on photo. Leave out one of them."
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cgcl.reproduce.cells import Cell
-from cgcl.reproduce.described import NAMES, read_data
-from cgcl.reproduce.job import Place
+from cgcl.reproduce.described import NAMES, read_data, read_experiment
+from cgcl.reproduce.job import Asked, Job, Place, jobs_of
 from cgcl.reproduce.page import (
     Reproduced,
     choices,
@@ -14,9 +14,12 @@ from cgcl.reproduce.page import (
     devices,
     level,
     progress,
+    repeats,
     table,
     verdict_on,
 )
+from cgcl.reproduce.record import Record
+from cgcl.train.recipe import Recipe
 
 
 def cell(mean: float | None, sd: float | None = None, published: float = 97.0) -> Cell:
@@ -64,6 +67,59 @@ def test_a_choice_is_told_with_what_was_searched() -> None:
         "| CGCL | Cora | 10 % | d_v = 64, r = 0.05, input dropout = 0.2 | 97.54 | 48 |",
         "| VGAE | Photo | 20 % | r = 0.005 | 90.00 | 3 |",
     ]
+
+
+def test_a_training_that_was_made_twice_is_told() -> None:
+    assert repeats(Reproduced({}, {})) == "No training was made twice."
+    shares = {"val": 0.05, "test": 0.1}
+    found = {}
+    for seed, measures, auc in (
+        (0, (), 0.9),
+        (0, ("trace",), 0.91),
+        (1, (), 0.9),
+        (1, ("x",), 0.93),
+    ):
+        job = Job("cora", 10, Recipe.of("cgcl", {**shares, "seed": seed}), 3, measures)
+        own = Record.of(
+            job,
+            split="s",
+            fingerprint="f",
+            device="cpu",
+            threads=1,
+            versions={},
+            val=None,
+            metrics={"auc": auc, "ap": 0.5},
+            measured={name: {} for name in measures},
+        )
+        found[own.key] = own
+    assert repeats(Reproduced(found, {})) == (
+        "2 trainings were made twice, once with something measured besides: their AUC is 0.02 "
+        "apart on average, 0.03 at most."
+    ).replace("0.02", "2.00").replace("0.03", "3.00")
+
+
+def test_the_level_is_also_told_by_splits_alone() -> None:
+    def record(job: Job) -> Record:
+        # A kind split: above the printed number on it, far below over splits.
+        auc = 0.99 if job.split_seed == 10 else 0.9 + 0.001 * job.split_seed
+        return Record.of(
+            job,
+            split=f"{job.split_seed}",
+            fingerprint="f",
+            device="cpu",
+            threads=1,
+            versions={},
+            val=None,
+            metrics={"auc": auc, "ap": auc},
+        )
+
+    chosen = {"cgcl-cora-10": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}}
+    asked = Asked(graphs=("cora",), methods=("cgcl",), test=(10,))
+    places = jobs_of(read_experiment("table1"), asked, chosen)
+    found = {job.key: record(job) for jobs in places.values() for job in jobs}
+    told = level(Reproduced(found, chosen)).splitlines()[-1]
+    assert told.startswith("Of 2 cells, above: 2. By the results over splits alone: ")
+    assert told.endswith("below by more than 0.5: 2.")
 
 
 def test_every_contradiction_is_told_under_its_kind() -> None:

@@ -111,15 +111,16 @@ def test_columns_have_their_own_best():
 def test_what_is_missing_is_said():
     made = [
         cell("cgcl", None),
+        cell("cgcl", 90.0, graph="photo", published=None),
         cell("vgae", None, failed=2),
         cell("seal", 90.0, graph="photo", published=None),
     ]
     text = markdown(table(*made))
     assert rows_of(text) == [
         ["AUC", "Cora", "Photo"],
-        ["CGCL", "not run (97.00)", DASH],
+        ["CGCL", "not run (97.00)", "**90.00 ± 0.51**"],
         ["VGAE", "failed (97.00)", DASH],
-        ["SEAL", DASH, "90.00 ± 0.51"],
+        ["SEAL", DASH, "**90.00 ± 0.51**"],
     ]
     assert text.endswith(" A dash: not planned.\n")
 
@@ -282,7 +283,7 @@ def test_csv_reads_back():
 
 
 def test_latex_has_ours_in_bold_and_the_papers_below():
-    made = [cell("cgcl", 97.1, runs=3), cell("vgae", 96.87), cell("seal", None)]
+    made = [cell("cgcl", 97.1, runs=3), cell("vgae", 96.87), cell("seal", None, failed=1)]
     lines = latex(table(*made)).splitlines()
     start = lines.index(r"\midrule") + 1
     assert lines[start : start + 7] == [
@@ -290,7 +291,7 @@ def test_latex_has_ours_in_bold_and_the_papers_below():
         r"& {\scriptsize ($97.00$, $+0.10$)} \\",
         r"VGAE & $96.87_{\pm 0.51}$ \\",
         r"& {\scriptsize ($97.00$, $-0.13$)} \\",
-        r"SEAL & not run \\",
+        r"SEAL & failed \\",
         r"& {\scriptsize ($97.00$)} \\",
         r"\bottomrule",
     ]
@@ -406,3 +407,15 @@ def test_the_order_and_the_place_of_runs_change_no_byte():
     for write in (markdown, csv, latex):
         assert write(one) == write(other)
         assert "cuda" not in write(other)
+
+
+def test_rows_of_which_nothing_was_run_are_named_below():
+    some = table(cell("cgcl", 97.0), cell("vgae", None), cell("seal", None, failed=1))
+    text = markdown(some)
+    assert "| VGAE" not in text
+    assert "| SEAL" in text  # it was tried
+    assert "Not run: VGAE." in text
+    assert "vgae" in csv(some)
+    nothing = markdown(table(cell("cgcl", None), cell("vgae", None)))
+    assert "| VGAE" in nothing
+    assert "Not run:" not in nothing

@@ -66,8 +66,8 @@ def reproduce(
         epochs: Train so long, whatever is described: for a quick look, in files named after it.
         protocol: paper takes one split for all runs, splits one for each. All of the experiment by
             default.
-        chosen: The chosen.toml of another grid, instead of what a grid in the folder gives or
-            comes with cgcl.
+        chosen: The chosen.toml of another grid. What it does not name comes with cgcl; a grid in
+            the folder is not asked.
         data_root: The folder of the data sets; CGCL_DATA if not given. Cora comes with cgcl.
         device: auto, cpu, cuda or cuda:N.
         threads: CPU threads; 0 takes the cores, at most 4.
@@ -132,7 +132,7 @@ class _Asked:
             raise ConfigError(
                 f"{self.chosen} is not what cgcl reproduce grid writes: a table for each choice."
             )
-        return found
+        return {**read_data("chosen"), **found}
 
     def _chosen_in_folder(self) -> dict[str, Any]:
         """Return what the grid among the runs that are there gives, as far as it is complete."""

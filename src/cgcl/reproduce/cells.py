@@ -15,6 +15,7 @@ from cgcl.train.trainer import learned_nothing
 
 __all__ = [
     "DIGITS",
+    "FEWEST_TESTED",
     "METRICS",
     "REFERENCE",
     "Cell",
@@ -31,6 +32,8 @@ METRICS: tuple[Metric, ...] = ("auc", "ap")
 """What tables show, in their order."""
 REFERENCE = "cgcl"
 """The row that every other one is set against."""
+FEWEST_TESTED = 5
+"""With fewer splits than this a difference is told without a test."""
 DIGITS = 2
 """Decimals of a percentage, as the paper prints them."""
 _PERCENT = 100
@@ -252,7 +255,10 @@ def _paired(place: Place, metric: Metric, runs: Mapping[Place, Runs]) -> list[Pa
     # Whole links make n2 / n1 differ from this by less than one link's share.
     overlap = shares.test / (1 - shares.val - shares.test)
     own, others = zip(*pairs, strict=True)
-    return [Paired(place, metric, paired_difference(own, others, overlap))]
+    found = paired_difference(own, others, overlap)
+    if len(pairs) < FEWEST_TESTED:
+        found = replace(found, low=None, high=None, t=None, p=None)
+    return [Paired(place, metric, found)]
 
 
 def _corrected(paired: Sequence[Paired]) -> tuple[Paired, ...]:

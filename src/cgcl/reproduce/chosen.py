@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from cgcl.errors import ConfigError
 from cgcl.reproduce.described import Experiment
 from cgcl.reproduce.job import Job, Place, choice_name
 from cgcl.reproduce.record import Record
@@ -25,6 +27,9 @@ def choose(
         experiment: The grid.
         places: Its runs by their place.
         found: What came out, by key.
+
+    Raises:
+        ConfigError: A method has two grids that vary different settings.
     """
     rows = {row.name: row for row in experiment.rows}
     grids: dict[str, list[Record | None]] = {}
@@ -32,8 +37,9 @@ def choose(
     for place, jobs in places.items():
         row = rows[place.row]
         name = choice_name(row.method, place.graph, place.test)
+        if searched.setdefault(name, row.searched) != row.searched:
+            raise ConfigError(f"{experiment.name} has two grids of {row.method} on {place.graph}.")
         grids.setdefault(name, []).extend(found.get(job.key) for job in jobs)
-        searched[name] = row.searched
     chosen: dict[str, dict[str, Any]] = {}
     for name, records in grids.items():
         complete = [record for record in records if record is not None]
@@ -57,5 +63,7 @@ def chosen_toml(chosen: Mapping[str, Mapping[str, Any]], head: Iterable[str]) ->
     """
     lines = [f"# {line}" for line in head]
     for where, values in chosen.items():
-        lines += ["", f"[{where}]", *(f"{name} = {value}" for name, value in values.items())]
+        # A number, a truth value or a plain word is written the same in JSON and TOML.
+        own = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+        lines += ["", f"[{where}]", *own]
     return "\n".join(lines) + "\n"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 
 from cgcl.compare.statistics import Difference, Spread, paired_difference
-from cgcl.reproduce.cells import METRICS, Cell, Metric, Paired, Table
+from cgcl.reproduce.cells import FEWEST_TESTED, METRICS, Cell, Metric, Paired, Table
 from cgcl.reproduce.page import REPRODUCED, Reproduced, verdict_on
 from cgcl.reproduce.verdict import (
     CORRECTED,
@@ -66,6 +66,8 @@ def _superiority(test: int, excepted: tuple[str, str] | None) -> Callable[[Repro
             for one in table.paired
             if one.place.test == test and (one.place.row, one.place.graph) != excepted
         ]
+        untested = sum(one.difference.runs < FEWEST_TESTED for one in paired)
+        paired = [one for one in paired if one.difference.runs >= FEWEST_TESTED]
         # By the p of the tables, which allow for the number of rows.
         surely = [one for one in paired if sign_of(one.difference) == 1]
         behind = [one for one in paired if sign_of(one.difference) == -1]
@@ -74,6 +76,8 @@ def _superiority(test: int, excepted: tuple[str, str] | None) -> Callable[[Repro
         if behind:
             text += f": {listed([_against(table, one) for one in behind])}"
         capped = sorted({table.labels[cell.place.row] for cell in table.cells if cell.caps})
+        if untested:
+            text += f". {untested} over fewer than {FEWEST_TESTED} splits are not tested"
         if capped:
             text += f". {listed(capped)} left things out to be affordable"
         word = by_test([one.difference for one in paired], everywhere=True)

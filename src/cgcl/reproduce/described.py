@@ -92,8 +92,15 @@ def read_experiment(name: str, folder: Path = FOLDER) -> Experiment:
     rows: list[Row] = []
     for key, row in values["rows"].items():
         _require_known(f"{name}, row {key}", row, _ROW_KEYS)
+        cells = _cells(row.get("grid", values.get("grid", {})))
         for graph, there in row.get("on", {}).items():
             _require_known(f"{name}, row {key} on {graph}", there, _ON_KEYS)
+            twice = sorted(there.get("settings", {}).keys() & cells[0].keys())
+            if twice:
+                raise ConfigError(
+                    f"{name}, row {key}: {', '.join(twice)} is varied by the grid and set on "
+                    f"{graph}. Leave out one of them."
+                )
         rows += [
             Row(
                 name=" ".join([key, *(f"{name}={value}" for name, value in cell.items())]),
@@ -106,7 +113,7 @@ def read_experiment(name: str, folder: Path = FOLDER) -> Experiment:
                 graphs=tuple(row["graphs"]) if "graphs" in row else None,
                 on=row.get("on", {}),
             )
-            for cell in _cells(row.get("grid", values.get("grid", {})))
+            for cell in cells
         ]
     return Experiment(
         name=name,

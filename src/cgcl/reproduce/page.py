@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from itertools import product
+from statistics import fmean
 from typing import Any
 
 from cgcl.reproduce import tables
 from cgcl.reproduce.cells import METRICS, Cell, Table, table_of
 from cgcl.reproduce.chosen import choose
 from cgcl.reproduce.described import Experiment, Protocol, read_data, read_experiment
-from cgcl.reproduce.job import Asked, Chosen, Job, Place, choice_name, jobs_of
+from cgcl.reproduce.job import Asked, Chosen, Job, Place, choice_name, jobs_of, key_of
 from cgcl.reproduce.record import Record
+from cgcl.train.recipe import Recipe
 
 __all__ = [
     "REPRODUCED",
@@ -21,6 +24,7 @@ __all__ = [
     "devices",
     "level",
     "progress",
+    "repeats",
     "table",
     "verdict_on",
 ]
@@ -31,8 +35,7 @@ _ABOVE, _WITHIN, _SPREAD = "above", f"within {_NEAR}", "within 2 sd over splits"
 _NOT_RUN, _BELOW = "not run", f"below by more than {_NEAR}"
 REPRODUCED = (_ABOVE, _WITHIN, _SPREAD)
 """The verdicts that count as reproduced."""
-# To count runs that wait for a choice.
-_ANY = {"hidden": 2, "lr": 0.1, "input_dropout": 0.1}
+_VERDICTS = (*REPRODUCED, _BELOW, _NOT_RUN)
 _SYMBOLS = {"hidden": "d_v", "lr": "r", "input_dropout": "input dropout"}
 _KINDS = {
     "contradiction": "Contradictions",
@@ -93,11 +96,12 @@ class Reproduced:
             protocol: Count this protocol alone.
         """
         experiment, places = self.places(name)
+        # To count runs that wait for a choice, any choice will do.
         every = jobs_of(
             experiment,
             Asked(),
             {
-                choice_name(row.method, graph, test): _ANY
+                choice_name(row.method, graph, test): asdict(Recipe.of(row.method, {}).settings)
                 for row in experiment.rows
                 for graph in experiment.graphs
                 for test in experiment.test
@@ -168,6 +172,7 @@ def level(reproduced: Reproduced) -> str:
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     verdicts: list[str] = []
+    alone: list[str] = []
     for graph, test, metric in product(found.experiment.graphs, found.experiment.test, METRICS):
         own = by_place.get(("paper", graph, test, metric))
         if own is not None and own.published is not None:
@@ -179,10 +184,18 @@ def level(reproduced: Reproduced) -> str:
                 f"| {found.graph_titles[graph]} | {test} % | {metric.upper()} | {published} "
                 f"| {_words(own)} | {_words(splits)} | {verdict} |"
             )
-    counts = {word: verdicts.count(word) for word in dict.fromkeys(verdicts)}
-    summary = ", ".join(f"{word}: {count}" for word, count in counts.items())
-    summary = summary or "nothing has been run"
-    return "\n".join([*lines, "", f"Of {len(verdicts)} cells, {summary}."])
+            # What the cell would be called if there were no other than the result over splits.
+            alone.append(_NOT_RUN if splits is None else verdict_on(splits, splits))
+    summary = f"Of {len(verdicts)} cells, {_counted(verdicts)}."
+    if verdicts:
+        summary += f" By the results over splits alone: {_counted(alone)}."
+    return "\n".join([*lines, "", summary])
+
+
+def _counted(verdicts: Sequence[str]) -> str:
+    counts = {word: verdicts.count(word) for word in _VERDICTS if word in verdicts}
+    told = ", ".join(f"{word}: {count}" for word, count in counts.items())
+    return told or "nothing has been run"
 
 
 def _words(cell: Cell | None) -> str:
@@ -216,6 +229,30 @@ def contradictions(reproduced: Reproduced) -> str:
         lines = [f"- *{one['where']}.* {one['what']}" for one in own]
         parts += [f"### {title}", "", *lines, ""]
     return "\n".join(parts).strip()
+
+
+def repeats(reproduced: Reproduced) -> str:
+    """Return how far apart two results of the same training are, where it was made twice."""
+    pairs: dict[str, dict[str, float]] = {}
+    for record in reproduced.found.values():
+        if record.metrics is not None:
+            plain = key_of(
+                record.graph,
+                record.test,
+                record.method,
+                record.settings,
+                record.split_seed,
+                record.seed,
+                (),
+            )
+            pairs.setdefault(plain, {})[record.key] = 100 * record.metrics["auc"]
+    apart = [max(own.values()) - min(own.values()) for own in pairs.values() if len(own) > 1]
+    if not apart:
+        return "No training was made twice."
+    return (
+        f"{len(apart)} trainings were made twice, once with something measured besides: their AUC "
+        f"is {fmean(apart):.2f} apart on average, {max(apart):.2f} at most."
+    )
 
 
 def devices(reproduced: Reproduced) -> str:

@@ -71,6 +71,8 @@ class _Grid:
     graphs: tuple[str, ...]
     rows: tuple[tuple[_Entry, ...], ...]
     """The head of each row, then an entry for each graph."""
+    not_run: tuple[str, ...] = ()
+    """Rows that are left out because nothing of them was run, where something of others was."""
 
     @property
     def notes(self) -> list[str]:
@@ -174,7 +176,10 @@ def _grid(table: Table, found: Sequence[Cell | Paired]) -> _Grid:
     graphs = [g for g in table.experiment.graphs if any(g == one.place.graph for one in found)]
     labels, best = table.labels, _best(found)
     rows: list[tuple[_Entry, ...]] = []
-    for name in dict.fromkeys(one.place.row for one in found):
+    names = list(dict.fromkeys(one.place.row for one in found))
+    run = {one.place.row for one in found if isinstance(one, Paired) or one.values or one.failed}
+    left_out = [name for name in names if run and name not in run]
+    for name in (name for name in names if name not in left_out):
         own = {one.place.graph: one for one in found if one.place.row == name}
         notes = {graph: _notes(one, table, labels[name]) for graph, one in own.items()}
         # What holds wherever the row has a result is said once, at its head.
@@ -186,7 +191,8 @@ def _grid(table: Table, found: Sequence[Cell | Paired]) -> _Grid:
             entries.append(_entry(own.get(graph), best, left))
         rows.append(tuple(entries))
     titles = tuple(table.graph_titles[graph] for graph in graphs)
-    return _Grid(METRIC_NAMES[found[0].metric], titles, tuple(rows))
+    not_run = tuple(labels[name] for name in left_out)
+    return _Grid(METRIC_NAMES[found[0].metric], titles, tuple(rows), not_run)
 
 
 def _flat(notes: Mapping[str, Sequence[str]]) -> list[str]:
@@ -264,6 +270,9 @@ def _legend(table: Table, grids: Sequence[_Grid]) -> str:
         told.append("Bold: the best of ours in a column, as printed.")
     if any(entry.first == NOTHING for entry in entries):
         told.append("A dash: not planned.")
+    not_run = dict.fromkeys(label for grid in grids for label in grid.not_run)
+    if not_run:
+        told.append(f"Not run: {', '.join(not_run)}.")
     return " ".join(told)
 
 

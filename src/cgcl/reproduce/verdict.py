@@ -94,7 +94,7 @@ def sign_of(difference: Difference) -> int:
         difference: With the p that allows for the number of comparisons.
     """
     if difference.p is None:
-        is_told = difference.runs > 1 and abs(difference.mean) > _NOTHING
+        is_told = difference.sd is not None and difference.sd < _NOTHING < abs(difference.mean)
     else:
         is_told = difference.adjusted_p is not None and difference.adjusted_p < LEVEL
     return (difference.mean > 0) - (difference.mean < 0) if is_told else 0

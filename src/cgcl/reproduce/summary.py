@@ -1,0 +1,89 @@
+"""The page of results in a few lines, written from runs: nothing in them is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from cgcl.reproduce.cells import FEWEST_TESTED, Paired, has_collapsed
+from cgcl.reproduce.claims import verdict_of
+from cgcl.reproduce.page import Reproduced
+from cgcl.reproduce.records import records_of
+from cgcl.reproduce.verdict import listed, sign_of
+
+__all__ = ["summary"]
+
+
+def summary(reproduced: Reproduced, names: Sequence[str]) -> str:
+    """Return what came out, a line for each question.
+
+    Args:
+        reproduced: All runs.
+        names: The experiments.
+    """
+    level = verdict_of("published_level", reproduced).evidence
+    lines = [
+        f"**Does CGCL reach the printed numbers?** {level}",
+        f"**Is it the best?** {_rank(reproduced)}",
+        f"**Is it the second view?** {_views(reproduced)}",
+        f"**Is it stable?** {_rates(reproduced)}",
+        f"**What is missing?** {_missing(reproduced, names)}",
+    ]
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _rank(reproduced: Reproduced) -> str:
+    table = reproduced.table("table1")
+    tested = [one for one in table.paired if one.difference.runs >= FEWEST_TESTED]
+    if not tested:
+        return "No comparison has enough splits to be tested yet."
+    ahead = [one for one in tested if sign_of(one.difference) == 1]
+    behind = [one for one in tested if sign_of(one.difference) == -1]
+    text = f"Over splits it is ahead in {len(ahead)} of {len(tested)} comparisons by more than "
+    text += "chance explains, and behind in "
+    words = [
+        f"{table.labels[one.place.row]} on {table.graph_titles[one.place.graph]}, "
+        f"{one.place.test} % ({one.metric.upper()} {one.difference.mean:+.2f})"
+        for one in behind
+    ]
+    return f"{text}{len(behind)}{': ' + listed(words) if words else ''}."
+
+
+def _views(reproduced: Reproduced) -> str:
+    steps, itself = (_gains(reproduced, row) for row in ("one-equal", "own"))
+    if not steps or not itself:
+        return "Not run yet."
+    return (
+        f"With as many optimizer steps, two views are worth {fmean(steps):+.3f} points of AUC more "
+        f"than one on average ({min(steps):+.2f} to {max(steps):+.2f}). To be asked for each other "
+        f"and not for themselves is worth {min(itself):+.2f} to {max(itself):+.2f}."
+    )
+
+
+def _gains(reproduced: Reproduced, row: str) -> list[float]:
+    """Return by how much CGCL is ahead of a row of Table II, on each graph and share."""
+    paired: Sequence[Paired] = reproduced.table("table2").paired
+    return [one.difference.mean for one in paired if (one.place.row, one.metric) == (row, "auc")]
+
+
+def _rates(reproduced: Reproduced) -> str:
+    runs = {
+        record.key: record
+        for name in ("fig2", "fig3")
+        for record in records_of(reproduced.places(name)[1], reproduced.found)
+    }
+    if not runs:
+        return "Not run yet."
+    rates = [record.settings["lr"] for record in runs.values() if has_collapsed(record)]
+    if not rates:
+        return f"None of {len(runs)} runs over the grid of d_v and r collapsed."
+    where = [f"{rates.count(rate)} with r = {rate}" for rate in sorted({*rates})]
+    return (
+        f"{len(rates)} of {len(runs)} runs over the grid of d_v and r collapsed: {listed(where)}."
+    )
+
+
+def _missing(reproduced: Reproduced, names: Sequence[str]) -> str:
+    counts = {name: reproduced.missing(name)[0] for name in names}
+    parts = [f"{count:,} runs of `{name}`" for name, count in counts.items() if count]
+    return f"{listed(parts)}." if parts else "Nothing: every run that is described is there."

@@ -1,0 +1,87 @@
+"""The page of results in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cgcl.reproduce.described import NAMES, read_experiment
+from cgcl.reproduce.job import Asked, Job, Place, jobs_of
+from cgcl.reproduce.page import Reproduced
+from cgcl.reproduce.record import Record
+from cgcl.reproduce.summary import summary
+
+CHOSEN = {
+    f"{method}-{graph}-{test}": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
+    for method in ("cgcl", "graphsage", "vgae", "s2gae", "maskgae")
+    for graph in ("cora", "citeseer", "pubmed", "photo", "computers")
+    for test in (10, 20)
+}
+
+
+def lines(names: Sequence[str], number: Callable[[Place, Job], float]) -> dict[str, str]:
+    """Return the answers by their question, with made-up AUC in percent."""
+    found: dict[str, Record] = {}
+    for name in names:
+        for place, jobs in jobs_of(read_experiment(name), Asked(), CHOSEN).items():
+            for job in jobs:
+                auc = number(place, job) / 100
+                one = Record.of(
+                    job,
+                    split=f"{job.graph} {job.test} {job.split_seed}",
+                    fingerprint="f",
+                    device="cpu",
+                    threads=1,
+                    versions={},
+                    val={"auc": auc, "ap": auc},
+                    metrics={"auc": auc, "ap": auc},
+                )
+                found.setdefault(one.key, one)
+    text = summary(Reproduced(found, CHOSEN), NAMES)
+    parts = [line.removeprefix("- **").split("** ", 1) for line in text.splitlines()]
+    return dict(parts)
+
+
+def noise(job: Job) -> float:
+    return 0.1 * (job.split_seed % 7)
+
+
+def test_without_runs_it_says_so() -> None:
+    told = lines([], lambda *_: 0.0)
+    assert told["Is it the best?"] == "No comparison has enough splits to be tested yet."
+    assert told["Is it the second view?"] == told["Is it stable?"] == "Not run yet."
+    assert "0 of 200 runs" in told["Does CGCL reach the printed numbers?"]
+    assert "10 runs of `fig4`" in told["What is missing?"]
+
+
+def test_who_is_ahead_and_who_is_behind() -> None:
+    def number(place: Place, job: Job) -> float:
+        better = {"cgcl": 1.0, "maskgae": 3.0 if place.graph == "citeseer" else 0.0}
+        return 90 + better.get(place.row, 0.0) + noise(job) + 0.01 * (job.split_seed % 3)
+
+    told = lines(["table1"], number)["Is it the best?"]
+    # Six rows and five graphs, two shares and two metrics; eight cells have too few runs.
+    assert told.startswith("Over splits it is ahead in 100 of 104 comparisons")
+    assert "behind in 4: MaskGAE on CiteSeer, 10 % (AUC -2.00), " in told
+
+
+def test_what_the_second_view_is_worth() -> None:
+    worth = {"one-equal": 0.25, "own": -1.5}
+    told = lines(["table2"], lambda place, job: 90 + worth.get(place.row, 0) + noise(job))
+    assert told["Is it the second view?"] == (
+        "With as many optimizer steps, two views are worth -0.250 points of AUC more than one on "
+        "average (-0.25 to -0.25). To be asked for each other and not for themselves is worth "
+        "+1.50 to +1.50."
+    )
+
+
+def test_which_rates_collapse() -> None:
+    def number(_: Place, job: Job) -> float:
+        return 50 if job.recipe.settings.lr == 0.05 else 95  # type: ignore[attr-defined]
+
+    told = lines(["fig2", "fig3"], number)
+    assert told["Is it stable?"] == (
+        "48 of 192 runs over the grid of d_v and r collapsed: 48 with r = 0.05."
+    )
+    stable = lines(["fig2", "fig3"], lambda *_: 95)
+    assert stable["Is it stable?"] == "None of 192 runs over the grid of d_v and r collapsed."
+    assert "fig2" not in stable["What is missing?"]
