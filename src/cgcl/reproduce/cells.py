@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from cgcl.compare.statistics import Difference, holm, paired_difference, spread_of
+from cgcl.methods.settings import MethodSettings
 from cgcl.reproduce.described import Experiment, Row
 from cgcl.reproduce.job import Job, Place
 from cgcl.reproduce.record import Record
@@ -229,11 +230,20 @@ def _cell(place: Place, metric: Metric, runs: Runs, row: Row, published: Mapping
 
 
 def _here(row: Row, place: Place, runs: Runs) -> str:
-    """Say which settings the row has on this graph alone."""
+    """Say which settings the row has on this graph alone, but for what its caps tell already."""
     there = row.on.get(place.graph, {})
     names = [*there.get("settings", ()), *there.get("chosen", ())]
-    settings = [job.recipe.settings for job, _ in runs[:1]]
-    return ", ".join(f"{name} = {getattr(own, name)}" for own in settings for name in names)
+    return ", ".join(
+        f"{name} = {getattr(job.recipe.settings, name)}"
+        for job, _ in runs[:1]
+        for name in names
+        if not _is_told_by_caps(job.recipe.settings, name)
+    )
+
+
+def _is_told_by_caps(settings: MethodSettings, name: str) -> bool:
+    default = replace(settings, **{name: getattr(type(settings)(), name)})
+    return default.caps != settings.caps
 
 
 def _paired(place: Place, metric: Metric, runs: Mapping[Place, Runs]) -> list[Paired]:
