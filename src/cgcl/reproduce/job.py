@@ -158,9 +158,15 @@ def jobs_of(
     protocols = _selected("protocol", asked.protocols, experiment.protocols, experiment)
     methods = tuple(dict.fromkeys(row.method for row in experiment.rows))
     wanted = _selected("methods", asked.methods, methods, experiment)
-    if not any(_is_run(row, graph, wanted) for row in experiment.rows for graph in graphs):
+    where = [
+        graph
+        for graph in experiment.graphs
+        if any(_is_run(row, graph, wanted) for row in experiment.rows)
+    ]
+    if not {*where} & {*graphs}:
         raise ConfigError(
-            f"{experiment.name} runs {', '.join(wanted)} on other graphs than {', '.join(graphs)}."
+            f"{experiment.name} runs {', '.join(wanted)} on {', '.join(where)}, not on "
+            f"{', '.join(graphs)}."
         )
     return {
         Place(row.name, graph, test, protocol): [
