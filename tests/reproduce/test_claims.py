@@ -61,6 +61,9 @@ def test_every_claim_has_a_verdict_and_every_check_a_claim() -> None:
     text = claims_markdown(nothing)
     assert text.startswith(f"Of {len(claims)} claims, ")
     assert text.count("\n- **") == len(claims)
+    # In the order of verdicts, and only those that there are.
+    heads = [line for line in text.splitlines() if line.startswith("### ")]
+    assert heads == ["### Holds", "### Does not hold", "### Not run yet", "### Not tested"]
 
 
 def test_who_is_ahead_is_told_from_who_is_behind() -> None:

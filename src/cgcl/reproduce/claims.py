@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from typing import get_args
 
 from cgcl.reproduce import claim_measures, claim_tables
 from cgcl.reproduce.page import Reproduced
-from cgcl.reproduce.verdict import Check, Verdict
+from cgcl.reproduce.verdict import Check, Verdict, Word
 
 __all__ = ["CHECKS", "claims_markdown", "verdict_of"]
 
@@ -39,16 +39,18 @@ def verdict_of(claim: str, reproduced: Reproduced) -> Verdict:
 
 
 def claims_markdown(reproduced: Reproduced) -> str:
-    """Return all claims as a list with verdicts, and how many there are of each."""
-    counts: Counter[str] = Counter()
-    lines: list[str] = []
+    """Return all claims under their verdicts, and how many there are of each."""
+    lines: dict[Word, list[str]] = {word: [] for word in get_args(Word)}
     for claim in reproduced.paper["claims"]:
         verdict = verdict_of(claim["id"], reproduced)
-        counts[verdict.word] += 1
         ground = verdict.evidence or f"It would take this: {_lowered(claim['checked_by'])}"
-        lines.append(f"- **{verdict.word}** ({claim['section']}): {claim['claim']} {ground}")
-    summary = ", ".join(f"{word}: {count}" for word, count in counts.most_common())
-    return "\n".join([f"Of {sum(counts.values())} claims, {summary}.", "", *lines])
+        lines[verdict.word].append(f"- **{claim['claim']}** ({claim['section']}) {ground}")
+    counts = [f"{word}: {len(own)}" for word, own in lines.items() if own]
+    parts = [f"Of {sum(map(len, lines.values()))} claims, {', '.join(counts)}."]
+    for word, own in lines.items():
+        if own:
+            parts += [f"### {word.capitalize()}", "\n".join(own)]
+    return "\n\n".join(parts)
 
 
 def _lowered(sentence: str) -> str:
