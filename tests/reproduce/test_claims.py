@@ -197,7 +197,7 @@ def test_the_dropped_share_can_matter_and_hurt() -> None:
     hurts = verdict_of("ratio_can_hurt", found)
     assert hurts.word == "holds"
     assert (
-        "AUC without augmentation minus that of dropping Cora 90 % +4.04, 70 % " in hurts.evidence
+        "AUC without augmentation minus that of dropped shares: Cora 90 % +4.04, " in hurts.evidence
     )
     assert verdict_of("no_ratio_to_tune", found).word == "does not hold"  # 91 against 92
     flat = reproduced("claims", lambda _, job: 90 + noise(job), embeddings)

@@ -107,7 +107,7 @@ def _invariant(reproduced: Reproduced) -> Verdict:
             f"{ours['same_node_cosine']:.2f} (two nodes' {ours['other_node_cosine']:.2f})"
         )
     text = f"From two fresh halves of the links; scores that correlate by {_ALIKE} count as the "
-    text += "same. In brackets after training with one view, which has no views to make agree."
+    text += "same. In brackets: after training with one view, for which nothing is coupled."
     return Verdict(by_sign(good), f"{text} {'; '.join(parts)}.")
 
 

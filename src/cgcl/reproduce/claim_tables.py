@@ -265,14 +265,14 @@ def _against_each(
 def _ratio_matters(reproduced: Reproduced) -> Verdict:
     found, words = _against_each(_ratio_cells(reproduced), "seen-50")
     differs = [any(sign_of(one) for one in own) for own in found.values()]
-    text = f"AUC of dropping 50 % minus that of dropping {words}; {CORRECTED}."
+    text = f"AUC of dropping 50 % of the links minus that of other shares: {words}; {CORRECTED}."
     return Verdict(by_sign(differs) if any(differs) else "cannot be told", text)
 
 
 def _ratio_can_hurt(reproduced: Reproduced) -> Verdict:
     found, words = _against_each(_ratio_cells(reproduced), "none")
     hurts = [any(sign_of(one) == 1 for one in own) for own in found.values()]
-    text = f"AUC without augmentation minus that of dropping {words}; {CORRECTED}."
+    text = f"AUC without augmentation minus that of dropped shares: {words}; {CORRECTED}."
     return Verdict(by_sign(hurts) if any(hurts) else "cannot be told", text)
 
 
