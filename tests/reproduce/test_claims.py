@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict
 
@@ -282,6 +283,10 @@ def test_stability_needs_all_cells_and_names_the_worst() -> None:
     half = verdict_of("insensitive_to_width_and_rate", reproduced("fig2", number))
     assert half.word == "not run yet"
     assert half.evidence == "`cgcl reproduce fig3` decides it: 0 of 96 runs are there."
+    few = dict(list(both.items())[:-3])
+    early = verdict_of("insensitive_to_width_and_rate", Reproduced(few, CHOSEN))
+    assert early.word == "does not hold"
+    assert early.evidence.endswith(" So far: 93 of 96 runs are there.")
 
 
 def test_a_part_of_the_runs_decides_nothing() -> None:
@@ -308,6 +313,24 @@ def test_who_is_ahead_over_splits_waits_for_no_run_on_the_papers_split() -> None
     assert level.evidence == "`cgcl reproduce table1` decides it: 100 of 200 runs are there."
     missing = verdict_of("superiority_10", Reproduced({}, CHOSEN))
     assert missing.evidence.startswith("`cgcl reproduce table1 --protocol splits` decides it: 0 of")
+
+
+def test_a_claim_about_everything_can_be_refuted_by_a_part() -> None:
+    def number(place: Place, job: Job) -> float:
+        is_better = (place.row, place.graph) == ("vgae", "pubmed")
+        return 90 + (place.row == "cgcl") + 2 * is_better + noise(job)
+
+    whole = reproduced("table1", number).found
+    part = {key: own for key, own in whole.items() if own.graph != "computers"}
+    verdict = verdict_of("superiority_10", Reproduced(part, CHOSEN))
+    assert verdict.word == "does not hold"
+    assert "VGAE on PubMed (AUC -1.00)" in verdict.evidence
+    assert re.search(r"So far: 5\d\d of 644 runs are there\.$", verdict.evidence)
+    # What is ahead so far may still fall behind.
+    good = {key: own for key, own in part.items() if own.graph != "pubmed"}
+    assert verdict_of("superiority_10", Reproduced(good, CHOSEN)).word == "not run yet"
+    # Nothing refutes a claim about who comes closest before all are there.
+    assert verdict_of("masked_runner_up", Reproduced(part, CHOSEN)).word == "not run yet"
 
 
 def test_noise_is_told_from_a_difference() -> None:

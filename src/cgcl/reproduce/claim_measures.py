@@ -241,7 +241,7 @@ def _sufficiency(reproduced: Reproduced) -> Verdict:
 CHECKS: dict[str, Check] = {
     "distinct_embeddings": Check(_distinct, "claims", tuple(_VIEWS)),
     "invariant_representations": Check(_invariant, "claims", tuple(_VIEWS)),
-    "insensitive_to_width_and_rate": Check(_insensitive, "fig2", and_also="fig3"),
+    "insensitive_to_width_and_rate": Check(_insensitive, "fig2", and_also="fig3", fails_early=True),
     "converges": Check(_converges, "fig4"),
     "theorem_1": Check(_theorem, "fig4"),
     "lemma_1": Check(_lemma, "fig4"),

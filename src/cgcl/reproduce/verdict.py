@@ -55,18 +55,23 @@ class Check:
     """A second experiment that it looks at."""
     protocol: Protocol | None = None
     """The protocol that it looks at; None for all of the experiment."""
+    fails_early: bool = False
+    """The claim is about everything, so that what is there can refute it before all is."""
 
     def verdict(self, reproduced: Reproduced) -> Verdict:
-        """Return the verdict; there is none before the last run that it depends on is there."""
+        """Return the verdict; only some claims have one before the last run is there."""
         names = [self.experiment, *([self.and_also] if self.and_also else [])]
         for name in names:
             missing, every = reproduced.missing(name, self.rows, self.protocol)
             if missing:
+                there = f"{every - missing:,} of {every:,} runs are there"
+                if self.fails_early and missing < every:
+                    early = self.look(reproduced)
+                    if early.word == "does not hold":
+                        return replace(early, evidence=f"{early.evidence} So far: {there}.")
                 option = f" --protocol {self.protocol}" if self.protocol else ""
                 return Verdict(
-                    "not run yet",
-                    f"`cgcl reproduce {name}{option}` decides it: {every - missing:,} of {every:,} "
-                    f"runs are there.",
+                    "not run yet", f"`cgcl reproduce {name}{option}` decides it: {there}."
                 )
         return self.look(reproduced)
 
