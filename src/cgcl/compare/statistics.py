@@ -12,12 +12,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-__all__ = ["CONFIDENCE", "Difference", "Spread", "holm", "paired_difference", "spread_of"]
+__all__ = [
+    "CONFIDENCE",
+    "LEVEL",
+    "Difference",
+    "Spread",
+    "corrected",
+    "holm",
+    "paired_difference",
+    "spread_of",
+]
 
 CONFIDENCE = 0.95
 """The share of such intervals that hold the true value."""
+LEVEL = 0.05
+"""Below this p a difference is more than chance explains."""
 # Differences that agree to this many digits have no spread to measure chance by.
 _NO_SPREAD = 1e-12
 
@@ -108,6 +119,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
         floor = max(floor, min(1.0, (len(p_values) - rank) * p_values[place]))
         adjusted[place] = floor
     return adjusted
+
+
+def corrected(differences: Sequence[Difference]) -> list[Difference]:
+    """Return differences with p-values that allow for their number; one without p stays so."""
+    tested = [number for number, own in enumerate(differences) if own.p is not None]
+    adjusted = dict(zip(tested, holm([differences[n].p or 0.0 for n in tested]), strict=True))
+    return [replace(own, adjusted_p=adjusted.get(n)) for n, own in enumerate(differences)]
 
 
 def _error_of_mean(sd: float, runs: int, overlap: float) -> float:

@@ -10,7 +10,7 @@ from cgcl.compare.comparison import Comparison
 from cgcl.compare.contenders import Contender
 from cgcl.compare.plan import Metric, Plan
 from cgcl.compare.result import Result
-from cgcl.compare.statistics import Difference, Spread, holm, paired_difference, spread_of
+from cgcl.compare.statistics import Difference, Spread, corrected, paired_difference, spread_of
 from cgcl.compare.strata import Strata, Stratum
 
 __all__ = ["REFERENCE", "DegreeCell", "Row", "Summary", "summarise"]
@@ -214,15 +214,9 @@ def _compared(
             continue
         difference = _difference(results, by_row[place], summary)
         done.append(replace(row, difference=difference, against=rows[place].title))
-    tested = [
-        (place, row.difference.p)
-        for place, row in enumerate(done)
-        if row.difference is not None and row.difference.p is not None
-    ]
-    for (place, _), adjusted in zip(tested, holm([p for _, p in tested]), strict=True):
-        found = done[place].difference
-        if found is not None:
-            done[place] = replace(done[place], difference=replace(found, adjusted_p=adjusted))
+    compared = {place: row.difference for place, row in enumerate(done) if row.difference}
+    for place, found in zip(compared, corrected([*compared.values()]), strict=True):
+        done[place] = replace(done[place], difference=found)
     return tuple(done)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from cgcl.compare.plan import PAPER_SPLIT_SEED
+from cgcl.compare.statistics import LEVEL
 from cgcl.compare.summary import Row, Summary
 
 __all__ = ["METRIC_NAMES", "claim_words", "footnotes", "protocol_words", "verdict"]
@@ -20,8 +21,6 @@ METRIC_NAMES = {
 }
 """Every metric as people write it."""
 
-# Below this a difference is said to be more than chance.
-_LEVEL = 0.05
 _STOPPED = {
     "time limit": "the time limit ended training early",
     "collapse": "training fell back to guessing and was stopped",
@@ -81,7 +80,7 @@ def verdict(summary: Summary) -> str:
         if difference is None or difference.adjusted_p is None:
             continue
         side = "better" if difference.mean > 0 else "worse"
-        groups[side if difference.adjusted_p < _LEVEL else "open"].append(row.title)
+        groups[side if difference.adjusted_p < LEVEL else "open"].append(row.title)
     if not any(groups.values()):
         return ""
     where = "" if summary.plan.protocol == "splits" else ", on this split"

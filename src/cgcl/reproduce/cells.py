@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from cgcl.compare.statistics import Difference, holm, paired_difference, spread_of
+from cgcl.compare.statistics import Difference, corrected, paired_difference, spread_of
 from cgcl.methods.settings import MethodSettings
 from cgcl.reproduce.described import Experiment, Row
 from cgcl.reproduce.job import Job, Place
@@ -273,15 +273,12 @@ def _paired(place: Place, metric: Metric, runs: Mapping[Place, Runs]) -> list[Pa
 
 def _corrected(paired: Sequence[Paired]) -> tuple[Paired, ...]:
     """Return them with p-values that allow for the number of rows on a graph (Holm)."""
-    families: dict[object, list[tuple[int, float]]] = {}
+    families: dict[object, list[int]] = {}
     for number, one in enumerate(paired):
-        if one.difference.p is not None:
-            family = (one.place.graph, one.place.test, one.metric)
-            families.setdefault(family, []).append((number, one.difference.p))
+        families.setdefault((one.place.graph, one.place.test, one.metric), []).append(number)
     done = list(paired)
     for family in families.values():
-        adjusted = holm([p for _, p in family])
-        for (number, _), p in zip(family, adjusted, strict=True):
-            difference = replace(paired[number].difference, adjusted_p=p)
+        differences = corrected([paired[number].difference for number in family])
+        for number, difference in zip(family, differences, strict=True):
             done[number] = replace(paired[number], difference=difference)
     return tuple(done)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import mean
 
-from cgcl.compare.statistics import Difference, paired_difference
+from cgcl.compare.statistics import Difference, corrected, paired_difference
 from cgcl.metrics.consistency import (
     CONSISTENCY_LOWER_BOUND,
     CONSISTENCY_UPPER_BOUND,
@@ -23,7 +23,6 @@ from cgcl.reproduce.verdict import (
     Verdict,
     by_sign,
     by_test,
-    corrected,
     listed,
     sign_of,
 )

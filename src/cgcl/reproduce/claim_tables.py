@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 
-from cgcl.compare.statistics import Difference, Spread, paired_difference
+from cgcl.compare.statistics import Difference, Spread, corrected, paired_difference
 from cgcl.reproduce.cells import FEWEST_TESTED, METRICS, Cell, Metric, Paired, Table
 from cgcl.reproduce.page import REPRODUCED, Reproduced, verdict_on
 from cgcl.reproduce.verdict import (
@@ -15,7 +15,6 @@ from cgcl.reproduce.verdict import (
     Word,
     by_sign,
     by_test,
-    corrected,
     listed,
     sign_of,
 )

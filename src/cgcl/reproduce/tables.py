@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from csv import writer
 from dataclasses import dataclass
 
-from cgcl.compare.statistics import CONFIDENCE, Difference
+from cgcl.compare.statistics import CONFIDENCE, LEVEL, Difference
 from cgcl.compare.text import NOTHING, p_words
 from cgcl.compare.words import METRIC_NAMES
 from cgcl.reproduce.cells import DIGITS, REFERENCE, Cell, Paired, Table, cut_note
@@ -30,8 +30,6 @@ _COLUMNS = (
 )
 # Stands for where a cell has what its number is set against.
 _WHERE = "{where}"
-# Below this a difference is said to be more than chance.
-_LEVEL = 0.05
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 # A less-than sign is one as long as nothing like a tag follows.
 _MARKDOWN = re.compile(r"([\\|*`]|<(?=[A-Za-z/!?]))")
@@ -213,7 +211,7 @@ def _entry(one: Cell | Paired | None, best: Mapping[str, float], notes: tuple[st
         return _Entry(NOTHING)
     if isinstance(one, Paired):
         adjusted = one.difference.adjusted_p
-        is_clear = adjusted is not None and adjusted < _LEVEL
+        is_clear = adjusted is not None and adjusted < LEVEL
         words = _test_words(one.difference)
         return _Entry(_signed(one.difference.mean), rest=words, is_bold=is_clear, notes=notes)
     printed = [] if one.published is None else [_plain(one.published[0])]
@@ -286,7 +284,7 @@ def _claim(table: Table, grids: Sequence[_Grid]) -> str:
         told.append(
             f"{100 * CONFIDENCE:g} % intervals and p of paired t-tests allow for training links "
             "that splits share (Nadeau and Bengio, 2003); p also for the number of rows in a "
-            f"column (Holm). Bold: p below {_LEVEL:g}."
+            f"column (Holm). Bold: p below {LEVEL:g}."
         )
     if any(entry.first == NOTHING for entry in entries):
         told.append("A dash: no split with both results.")

@@ -6,25 +6,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from cgcl.compare.statistics import Difference, holm
+from cgcl.compare.statistics import LEVEL, Difference
 from cgcl.reproduce.described import Protocol
 from cgcl.reproduce.page import Reproduced
 
 __all__ = [
     "CORRECTED",
-    "LEVEL",
     "Check",
     "Verdict",
     "Word",
     "by_sign",
     "by_test",
-    "corrected",
     "listed",
     "sign_of",
 ]
 
-LEVEL = 0.05
-"""Below this p a difference is more than chance explains."""
 CORRECTED = "paired t-tests, corrected for their number (Holm)"
 """How verdicts tell more than chance, as words."""
 _NOTHING = 1e-9
@@ -81,13 +77,6 @@ def by_sign(is_so: Sequence[bool]) -> Word:
     if all(is_so):
         return "holds"
     return "holds in part" if any(is_so) else "does not hold"
-
-
-def corrected(differences: Sequence[Difference]) -> list[Difference]:
-    """Return differences with p-values that allow for their number (Holm)."""
-    tested = [number for number, own in enumerate(differences) if own.p is not None]
-    adjusted = dict(zip(tested, holm([differences[n].p or 0.0 for n in tested]), strict=True))
-    return [replace(own, adjusted_p=adjusted.get(n)) for n, own in enumerate(differences)]
 
 
 def sign_of(difference: Difference) -> int:
