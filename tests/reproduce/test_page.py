@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from cgcl.reproduce.cells import Cell
@@ -69,54 +71,30 @@ def test_a_choice_is_told_with_what_was_searched() -> None:
     ]
 
 
-def test_a_training_that_was_made_twice_is_told() -> None:
+def test_a_training_that_was_made_twice_is_told(scored: Callable[..., Record]) -> None:
     assert repeats(Reproduced({}, {})) == "No training was made twice."
-    shares = {"val": 0.05, "test": 0.1}
     found = {}
-    for seed, measures, auc in (
-        (0, (), 0.9),
-        (0, ("trace",), 0.91),
-        (1, (), 0.9),
-        (1, ("x",), 0.93),
-    ):
-        job = Job("cora", 10, Recipe.of("cgcl", {**shares, "seed": seed}), 3, measures)
-        own = Record.of(
-            job,
-            split="s",
-            fingerprint="f",
-            device="cpu",
-            threads=1,
-            versions={},
-            val=None,
-            metrics={"auc": auc, "ap": 0.5},
-            measured={name: {} for name in measures},
-        )
+    for seed, measures, percent in ((0, (), 90), (0, ("trace",), 91), (1, (), 90), (1, ("x",), 93)):
+        recipe = Recipe.of("cgcl", {"val": 0.05, "test": 0.1, "seed": seed})
+        measured = {name: {} for name in measures}
+        own = scored(Job("cora", 10, recipe, 3, measures), percent, measured=measured)
         found[own.key] = own
     assert repeats(Reproduced(found, {})) == (
-        "2 trainings were made twice, once with something measured besides: their AUC is 0.02 "
-        "apart on average, 0.03 at most."
-    ).replace("0.02", "2.00").replace("0.03", "3.00")
+        "2 trainings were made twice, once with something measured besides: their AUC is 2.00 "
+        "apart on average, 3.00 at most."
+    )
 
 
-def test_the_level_is_also_told_by_splits_alone() -> None:
-    def record(job: Job) -> Record:
-        # A kind split: above the printed number on it, far below over splits.
-        auc = 0.99 if job.split_seed == 10 else 0.9 + 0.001 * job.split_seed
-        return Record.of(
-            job,
-            split=f"{job.split_seed}",
-            fingerprint="f",
-            device="cpu",
-            threads=1,
-            versions={},
-            val=None,
-            metrics={"auc": auc, "ap": auc},
-        )
-
+def test_the_level_is_also_told_by_splits_alone(scored: Callable[..., Record]) -> None:
     chosen = {"cgcl-cora-10": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}}
     asked = Asked(graphs=("cora",), methods=("cgcl",), test=(10,))
     places = jobs_of(read_experiment("table1"), asked, chosen)
-    found = {job.key: record(job) for jobs in places.values() for job in jobs}
+    # A kind split: above the printed number on it, far below over splits.
+    found = {
+        job.key: scored(job, 99 if job.split_seed == 10 else 90 + 0.1 * job.split_seed)
+        for jobs in places.values()
+        for job in jobs
+    }
     told = level(Reproduced(found, chosen)).splitlines()[-1]
     assert told.startswith("Of 2 cells, above: 2. By the results over splits alone: ")
     assert told.endswith("below by more than 0.5: 2.")

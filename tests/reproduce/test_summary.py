@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import pytest
+
 from cgcl.reproduce.described import NAMES, read_experiment
 from cgcl.reproduce.job import Asked, Job, Place, jobs_of
 from cgcl.reproduce.page import Reproduced
@@ -18,34 +20,31 @@ CHOSEN = {
 }
 
 
-def lines(names: Sequence[str], number: Callable[[Place, Job], float]) -> dict[str, str]:
+Lines = Callable[[Sequence[str], Callable[[Place, Job], float]], dict[str, str]]
+
+
+@pytest.fixture
+def lines(scored: Callable[..., Record]) -> Lines:
     """Return the answers by their question, with made-up AUC in percent."""
-    found: dict[str, Record] = {}
-    for name in names:
-        for place, jobs in jobs_of(read_experiment(name), Asked(), CHOSEN).items():
-            for job in jobs:
-                auc = number(place, job) / 100
-                one = Record.of(
-                    job,
-                    split=f"{job.graph} {job.test} {job.split_seed}",
-                    fingerprint="f",
-                    device="cpu",
-                    threads=1,
-                    versions={},
-                    val={"auc": auc, "ap": auc},
-                    metrics={"auc": auc, "ap": auc},
-                )
-                found.setdefault(one.key, one)
-    text = summary(Reproduced(found, CHOSEN), NAMES)
-    parts = [line.removeprefix("- **").split("** ", 1) for line in text.splitlines()]
-    return dict(parts)
+
+    def answers(names: Sequence[str], number: Callable[[Place, Job], float]) -> dict[str, str]:
+        found: dict[str, Record] = {}
+        for name in names:
+            for place, jobs in jobs_of(read_experiment(name), Asked(), CHOSEN).items():
+                for job in jobs:
+                    found.setdefault(job.key, scored(job, number(place, job)))
+        text = summary(Reproduced(found, CHOSEN), NAMES)
+        parts = [line.removeprefix("- **").split("** ", 1) for line in text.splitlines()]
+        return dict(parts)
+
+    return answers
 
 
 def noise(job: Job) -> float:
     return 0.1 * (job.split_seed % 7)
 
 
-def test_without_runs_it_says_so() -> None:
+def test_without_runs_it_says_so(lines: Lines) -> None:
     told = lines([], lambda *_: 0.0)
     assert told["Is it the best?"] == "No comparison has enough splits to be tested yet."
     assert told["Is it the second view?"] == told["Is it stable?"] == "Not run yet."
@@ -53,7 +52,7 @@ def test_without_runs_it_says_so() -> None:
     assert "10 runs of `fig4`" in told["What is missing?"]
 
 
-def test_who_is_ahead_and_who_is_behind() -> None:
+def test_who_is_ahead_and_who_is_behind(lines: Lines) -> None:
     def number(place: Place, job: Job) -> float:
         better = {"cgcl": 1.0, "maskgae": 3.0 if place.graph == "citeseer" else 0.0}
         return 90 + better.get(place.row, 0.0) + noise(job) + 0.01 * (job.split_seed % 3)
@@ -64,7 +63,7 @@ def test_who_is_ahead_and_who_is_behind() -> None:
     assert "behind in 4: MaskGAE on CiteSeer, 10 % (AUC -2.00), " in told
 
 
-def test_what_the_second_view_is_worth() -> None:
+def test_what_the_second_view_is_worth(lines: Lines) -> None:
     worth = {"one-equal": 0.25, "own": -1.5}
     told = lines(["table2"], lambda place, job: 90 + worth.get(place.row, 0) + noise(job))
     assert told["Is it the second view?"] == (
@@ -74,7 +73,7 @@ def test_what_the_second_view_is_worth() -> None:
     )
 
 
-def test_which_rates_collapse() -> None:
+def test_which_rates_collapse(lines: Lines) -> None:
     def number(_: Place, job: Job) -> float:
         return 50 if job.recipe.settings.lr == 0.05 else 95  # type: ignore[attr-defined]
 
