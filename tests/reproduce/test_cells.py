@@ -11,6 +11,8 @@ from cgcl.reproduce.described import Experiment, Row, read_data, read_experiment
 from cgcl.reproduce.job import Asked, Place, jobs_of
 from cgcl.reproduce.record import Record
 
+from .conftest import CHOSEN
+
 PAPER = {
     "toy": {"cgcl": {"cora": {"10": {"auc": [97.00, 0.15], "ap": [97.34, 0.11]}}}},
     "datasets": {"cora": {"title": "Cora"}},
@@ -266,13 +268,7 @@ def test_rows_of_one_title_are_told_apart():
 
 def test_every_cell_of_the_papers_first_table_is_found():
     of, paper = read_experiment("table1"), read_data("paper")
-    chosen = {
-        f"{method}-{graph}-{test}": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
-        for method in ("cgcl", "graphsage", "vgae", "s2gae")
-        for graph in of.graphs
-        for test in of.test
-    }
-    found = table_of(of, jobs_of(of, Asked(), chosen), {}, paper)
+    found = table_of(of, jobs_of(of, Asked(), CHOSEN), {}, paper)
     assert len(found.cells) >= 2 * 2 * 2 * 5 * 6
     assert all(cell.published is not None for cell in found.cells)
     cell = only(found.cells, row="seal", graph="photo", test=20, protocol="paper", metric="ap")

@@ -14,6 +14,8 @@ from cgcl.reproduce.job import Asked, jobs_of
 from cgcl.reproduce.measures import EMBEDDINGS, TRACE
 from cgcl.train.recipe import Recipe
 
+from .conftest import CHOSEN
+
 SMALL = """
 title = "Small"
 graphs = ["cora", "photo"]
@@ -23,12 +25,6 @@ runs = 4
 """
 
 SETTINGS = ("hidden", "lr", "input_dropout")
-CHOSEN = {
-    f"{method}-{graph}-{test}": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
-    for method in ("cgcl", "graphsage", "vgae", "s2gae")
-    for graph in ("cora", "citeseer", "pubmed", "photo", "computers")
-    for test in (10, 20)
-}
 
 
 @pytest.fixture

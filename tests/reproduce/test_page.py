@@ -11,6 +11,7 @@ from cgcl.reproduce.described import NAMES, read_data, read_experiment
 from cgcl.reproduce.job import Asked, Job, Place, jobs_of
 from cgcl.reproduce.page import (
     Reproduced,
+    budget,
     choices,
     contradictions,
     devices,
@@ -59,15 +60,44 @@ def test_without_runs_the_page_says_so() -> None:
 
 
 def test_a_choice_is_told_with_what_was_searched() -> None:
-    cgcl = {"hidden": 64, "lr": 0.05, "input_dropout": 0.2, "val_auc": 0.9754, "runs": 48}
+    cgcl = {"hidden": 128, "lr": 0.05, "input_dropout": 0.2, "val_auc": 0.9754, "runs": 48}
     chosen = {
         "vgae-photo-20": {"lr": 0.005, "val_auc": 0.9, "runs": 3},
         "cgcl-cora-10": cgcl,
     }
     lines = choices(Reproduced({}, chosen)).splitlines()
     assert lines[2:] == [
-        "| CGCL | Cora | 10 % | d_v = 64, r = 0.05, input dropout = 0.2 | 97.54 | 48 |",
+        "| CGCL | Cora | 10 % | d_v = 128, r = 0.05†, input dropout = 0.2† | 97.54 | 48 |",
         "| VGAE | Photo | 20 % | r = 0.005 | 90.00 | 3 |",
+        "",
+        "† The smallest or the largest value that was tried: one beyond it was not.",
+    ]
+    inside = choices(Reproduced({}, {"vgae-photo-20": chosen["vgae-photo-20"]}))
+    assert "†" not in inside
+
+
+def test_what_the_runs_took_is_told_by_method_and_device(scored: Callable[..., Record]) -> None:
+    jobs = [
+        Job("cora", 10, Recipe.of(method, {"val": 0.05, "test": 0.1, "seed": seed}), 3)
+        for method, seed in (("vgae", 0), ("cgcl", 0), ("cgcl", 1))
+    ]
+    versions = {"torch": "9.9", "triton": "8.8"}
+    found = [
+        scored(jobs[0], 90, seconds=5400, versions=versions),
+        scored(jobs[1], 90, seconds=1800, versions=versions),
+        scored(jobs[2], 90, seconds=720, versions=versions, device="a GPU"),
+    ]
+    # A run with a measure stands for the one without, under a second key.
+    made = Reproduced({**{one.key: one for one in found}, "also": found[0]}, {})
+    assert budget(made).splitlines() == [
+        "| method | runs | hours on a GPU | hours on cpu |",
+        "| --- | --- | --- | --- |",
+        "| CGCL | 2 | 0.2 | 0.5 |",
+        "| VGAE | 1 | 0.0 | 1.5 |",
+    ]
+    assert devices(made).splitlines() == [
+        "- 1 runs on a GPU, torch 9.9, Triton 8.8",
+        "- 2 runs on cpu, torch 9.9",
     ]
 
 

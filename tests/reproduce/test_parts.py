@@ -8,13 +8,9 @@ from cgcl.errors import ConfigError
 from cgcl.reproduce.described import NAMES, read_experiment
 from cgcl.reproduce.job import Asked, jobs_of, parts_of
 
+from .conftest import CHOSEN
+
 ALL = [read_experiment(name) for name in NAMES]
-CHOSEN = {
-    f"{method}-{graph}-{test}": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
-    for method in ("cgcl", "graphsage", "vgae", "s2gae")
-    for graph in ("cora", "citeseer", "pubmed", "photo", "computers")
-    for test in (10, 20)
-}
 
 
 def test_everything_is_asked_of_every_experiment() -> None:

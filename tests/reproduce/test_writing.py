@@ -17,6 +17,8 @@ from cgcl.reproduce.records import found_in, records_of
 from cgcl.reproduce.writing import figure_of, known_places, measured_csv, write_figures
 from cgcl.reproduce.writing import write_tables as write_tables_with
 
+from .conftest import CHOSEN
+
 TRACE = {
     "epoch": [10, 20],
     "loss": [0.7, 0.5],
@@ -45,13 +47,6 @@ TABLES = {
     "claims": ["claims.csv", "claims.md", "claims.tex", "claims-embeddings.csv", "verdicts.md"],
 }
 FIGURES = {name: [f"{name}.svg", f"{name}.png"] for name in ("fig2", "fig3", "fig4")}
-
-CHOSEN = {
-    f"{method}-{graph}-{test}": {"hidden": 64, "lr": 0.01, "input_dropout": 0.5}
-    for method in ("cgcl", "graphsage", "vgae", "s2gae")
-    for graph in ("cora", "citeseer", "pubmed", "photo", "computers")
-    for test in (10, 20)
-}
 
 
 def record(job):

@@ -23,9 +23,9 @@ from cgcl.reproduce.verdict import (
     Verdict,
     by_sign,
     by_test,
-    listed,
     sign_of,
 )
+from cgcl.reproduce.words import joined, signed
 
 __all__ = ["CHECKS"]
 
@@ -160,7 +160,7 @@ def _converges(reproduced: Reproduced) -> Verdict:
         parts.append(
             f"{_title(reproduced, record.graph)} {record.test} % loss {loss[0]:.2f} to "
             f"{loss[-1]:.2f}, falling in {falls} of {len(loss) - 1} looks, last AUC "
-            f"{auc[-1] - max(auc):+.2f} from the best"
+            f"{signed(auc[-1] - max(auc))} from the best"
         )
     text = f"It converges where the last AUC is at most {_NEARLY} below the best. "
     return Verdict(by_sign(good), f"{text}{'; '.join(parts)}.")
@@ -219,7 +219,7 @@ def _information_loss(reproduced: Reproduced) -> Verdict:
         "not tested",
         f"No run tells what information is lost. The condition was met in {sum(looks)} of "
         f"{len(looks)} looks; at the end C of the views and of the reconstructions are "
-        f"{listed(last)}.",
+        f"{joined(last)}.",
     )
 
 
@@ -233,7 +233,7 @@ def _sufficiency(reproduced: Reproduced) -> Verdict:
     return Verdict(
         "not tested",
         f"No run tells what is relevant. The three terms are apart by, from the first look to the "
-        f"last: {listed(parts)}.",
+        f"last: {joined(parts)}.",
     )
 
 

@@ -15,11 +15,11 @@ from cgcl.reproduce.verdict import (
     Word,
     by_sign,
     by_test,
-    listed,
     sign_of,
 )
+from cgcl.reproduce.words import joined, signed
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "standing"]
 
 _CITATIONS = ("cora", "citeseer", "pubmed")
 _COPURCHASES = ("photo", "computers")
@@ -51,8 +51,8 @@ def _difference(one: Cell, other: Cell) -> Difference:
 
 def _interval(own: Spread) -> str:
     if own.low is None or own.high is None:
-        return f"{own.mean:+.2f}"
-    return f"{own.mean:+.2f} ({own.low:+.2f} to {own.high:+.2f})"
+        return f"{signed(own.mean)}"
+    return f"{signed(own.mean)} ({signed(own.low)} to {signed(own.high)})"
 
 
 def _superiority(test: int, excepted: tuple[str, str] | None) -> Callable[[Reproduced], Verdict]:
@@ -67,28 +67,36 @@ def _superiority(test: int, excepted: tuple[str, str] | None) -> Callable[[Repro
         ]
         untested = sum(one.difference.runs < FEWEST_TESTED for one in paired)
         paired = [one for one in paired if one.difference.runs >= FEWEST_TESTED]
-        # By the p of the tables, which allow for the number of rows.
-        surely = [one for one in paired if sign_of(one.difference) == 1]
-        behind = [one for one in paired if sign_of(one.difference) == -1]
-        text = f"Over splits CGCL is ahead in {len(surely)} of {len(paired)} comparisons by more "
-        text += f"than chance explains, behind in {len(behind)}"
-        if behind:
-            text += f": {listed([_against(table, one) for one in behind])}"
+        text = standing(table, paired)
         capped = sorted({table.labels[cell.place.row] for cell in table.cells if cell.caps})
         if untested:
             text += f". {untested} over fewer than {FEWEST_TESTED} splits are not tested"
         if capped:
-            text += f". {listed(capped)} left things out to be affordable"
+            text += f". {joined(capped)} left things out to be affordable"
         word = by_test([one.difference for one in paired], everywhere=True)
         return Verdict(word, text + ".")
 
     return look
 
 
-def _against(table: Table, one: Paired) -> str:
-    title = table.labels[one.place.row]
-    graph = table.graph_titles[one.place.graph]
-    return f"{title} on {graph} ({one.metric.upper()} {one.difference.mean:+.2f})"
+def standing(table: Table, paired: Sequence[Paired]) -> str:
+    """Return how often CGCL is ahead and behind, and of whom, without a full stop."""
+    # By the p of the tables, which allow for the number of rows.
+    signs = [sign_of(one.difference) for one in paired]
+    behind: dict[str, list[str]] = {}
+    for one, sign in zip(paired, signs, strict=True):
+        if sign == -1:
+            where = f"{table.labels[one.place.row]} on {_where(table, *_place(one))}"
+            words = f"{one.metric.upper()} {signed(one.difference.mean)}"
+            behind.setdefault(where, []).append(words)
+    parts = [f"{where} ({', '.join(words)})" for where, words in behind.items()]
+    text = f"Over splits CGCL is ahead in {signs.count(1)} of {len(paired)} comparisons by more "
+    text += f"than chance explains, and behind in {signs.count(-1)}"
+    return f"{text}: {joined(parts)}" if parts else text
+
+
+def _place(one: Paired) -> tuple[str, int]:
+    return one.place.graph, one.place.test
 
 
 def _margin(reproduced: Reproduced) -> Verdict:
@@ -111,11 +119,11 @@ def _margin(reproduced: Reproduced) -> Verdict:
         )
         parts.append(
             f"{_interval(own)} on {table.graph_titles[graph]} ({table.labels[one.place.row]}), "
-            f"printed {stated[graph]:+.2f}"
+            f"printed {signed(stated[graph])}"
         )
     return Verdict(
         by_sign(inside),
-        f"CGCL minus the best baseline by mean, over splits: {listed(parts)}. It holds where the "
+        f"CGCL minus the best baseline by mean, over splits: {joined(parts)}. It holds where the "
         f"interval contains the printed number.",
     )
 
@@ -149,7 +157,7 @@ def _level(reproduced: Reproduced) -> Verdict:
         if word not in REPRODUCED
     ]
     text = f"{sum(good)} of {len(good)} cells come up to the printed ones"
-    return Verdict(by_sign(good), f"{text}{'; not ' + listed(low) if low else ''}.")
+    return Verdict(by_sign(good), f"{text}{'; not ' + joined(low) if low else ''}.")
 
 
 def _runner_up(reproduced: Reproduced) -> Verdict:
@@ -157,7 +165,7 @@ def _runner_up(reproduced: Reproduced) -> Verdict:
     best = _best_baselines(table)
     parts = [f"{table.labels[row]} on {_where(table, *place)}" for place, row in best.items()]
     words = by_sign([row == "maskgae" for row in best.values()])
-    return Verdict(words, f"The best baseline by mean AUC over splits is {listed(parts)}.")
+    return Verdict(words, f"The best baseline by mean AUC over splits is {joined(parts)}.")
 
 
 def _change(
@@ -174,8 +182,8 @@ def _change(
             for graph in graphs:
                 change = (cells[graph, 20].mean or 0.0) - (cells[graph, 10].mean or 0.0)
                 small.append(is_small(change))
-                parts.append(f"{table.graph_titles[graph]} {metric.upper()} {change:+.2f}")
-        text = f"From 10 % to 20 % over splits: {listed(parts)}; {most} counts as such."
+                parts.append(f"{table.graph_titles[graph]} {metric.upper()} {signed(change)}")
+        text = f"From 10 % to 20 % over splits: {joined(parts)}; {most} counts as such."
         return Verdict(by_sign(small), text)
 
     return look
@@ -194,10 +202,10 @@ def _robust_views(reproduced: Reproduced) -> Verdict:
         # One view hides links as well; what two have beside that is the coupling.
         better.append(change["cgcl"] - change["one-equal"] > _HARDLY)
         parts.append(
-            f"{table.graph_titles[graph]} {change['cgcl']:+.2f} (one view "
-            f"{change['one-equal']:+.2f}, no augmentation {change['none']:+.2f})"
+            f"{table.graph_titles[graph]} {signed(change['cgcl'])} (one view "
+            f"{signed(change['one-equal'])}, no augmentation {signed(change['none'])})"
         )
-    text = f"AUC from 10 % to 20 %: {listed(parts)}; less than {_HARDLY} apart counts as alike."
+    text = f"AUC from 10 % to 20 %: {joined(parts)}; less than {_HARDLY} apart counts as alike."
     return Verdict(by_sign(better), text)
 
 
@@ -211,7 +219,7 @@ def _two_views(reproduced: Reproduced) -> Verdict:
         verdicts.append(by_test([one.difference for one in own]))
         parts.append(
             f"{words} it {verdicts[-1]}: two views are ahead by "
-            f"{mean(one.difference.mean for one in own):+.3f} on average, in "
+            f"{signed(mean(one.difference.mean for one in own), 3)} on average, in "
             f"{sum(sign_of(one.difference) == 1 for one in own)} of {len(own)} comparisons by "
             f"more than chance explains"
         )
@@ -228,7 +236,7 @@ def _ahead(one: str, other: str, words: str, remark: str = "") -> Check:
         found = {place: _difference(first[place], second[place]) for place in first}
         parts = [f"{_where(table, *place)} {_interval(own)}" for place, own in found.items()]
         word = by_test(corrected([*found.values()]))
-        return Verdict(word, f"{remark}AUC {words}: {listed(parts)}.")
+        return Verdict(word, f"{remark}AUC {words}: {joined(parts)}.")
 
     return Check(look, "table2", (one, other))
 
@@ -256,7 +264,7 @@ def _against_each(
     for (graph, row), own in zip(pairs, differences, strict=True):
         by_graph.setdefault(graph, []).append(own)
         dropped = 100 - int(row.removeprefix("seen-"))
-        words.setdefault(graph, []).append(f"{dropped} % {own.mean:+.2f}")
+        words.setdefault(graph, []).append(f"{dropped} % {signed(own.mean)}")
     parts = [f"{graph} {', '.join(own)}" for graph, own in words.items()]
     return by_graph, "; ".join(parts)
 
@@ -284,7 +292,7 @@ def _no_ratio_to_tune(reproduced: Reproduced) -> Verdict:
         parts.append(f"{graph} {_interval(found[-1])}")
     surely = [own.low is not None and own.low >= -_HARDLY for own in found]
     hardly = [own.high is not None and own.high < -_HARDLY for own in found]
-    text = f"Two halves minus the best dropped share, AUC: {listed(parts)}; at most {_HARDLY} "
+    text = f"Two halves minus the best dropped share, AUC: {joined(parts)}; at most {_HARDLY} "
     text += "behind counts as unnecessary."
     return Verdict(by_sign(surely) if any(surely) or any(hardly) else "cannot be told", text)
 

@@ -19,6 +19,7 @@ from cgcl.train.recipe import Recipe
 __all__ = [
     "REPRODUCED",
     "Reproduced",
+    "budget",
     "choices",
     "contradictions",
     "devices",
@@ -36,6 +37,7 @@ _NOT_RUN, _BELOW = "not run", f"below by more than {_NEAR}"
 REPRODUCED = (_ABOVE, _WITHIN, _SPREAD)
 """The verdicts that count as reproduced."""
 _VERDICTS = (*REPRODUCED, _BELOW, _NOT_RUN)
+_EDGE = "†"
 _SYMBOLS = {"hidden": "d_v", "lr": "r", "input_dropout": "input dropout"}
 _KINDS = {
     "contradiction": "Contradictions",
@@ -147,15 +149,28 @@ def choices(reproduced: Reproduced) -> str:
     ]
     grid = read_experiment("grid")
     rows = {row.method: row for row in grid.rows}
+    edges = {
+        (row.method, name): (min(tried), max(tried))
+        for row in rows.values()
+        for name in row.searched
+        for tried in [[one.settings[name] for one in grid.rows if one.method == row.method]]
+    }
     for row, graph, test in product(rows.values(), grid.graphs, grid.test):
         own = reproduced.chosen.get(choice_name(row.method, graph, test))
         if own is not None:
             title = reproduced.paper["datasets"][graph]["title"]
-            words = ", ".join(f"{_SYMBOLS.get(name, name)} = {own[name]}" for name in row.searched)
+            parts = [
+                f"{_SYMBOLS.get(name, name)} = {own[name]}"
+                f"{_EDGE if own[name] in edges[row.method, name] else ''}"
+                for name in row.searched
+            ]
             lines.append(
-                f"| {row.title} | {title} | {test} % | {words} "
+                f"| {row.title} | {title} | {test} % | {', '.join(parts)} "
                 f"| {100 * own['val_auc']:.2f} | {own['runs']} |"
             )
+    if any(_EDGE in line for line in lines):
+        note = f"{_EDGE} The smallest or the largest value that was tried: one beyond it was not."
+        lines += ["", note]
     return "\n".join(lines)
 
 
@@ -255,11 +270,34 @@ def repeats(reproduced: Reproduced) -> str:
     )
 
 
+def budget(reproduced: Reproduced) -> str:
+    """Return how many runs each method had and how long they took, on each device."""
+    hours: dict[str, dict[str, float]] = {}
+    runs: dict[str, int] = {}
+    for record in _runs(reproduced):
+        own = hours.setdefault(record.method, {})
+        own[record.device] = own.get(record.device, 0.0) + record.seconds / 3600
+        runs[record.method] = runs.get(record.method, 0) + 1
+    places = sorted({device for own in hours.values() for device in own})
+    titles = {row.method: row.title for row in read_experiment("table1").rows}
+    head = ["method", "runs", *(f"hours on {device}" for device in places)]
+    lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---' for _ in head)} |"]
+    for method, title in titles.items():
+        if method in hours:
+            cells = [f"{hours[method].get(device, 0.0):.1f}" for device in places]
+            lines.append(f"| {title} | {runs[method]:,} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _runs(reproduced: Reproduced) -> list[Record]:
+    """Return each run once: one with a measure may be found under two keys."""
+    return [*{record.key: record for record in reproduced.found.values()}.values()]
+
+
 def devices(reproduced: Reproduced) -> str:
     """Return where the runs were made."""
     places: dict[str, int] = {}
-    # A run with a measure may be found under two keys.
-    for record in {record.key: record for record in reproduced.found.values()}.values():
+    for record in _runs(reproduced):
         packages = [f"torch {record.versions.get('torch')}"]
         if record.device != "cpu" and "triton" in record.versions:
             packages.append(f"Triton {record.versions['triton']}")

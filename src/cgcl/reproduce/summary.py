@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from cgcl.reproduce.cells import FEWEST_TESTED, Paired, has_collapsed
+from cgcl.reproduce.claim_tables import standing
 from cgcl.reproduce.claims import verdict_of
 from cgcl.reproduce.page import Reproduced
 from cgcl.reproduce.records import records_of
-from cgcl.reproduce.verdict import listed, sign_of
+from cgcl.reproduce.words import joined, signed
 
 __all__ = ["summary"]
 
@@ -37,16 +38,7 @@ def _rank(reproduced: Reproduced) -> str:
     tested = [one for one in table.paired if one.difference.runs >= FEWEST_TESTED]
     if not tested:
         return "No comparison has enough splits to be tested yet."
-    ahead = [one for one in tested if sign_of(one.difference) == 1]
-    behind = [one for one in tested if sign_of(one.difference) == -1]
-    text = f"Over splits it is ahead in {len(ahead)} of {len(tested)} comparisons by more than "
-    text += "chance explains, and behind in "
-    words = [
-        f"{table.labels[one.place.row]} on {table.graph_titles[one.place.graph]}, "
-        f"{one.place.test} % ({one.metric.upper()} {one.difference.mean:+.2f})"
-        for one in behind
-    ]
-    return f"{text}{len(behind)}{': ' + listed(words) if words else ''}."
+    return f"{standing(table, tested)}."
 
 
 def _views(reproduced: Reproduced) -> str:
@@ -54,9 +46,10 @@ def _views(reproduced: Reproduced) -> str:
     if not steps or not itself:
         return "Not run yet."
     return (
-        f"With as many optimizer steps, two views are worth {fmean(steps):+.3f} points of AUC more "
-        f"than one on average ({min(steps):+.2f} to {max(steps):+.2f}). To be asked for each other "
-        f"and not for themselves is worth {min(itself):+.2f} to {max(itself):+.2f}."
+        f"With as many optimizer steps, two views are worth {signed(fmean(steps), 3)} points of "
+        f"AUC more than one on average ({signed(min(steps))} to {signed(max(steps))}). To be asked "
+        f"for each other and not for themselves is worth {signed(min(itself))} to "
+        f"{signed(max(itself))}."
     )
 
 
@@ -79,11 +72,11 @@ def _rates(reproduced: Reproduced) -> str:
         return f"None of {len(runs)} runs over the grid of d_v and r collapsed."
     where = [f"{rates.count(rate)} with r = {rate}" for rate in sorted({*rates})]
     return (
-        f"{len(rates)} of {len(runs)} runs over the grid of d_v and r collapsed: {listed(where)}."
+        f"{len(rates)} of {len(runs)} runs over the grid of d_v and r collapsed: {joined(where)}."
     )
 
 
 def _missing(reproduced: Reproduced, names: Sequence[str]) -> str:
     counts = {name: reproduced.missing(name)[0] for name in names}
     parts = [f"{count:,} runs of `{name}`" for name, count in counts.items() if count]
-    return f"{listed(parts)}." if parts else "Nothing: every run that is described is there."
+    return f"{joined(parts)}." if parts else "Nothing: every run that is described is there."

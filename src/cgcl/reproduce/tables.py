@@ -17,6 +17,7 @@ from cgcl.compare.text import NOTHING, p_words
 from cgcl.compare.words import METRIC_NAMES
 from cgcl.reproduce.cells import DIGITS, REFERENCE, Cell, Paired, Table, cut_note
 from cgcl.reproduce.described import Protocol
+from cgcl.reproduce.words import signed
 
 __all__ = ["csv", "latex", "markdown"]
 
@@ -213,10 +214,10 @@ def _entry(one: Cell | Paired | None, best: Mapping[str, float], notes: tuple[st
         adjusted = one.difference.adjusted_p
         is_clear = adjusted is not None and adjusted < LEVEL
         words = _test_words(one.difference)
-        return _Entry(_signed(one.difference.mean), rest=words, is_bold=is_clear, notes=notes)
+        return _Entry(signed(one.difference.mean), rest=words, is_bold=is_clear, notes=notes)
     printed = [] if one.published is None else [_plain(one.published[0])]
     if one.difference is not None:
-        printed.append(_signed(one.difference))
+        printed.append(signed(one.difference))
     rest = (f"({', '.join(printed)})",) if printed else ()
     if one.mean is None:
         return _Entry("failed" if one.failed else "not run", rest=rest)
@@ -229,7 +230,7 @@ def _test_words(found: Difference) -> tuple[str, ...]:
     """Return the interval and the corrected p of a difference, as far as there are any."""
     words: list[str] = []
     if found.low is not None and found.high is not None:
-        words.append(f"({_signed(found.low)} to {_signed(found.high)})")
+        words.append(f"({signed(found.low)} to {signed(found.high)})")
     if found.adjusted_p is not None:
         p = p_words(found)
         words.append(f"p < {p[1:]}" if p.startswith("<") else f"p = {p}")
@@ -377,9 +378,3 @@ def _raised(number: int) -> str:
 
 def _plain(number: float) -> str:
     return f"{number:.{DIGITS}f}"
-
-
-def _signed(number: float) -> str:
-    """Return a number with its sign; none if it is printed as zero."""
-    text = f"{number:+.{DIGITS}f}"
-    return text if float(text) else text[1:]

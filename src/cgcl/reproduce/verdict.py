@@ -17,7 +17,6 @@ __all__ = [
     "Word",
     "by_sign",
     "by_test",
-    "listed",
     "sign_of",
 ]
 
@@ -107,15 +106,3 @@ def by_test(differences: Sequence[Difference], *, everywhere: bool = False) -> W
     if 1 not in signs:
         return "cannot be told"
     return "holds" if all(sign == 1 for sign in signs) else "holds in part"
-
-
-def listed(parts: Sequence[str]) -> str:
-    """Return a list as a sentence's part.
-
-    Example:
-        >>> listed(["one", "two", "three"])
-        'one, two and three'
-    """
-    if len(parts) < 2:
-        return "".join(parts)
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
