@@ -43,7 +43,7 @@ def test_without_runs_it_says_so(lines: Lines) -> None:
     assert told["Is it the best?"] == "No comparison has enough splits to be tested yet."
     assert told["Is it the second view?"] == told["Is it stable?"] == "Not run yet."
     assert "0 of 200 runs" in told["Does CGCL reach the printed numbers?"]
-    assert "10 runs of `fig4`" in told["What is missing?"]
+    assert "10 of 10 runs of `fig4`" in told["What is missing?"]
 
 
 def test_who_is_ahead_and_who_is_behind(lines: Lines) -> None:
@@ -61,7 +61,7 @@ def test_what_the_second_view_is_worth(lines: Lines) -> None:
     worth = {"one-equal": 0.25, "own": -1.5}
     told = lines(["table2"], lambda place, job: 90 + worth.get(place.row, 0) + noise(job))
     assert told["Is it the second view?"] == (
-        "With as many optimizer steps, two views are worth -0.250 points of AUC more than one on "
+        "With as many optimizer steps, the AUC of two views minus that of one is -0.250 points on "
         "average (-0.25 to -0.25). To be asked for each other and not for themselves is worth "
         "+1.50 to +1.50."
     )
@@ -78,3 +78,4 @@ def test_which_rates_collapse(lines: Lines) -> None:
     stable = lines(["fig2", "fig3"], lambda *_: 95)
     assert stable["Is it stable?"] == "None of 192 runs over the grid of d_v and r collapsed."
     assert "fig2" not in stable["What is missing?"]
+    assert "644 of 644 runs of `table1 --protocol splits`" in stable["What is missing?"]

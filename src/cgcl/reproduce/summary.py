@@ -8,6 +8,7 @@ from statistics import fmean
 from cgcl.reproduce.cells import FEWEST_TESTED, Paired, has_collapsed
 from cgcl.reproduce.claim_tables import standing
 from cgcl.reproduce.claims import verdict_of
+from cgcl.reproduce.described import read_experiment
 from cgcl.reproduce.page import Reproduced
 from cgcl.reproduce.records import records_of
 from cgcl.reproduce.words import joined, signed
@@ -46,10 +47,10 @@ def _views(reproduced: Reproduced) -> str:
     if not steps or not itself:
         return "Not run yet."
     return (
-        f"With as many optimizer steps, two views are worth {signed(fmean(steps), 3)} points of "
-        f"AUC more than one on average ({signed(min(steps))} to {signed(max(steps))}). To be asked "
-        f"for each other and not for themselves is worth {signed(min(itself))} to "
-        f"{signed(max(itself))}."
+        f"With as many optimizer steps, the AUC of two views minus that of one is "
+        f"{signed(fmean(steps), 3)} points on average ({signed(min(steps))} to "
+        f"{signed(max(steps))}). To be asked for each other and not for themselves is worth "
+        f"{signed(min(itself))} to {signed(max(itself))}."
     )
 
 
@@ -77,6 +78,12 @@ def _rates(reproduced: Reproduced) -> str:
 
 
 def _missing(reproduced: Reproduced, names: Sequence[str]) -> str:
-    counts = {name: reproduced.missing(name)[0] for name in names}
-    parts = [f"{count:,} runs of `{name}`" for name, count in counts.items() if count]
+    parts: list[str] = []
+    for name in names:
+        protocols = read_experiment(name).protocols
+        for protocol in protocols:
+            missing, every = reproduced.missing(name, protocol=protocol)
+            if missing:
+                option = f" --protocol {protocol}" if len(protocols) > 1 else ""
+                parts.append(f"{missing:,} of {every:,} runs of `{name}{option}`")
     return f"{joined(parts)}." if parts else "Nothing: every run that is described is there."

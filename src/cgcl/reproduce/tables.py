@@ -136,7 +136,7 @@ def latex(table: Table) -> str:
     r"""Return floats to `\input` in a document that loads `booktabs`."""
     sections = _sections(table)
     numbers = _numbered(sections)
-    parts = [f"% {_in_latex(table.experiment.title)}"]
+    parts = [f"% {_in_latex(table.experiment.title)}\n% In the preamble: \\usepackage{{booktabs}}"]
     for section in sections:
         explained = section.explained.replace(_WHERE, "below it")
         for grid in section.grids:
