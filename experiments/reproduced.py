@@ -75,6 +75,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "reproduced-fig4": lambda: figure_block("fig4"),
     "reproduced-claims": lambda: claims_markdown(reproduced()),
     "reproduced-contradictions": lambda: page.contradictions(reproduced()),
+    "reproduced-others": lambda: page.level_of_others(reproduced()),
+    "reproduced-unfinished": lambda: page.unfinished(reproduced()),
     "reproduced-budget": lambda: page.budget(reproduced()),
     "reproduced-devices": lambda: page.devices(reproduced()),
 }

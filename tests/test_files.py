@@ -51,8 +51,12 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
 
 def test_a_folder_that_cannot_be_made_is_an_error_of_ours(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ResourceError, match="Cannot create the folder"):
-        make_folder(tmp_path / "file" / "sub")
+    for path in (tmp_path / "file" / "sub", tmp_path / "file"):
+        with pytest.raises(ResourceError) as told:
+            make_folder(path)
+        assert str(told.value) == (
+            f"Cannot create the folder {path}: {tmp_path / 'file'} is a file. Choose another one."
+        )
     with pytest.raises(ResourceError, match="Cannot write"):
         write_atomically(tmp_path / "no" / "f", b"")
 

@@ -259,7 +259,7 @@ def test_the_grid_in_a_folder_chooses_for_later_requests(cli):
     ("options", "told"),
     [
         ({"dataset": "nope"}, "table1 has no dataset nope. It has cora, citeseer, pubmed, "),
-        ({"methods": "vgae,gcn"}, "table1 has no methods gcn. It has cgcl, graphsage, vgae, "),
+        ({"methods": "vgae,gcn"}, "table1 has no method gcn. It has cgcl, graphsage, vgae, "),
         ({"ratio": "30"}, "table1 has no ratio 30. It has 10, 20."),
         ({"ratio": "x"}, "ratio is 'x'; give percents, such as 10 or 10,20."),
         ({"ratio": "-10"}, "ratio is '-10'; give percents"),
@@ -334,7 +334,9 @@ def test_damaged_lines_are_told(cli):
     Path("out/runs.jsonl").write_text("{}\nnonsense\n")
     done = cli(*command("--quiet"))
     assert done.code == 0
-    assert done.err == "Warning: 2 damaged lines are ignored; those runs are made again.\n"
+    assert done.err == (
+        "Warning: 2 damaged lines are ignored; what they held is made again when it is asked for.\n"
+    )
 
 
 def test_two_processes_do_not_share_a_folder(cli):

@@ -106,6 +106,18 @@ def test_a_last_line_that_was_cut_off_costs_no_other(path):
         b'{"method": "cgcl"}',
         record().to_line().replace(b'"metrics": {', b'"other": {').rstrip(),
         record().to_line().replace(b'"settings": {"lr": 0.02}', b'"settings": 3').rstrip(),
+        *(
+            record(metrics=metrics).to_line().rstrip()
+            for metrics in (
+                {"auc": "0.9", "ap": 0.9},
+                {"auc": float("nan"), "ap": 0.9},
+                {"auc": 12.0, "ap": 0.9},
+                {"auc": 0.9, "ap": -0.1},
+                {"auc": 0.9, "ap": None},
+                {"auc": 0.9},
+                {"hits": 0.9},
+            )
+        ),
     ],
 )
 def test_a_damaged_line_is_counted_and_ignored(path, line):

@@ -159,7 +159,8 @@ class _Asked:
 def _listed(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
-    parts = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    # Tables print names with capitals, and what is read there will be typed here.
+    parts = tuple(dict.fromkeys(part.strip().lower() for part in text.split(",") if part.strip()))
     if not parts:
         raise ConfigError(f"{text!r} names nothing; give names with commas, such as cora,pubmed.")
     return parts
@@ -194,7 +195,10 @@ def _reproduce(asked: _Asked) -> int:
     with Records(asked.out) as records, stop_on_signals() as request:
         if records.damaged_lines:
             damaged = records.damaged_lines
-            say(f"Warning: {damaged} damaged lines are ignored; those runs are made again.")
+            say(
+                f"Warning: {damaged} damaged lines are ignored; what they held is made again when "
+                f"it is asked for."
+            )
         for own in experiments:
             places = jobs_of(own, parts[own.name], chosen)
             whole = jobs_of(own, Asked(epochs=asked.epochs), chosen, only_chosen=True)

@@ -7,15 +7,16 @@ from statistics import mean
 
 from cgcl.compare.statistics import Difference, Spread, corrected, paired_difference
 from cgcl.reproduce.cells import FEWEST_TESTED, METRICS, Cell, Metric, Paired, Table
-from cgcl.reproduce.page import REPRODUCED, Reproduced, verdict_on
+from cgcl.reproduce.page import REPRODUCED, Reproduced, counted, verdict_on
 from cgcl.reproduce.verdict import (
-    CORRECTED,
     Check,
+    Numbers,
     Verdict,
     Word,
     by_sign,
     by_test,
     sign_of,
+    told,
 )
 from cgcl.reproduce.words import joined, signed
 
@@ -26,7 +27,7 @@ _COPURCHASES = ("photo", "computers")
 # What may be called a slight loss, and what hardly a change, in percentage points.
 _SLIGHT, _HARDLY = 1.0, 0.25
 _RATIOS = ("seen-10", "seen-30", "seen-50", "seen-70", "seen-90")
-_ONE = {"one": "At equal epochs", "one-equal": "at equal optimizer steps"}
+_ONE = {"one": "At equal epochs", "one-equal": "At equal optimizer steps"}
 _PERCENT = 100
 
 
@@ -45,8 +46,13 @@ def _where(table: Table, graph: str, test: int) -> str:
 
 def _difference(one: Cell, other: Cell) -> Difference:
     """Return how far a cell is ahead of another on the same splits."""
-    test = one.place.test / _PERCENT
-    return paired_difference(one.values, other.values, overlap=test / (1 - 1.5 * test))
+    return paired_difference(one.values, other.values, _overlap(one.place.test))
+
+
+def _overlap(test: int) -> float:
+    """Return the test links per training link; half as many choose the epoch."""
+    share = test / _PERCENT
+    return share / (1 - 1.5 * share)
 
 
 def _interval(own: Spread) -> str:
@@ -67,36 +73,49 @@ def _superiority(test: int, excepted: tuple[str, str] | None) -> Callable[[Repro
         ]
         untested = sum(one.difference.runs < FEWEST_TESTED for one in paired)
         paired = [one for one in paired if one.difference.runs >= FEWEST_TESTED]
+        tested = corrected([one.difference for one in paired])
         text = standing(table, paired)
+        if excepted is not None:
+            row, graph = excepted
+            text += f" ({table.labels[row]} on {table.graph_titles[graph]} left out, as claimed)"
         capped = sorted({table.labels[cell.place.row] for cell in table.cells if cell.caps})
         if untested:
             text += f". {untested} over fewer than {FEWEST_TESTED} splits are not tested"
         if capped:
             text += f". {joined(capped)} left things out to be affordable"
-        word = by_test([one.difference for one in paired], everywhere=True)
+        word = by_test(tested, everywhere=True)
         return Verdict(word, text + ".")
 
     return look
 
 
 def standing(table: Table, paired: Sequence[Paired]) -> str:
-    """Return how often CGCL is ahead and behind, and of whom, without a full stop."""
-    # By the p of the tables, which allow for the number of rows.
-    signs = [sign_of(one.difference) for one in paired]
-    behind: dict[str, list[str]] = {}
-    for one, sign in zip(paired, signs, strict=True):
-        if sign == -1:
-            where = f"{table.labels[one.place.row]} on {_where(table, *_place(one))}"
-            words = f"{one.metric.upper()} {signed(one.difference.mean)}"
-            behind.setdefault(where, []).append(words)
-    parts = [f"{where} ({', '.join(words)})" for where, words in behind.items()]
+    """Return how often CGCL is ahead and behind, and of whom, without a full stop.
+
+    Args:
+        table: Where they are from.
+        paired: Comparisons; the tests allow for the number of these.
+    """
+    signs = [sign_of(one) for one in corrected([one.difference for one in paired])]
     text = f"Over splits CGCL is ahead in {signs.count(1)} of {len(paired)} comparisons by more "
-    text += f"than chance explains, and behind in {signs.count(-1)}"
-    return f"{text}: {joined(parts)}" if parts else text
+    text += f"than chance explains and behind in {signs.count(-1) or 'none'}"
+    if -1 in signs:
+        clearly = [one for one, sign in zip(paired, signs, strict=True) if sign == -1]
+        text += f": {_rivals(table, clearly)}"
+    below = [one for one in paired if one.difference.mean < 0]
+    if below:
+        text += f"; its mean is behind in {len(below)}: {_rivals(table, below)}"
+    return text
 
 
-def _place(one: Paired) -> tuple[str, int]:
-    return one.place.graph, one.place.test
+def _rivals(table: Table, paired: Sequence[Paired]) -> str:
+    """Return against whom and where comparisons are, and how they end."""
+    found: dict[str, list[str]] = {}
+    for one in paired:
+        where = _where(table, one.place.graph, one.place.test)
+        words = f"{one.metric.upper()} {signed(one.difference.mean)}"
+        found.setdefault(f"{table.labels[one.place.row]} on {where}", []).append(words)
+    return joined([f"{where} ({', '.join(words)})" for where, words in found.items()])
 
 
 def _margin(reproduced: Reproduced) -> Verdict:
@@ -111,20 +130,20 @@ def _margin(reproduced: Reproduced) -> Verdict:
         and best[one.place.graph, 10] == one.place.row
     }
     inside: list[bool] = []
-    parts: list[str] = []
+    numbers: Numbers = [("graph", "best baseline", "CGCL minus it", "printed")]
     for graph, one in found.items():
         own = one.difference
         inside.append(
             own.low is not None and own.high is not None and own.low <= stated[graph] <= own.high
         )
-        parts.append(
-            f"{_interval(own)} on {table.graph_titles[graph]} ({table.labels[one.place.row]}), "
-            f"printed {signed(stated[graph])}"
-        )
+        row = table.labels[one.place.row]
+        title = table.graph_titles[graph]
+        numbers.append((title, row, _interval(own), signed(stated[graph])))
     return Verdict(
         by_sign(inside),
-        f"CGCL minus the best baseline by mean, over splits: {joined(parts)}. It holds where the "
-        f"interval contains the printed number.",
+        "AUC over splits, against the baseline with the best mean. It holds where the interval "
+        "contains the printed number.",
+        numbers,
     )
 
 
@@ -150,22 +169,27 @@ def _level(reproduced: Reproduced) -> Verdict:
         for key, cell in own.items()
         if key[0] == "paper"
     }
+    alone = [verdict_on(cell, cell) for key, cell in own.items() if key[0] == "splits"]
     good = [word in REPRODUCED for word in words.values()]
     low = [
         f"{_where(table, graph, test)} {metric.upper()}"
         for (_, graph, test, metric), word in words.items()
         if word not in REPRODUCED
     ]
-    text = f"{sum(good)} of {len(good)} cells come up to the printed ones"
-    return Verdict(by_sign(good), f"{text}{'; not ' + joined(low) if low else ''}.")
+    text = f"On the paper's split {sum(good)} of {len(good)} cells come up to the printed ones "
+    text += f"({counted([*words.values()])}){'; not ' + joined(low) if low else ''}. Over splits "
+    text += f"it is {sum(word in REPRODUCED for word in alone)} ({counted(alone)})."
+    return Verdict(by_sign(good), text)
 
 
 def _runner_up(reproduced: Reproduced) -> Verdict:
     table = reproduced.table("table1")
     best = _best_baselines(table)
-    parts = [f"{table.labels[row]} on {_where(table, *place)}" for place, row in best.items()]
-    words = by_sign([row == "maskgae" for row in best.values()])
-    return Verdict(words, f"The best baseline by mean AUC over splits is {joined(parts)}.")
+    numbers: Numbers = [("graph and test links", "best baseline by mean AUC over splits")]
+    numbers += [(_where(table, *place), table.labels[row]) for place, row in best.items()]
+    closest = [row == "maskgae" for row in best.values()]
+    text = f"MaskGAE is the best baseline in {sum(closest)} of {len(closest)} places."
+    return Verdict(by_sign(closest), text, numbers)
 
 
 def _change(
@@ -175,16 +199,17 @@ def _change(
 
     def look(reproduced: Reproduced) -> Verdict:
         table = reproduced.table("table1")
-        parts: list[str] = []
+        numbers: Numbers = [("from 10 % to 20 %", *(metric.upper() for metric in METRICS))]
         small: list[bool] = []
-        for metric in METRICS:
-            cells = _splits(table, "cgcl", metric)
-            for graph in graphs:
-                change = (cells[graph, 20].mean or 0.0) - (cells[graph, 10].mean or 0.0)
-                small.append(is_small(change))
-                parts.append(f"{table.graph_titles[graph]} {metric.upper()} {signed(change)}")
-        text = f"From 10 % to 20 % over splits: {joined(parts)}; {most} counts as such."
-        return Verdict(by_sign(small), text)
+        cells = {metric: _splits(table, "cgcl", metric) for metric in METRICS}
+        for graph in graphs:
+            changes = [
+                (own[graph, 20].mean or 0.0) - (own[graph, 10].mean or 0.0)
+                for own in cells.values()
+            ]
+            small += map(is_small, changes)
+            numbers.append((table.graph_titles[graph], *map(signed, changes)))
+        return Verdict(by_sign(small), f"Over splits; {most} counts as such.", numbers)
 
     return look
 
@@ -192,21 +217,24 @@ def _change(
 def _robust_views(reproduced: Reproduced) -> Verdict:
     table = reproduced.table("table2")
     cells = {row: _splits(table, row) for row in ("cgcl", "one-equal", "none")}
-    parts: list[str] = []
-    better: list[bool] = []
+    numbers: Numbers = [("AUC from 10 % to 20 %", "two views", "one view", "no augmentation")]
+    found: list[Difference] = []
     for graph in table.experiment.graphs:
-        change = {
-            row: (own[graph, 20].mean or 0.0) - (own[graph, 10].mean or 0.0)
+        changes = {
+            row: [
+                few - many
+                for few, many in zip(own[graph, 20].values, own[graph, 10].values, strict=True)
+            ]
             for row, own in cells.items()
         }
         # One view hides links as well; what two have beside that is the coupling.
-        better.append(change["cgcl"] - change["one-equal"] > _HARDLY)
-        parts.append(
-            f"{table.graph_titles[graph]} {signed(change['cgcl'])} (one view "
-            f"{signed(change['one-equal'])}, no augmentation {signed(change['none'])})"
-        )
-    text = f"AUC from 10 % to 20 %: {joined(parts)}; less than {_HARDLY} apart counts as alike."
-    return Verdict(by_sign(better), text)
+        found.append(paired_difference(changes["cgcl"], changes["one-equal"], _overlap(20)))
+        means = [signed(mean(changes[row])) for row in cells]
+        numbers.append((table.graph_titles[graph], *means))
+    tested = corrected(found)
+    text = "What two views have beside one is that they are coupled, so it is two minus one that "
+    text += f"is tested: {told(tested)}."
+    return Verdict(by_test(tested), text, numbers)
 
 
 def _two_views(reproduced: Reproduced) -> Verdict:
@@ -215,16 +243,14 @@ def _two_views(reproduced: Reproduced) -> Verdict:
     parts: list[str] = []
     verdicts: list[Word] = []
     for (_, own), words in zip(found.items(), _ONE.values(), strict=True):
-        # By the p of the tables, which allow for the number of rows.
-        verdicts.append(by_test([one.difference for one in own]))
+        tested = corrected([one.difference for one in own])
+        verdicts.append(by_test(tested))
         parts.append(
-            f"{words} it {verdicts[-1]}: two views are ahead by "
-            f"{signed(mean(one.difference.mean for one in own), 3)} on average, in "
-            f"{sum(sign_of(one.difference) == 1 for one in own)} of {len(own)} comparisons by "
-            f"more than chance explains"
+            f"{words} it {verdicts[-1]}: AUC and AP of two views are ahead by "
+            f"{signed(mean(one.mean for one in tested), 3)} on average; {told(tested)}"
         )
     word = verdicts[0] if len(set(verdicts)) == 1 else "holds in part"
-    return Verdict(word, f"{'; '.join(parts)}.")
+    return Verdict(word, f"{'. '.join(parts)}.")
 
 
 def _ahead(one: str, other: str, words: str, remark: str = "") -> Check:
@@ -234,9 +260,14 @@ def _ahead(one: str, other: str, words: str, remark: str = "") -> Check:
         table = reproduced.table("table2")
         first, second = _splits(table, one), _splits(table, other)
         found = {place: _difference(first[place], second[place]) for place in first}
-        parts = [f"{_where(table, *place)} {_interval(own)}" for place, own in found.items()]
-        word = by_test(corrected([*found.values()]))
-        return Verdict(word, f"{remark}AUC {words}: {joined(parts)}.")
+        tests = table.experiment.test
+        numbers: Numbers = [("AUC", *(f"{test} % test links" for test in tests))]
+        for graph in table.experiment.graphs:
+            own = [_interval(found[graph, test]) for test in tests]
+            numbers.append((table.graph_titles[graph], *own))
+        tested = corrected([*found.values()])
+        text = f"{remark}AUC {words}: {told(tested)}."
+        return Verdict(by_test(tested), text, numbers)
 
     return Check(look, "table2", (one, other))
 
@@ -253,48 +284,53 @@ def _ratio_cells(reproduced: Reproduced) -> dict[str, dict[str, Cell]]:
 
 def _against_each(
     found: Mapping[str, Mapping[str, Cell]], reference: str
-) -> tuple[dict[str, list[Difference]], str]:
-    """Return by graph how far a row is ahead of each dropped share, and that as words."""
-    pairs = [(graph, row) for graph in found for row in _RATIOS if row != reference]
+) -> tuple[dict[str, list[Difference]], Numbers]:
+    """Return by graph how far a row is ahead of each dropped share, and that as a table."""
+    others = [row for row in _RATIOS if row != reference]
+    pairs = [(graph, row) for graph in found for row in others]
     differences = corrected(
         [_difference(found[graph][reference], found[graph][row]) for graph, row in pairs]
     )
     by_graph: dict[str, list[Difference]] = {}
-    words: dict[str, list[str]] = {}
-    for (graph, row), own in zip(pairs, differences, strict=True):
+    for (graph, _), own in zip(pairs, differences, strict=True):
         by_graph.setdefault(graph, []).append(own)
-        dropped = 100 - int(row.removeprefix("seen-"))
-        words.setdefault(graph, []).append(f"{dropped} % {signed(own.mean)}")
-    parts = [f"{graph} {', '.join(own)}" for graph, own in words.items()]
-    return by_graph, "; ".join(parts)
+    head = [f"{100 - int(row.removeprefix('seen-'))} % dropped" for row in others]
+    rows = [(graph, *map(_interval, own)) for graph, own in by_graph.items()]
+    return by_graph, [("AUC", *head), *rows]
 
 
 def _ratio_matters(reproduced: Reproduced) -> Verdict:
-    found, words = _against_each(_ratio_cells(reproduced), "seen-50")
+    found, numbers = _against_each(_ratio_cells(reproduced), "seen-50")
     differs = [any(sign_of(one) for one in own) for own in found.values()]
-    text = f"AUC of dropping 50 % of the links minus that of other shares: {words}; {CORRECTED}."
-    return Verdict(by_sign(differs) if any(differs) else "cannot be told", text)
+    text = f"AUC of dropping 50 % of the links minus that of other shares: {_told(found)}."
+    return Verdict(by_sign(differs) if any(differs) else "cannot be told", text, numbers)
 
 
 def _ratio_can_hurt(reproduced: Reproduced) -> Verdict:
-    found, words = _against_each(_ratio_cells(reproduced), "none")
+    found, numbers = _against_each(_ratio_cells(reproduced), "none")
     hurts = [any(sign_of(one) == 1 for one in own) for own in found.values()]
-    text = f"AUC without augmentation minus that of dropped shares: {words}; {CORRECTED}."
-    return Verdict(by_sign(hurts) if any(hurts) else "cannot be told", text)
+    text = f"AUC without augmentation minus that of dropped shares: {_told(found)}."
+    return Verdict(by_sign(hurts) if any(hurts) else "cannot be told", text, numbers)
+
+
+def _told(found: Mapping[str, Sequence[Difference]]) -> str:
+    return told([one for own in found.values() for one in own])
 
 
 def _no_ratio_to_tune(reproduced: Reproduced) -> Verdict:
-    parts: list[str] = []
+    numbers: Numbers = [("AUC", "best share dropped", "two halves minus it")]
     found: list[Spread] = []
     for graph, cells in _ratio_cells(reproduced).items():
         best = max(_RATIOS, key=lambda row: cells[row].mean or 0.0)
         found.append(_difference(cells["cgcl"], cells[best]))
-        parts.append(f"{graph} {_interval(found[-1])}")
+        dropped = 100 - int(best.removeprefix("seen-"))
+        numbers.append((graph, f"{dropped} %", _interval(found[-1])))
     surely = [own.low is not None and own.low >= -_HARDLY for own in found]
     hardly = [own.high is not None and own.high < -_HARDLY for own in found]
-    text = f"Two halves minus the best dropped share, AUC: {joined(parts)}; at most {_HARDLY} "
-    text += "behind counts as unnecessary."
-    return Verdict(by_sign(surely) if any(surely) or any(hardly) else "cannot be told", text)
+    text = f"It holds where the whole interval of the difference is above -{_HARDLY}. The best "
+    text += "share is picked by the very results, which is to its advantage."
+    word = by_sign(surely) if any(surely) or any(hardly) else "cannot be told"
+    return Verdict(word, text, numbers)
 
 
 def _over_splits(
@@ -314,7 +350,12 @@ CHECKS: dict[str, Check] = {
     "published_level": Check(_level, "table1", ("cgcl",)),
     "masked_runner_up": _over_splits(_runner_up),
     "masking_beats_plain": _ahead("one-equal", "none", "with hidden targets minus visible ones"),
-    "cross_view_training": _ahead("cgcl", "own", "when asked for each other minus for themselves"),
+    "cross_view_training": _ahead(
+        "cgcl",
+        "own",
+        "when asked for each other minus for themselves",
+        "To be better everywhere counts as central. ",
+    ),
     "no_information_loss": _ahead(
         "cgcl",
         "one-equal",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
 from cgcl.reproduce import claim_measures, claim_tables
@@ -44,13 +45,23 @@ def claims_markdown(reproduced: Reproduced) -> str:
     for claim in reproduced.paper["claims"]:
         verdict = verdict_of(claim["id"], reproduced)
         ground = verdict.evidence or f"It would take this: {_lowered(claim['checked_by'])}"
-        lines[verdict.word].append(f"- **{claim['claim']}** ({claim['section']}) {ground}")
+        text = f"- **{claim['claim']}** ({claim['section']}) {ground}"
+        lines[verdict.word].append(text + _table(verdict.numbers))
     counts = [f"{word}: {len(own)}" for word, own in lines.items() if own]
     parts = [f"Of {sum(map(len, lines.values()))} claims, {', '.join(counts)}."]
     for word, own in lines.items():
         if own:
-            parts += [f"### {word.capitalize()}", "\n".join(own)]
+            parts += [f"### {word.capitalize()}", "\n".join(own).rstrip()]
     return "\n\n".join(parts)
+
+
+def _table(numbers: Sequence[Sequence[str]]) -> str:
+    """Return numbers as a table that belongs to an item of a list."""
+    if not numbers:
+        return ""
+    head, *rows = numbers
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n\n" + "\n".join(f"  | {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def _lowered(sentence: str) -> str:

@@ -249,8 +249,9 @@ def _selected(
         return there
     unknown = [value for value in asked if value not in there]
     if unknown:
+        kind = what if len(unknown) > 1 else what.removesuffix("s")
         raise ConfigError(
-            f"{experiment.name} has no {what} {', '.join(map(str, unknown))}. "
+            f"{experiment.name} has no {kind} {', '.join(map(str, unknown))}. "
             f"It has {', '.join(map(str, there))}."
         )
     return tuple(value for value in there if value in asked)

@@ -14,6 +14,7 @@ from cgcl.reproduce.chosen import choose
 from cgcl.reproduce.described import Experiment, Protocol, read_data, read_experiment
 from cgcl.reproduce.job import Asked, Chosen, Job, Place, choice_name, jobs_of, key_of
 from cgcl.reproduce.record import Record
+from cgcl.reproduce.words import signed
 from cgcl.train.recipe import Recipe
 
 __all__ = [
@@ -22,11 +23,14 @@ __all__ = [
     "budget",
     "choices",
     "contradictions",
+    "counted",
     "devices",
     "level",
+    "level_of_others",
     "progress",
     "repeats",
     "table",
+    "unfinished",
     "verdict_on",
 ]
 
@@ -38,6 +42,7 @@ REPRODUCED = (_ABOVE, _WITHIN, _SPREAD)
 """The verdicts that count as reproduced."""
 _VERDICTS = (*REPRODUCED, _BELOW, _NOT_RUN)
 _EDGE = "†"
+_LATE = 0.95
 _SYMBOLS = {"hidden": "d_v", "lr": "r", "input_dropout": "input dropout"}
 _KINDS = {
     "contradiction": "Contradictions",
@@ -201,15 +206,56 @@ def level(reproduced: Reproduced) -> str:
             )
             # What the cell would be called if there were no other than the result over splits.
             alone.append(_NOT_RUN if splits is None else verdict_on(splits, splits))
-    summary = f"Of {len(verdicts)} cells, {_counted(verdicts)}."
+    summary = f"Of {len(verdicts)} cells, {counted(verdicts)}."
     if verdicts:
-        summary += f" By the results over splits alone: {_counted(alone)}."
+        summary += f" By the results over splits alone: {counted(alone)}."
     return "\n".join([*lines, "", summary])
 
 
-def _counted(verdicts: Sequence[str]) -> str:
+def level_of_others(reproduced: Reproduced) -> str:
+    """Return how many cells of each other row come up to the published ones, over splits."""
+    found = reproduced.table("table1")
+    words = ("row", *_VERDICTS, "least", "most")
+    lines = [f"| {' | '.join(words)} |", f"| {' | '.join('---' for _ in words)} |"]
+    for row in found.experiment.rows[1:]:
+        own = [
+            cell
+            for cell in found.cells
+            if (cell.place.row, cell.place.protocol) == (row.name, "splits")
+        ]
+        verdicts = [verdict_on(cell, cell) for cell in own]
+        counts = [str(verdicts.count(word)) for word in _VERDICTS]
+        apart = [cell.difference for cell in own if cell.difference is not None]
+        ends = [signed(min(apart)), signed(max(apart))] if apart else ["", ""]
+        lines.append(f"| {' | '.join([row.title, *counts, *ends])} |")
+    return "\n".join(lines)
+
+
+def unfinished(reproduced: Reproduced) -> str:
+    """Return in how many runs of Table I over splits the best epoch is among the last ones."""
+    experiment, places = reproduced.places("table1")
+    titles = [reproduced.paper["datasets"][graph]["title"] for graph in experiment.graphs]
+    lines = [f"| | {' | '.join(titles)} |", f"| --- |{' --- |' * len(titles)}"]
+    for row in experiment.rows:
+        cells: list[str] = []
+        for graph in experiment.graphs:
+            own = [
+                reproduced.found[job.key]
+                for place, jobs in places.items()
+                if (place.row, place.graph, place.protocol) == (row.name, graph, "splits")
+                for job in jobs
+                if job.key in reproduced.found
+            ]
+            late = sum(one.best_epoch > _LATE * one.epochs for one in own)
+            cells.append(f"{late} of {len(own)}")
+        lines.append(f"| {row.title} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def counted(verdicts: Sequence[str]) -> str:
+    """Return how many cells have each verdict."""
     counts = {word: verdicts.count(word) for word in _VERDICTS if word in verdicts}
-    told = ", ".join(f"{word}: {count}" for word, count in counts.items())
+    told = ", ".join(f"{count} {word}" for word, count in counts.items())
     return told or "nothing has been run"
 
 

@@ -119,10 +119,18 @@ class Record:
             values = json.loads(line)
             record = cls(**{f.name: values[f.name] for f in fields(cls) if f.name in values})
             sound = isinstance(record.settings, dict) and isinstance(record.graph, str)
-            sound = sound and (isinstance(record.metrics, dict) or bool(record.failure))
+            sound = sound and (bool(record.failure) or _is_result(record.metrics))
             _ = record.key  # a method that this version does not have answers nothing
         except (TypeError, AttributeError, UnicodeDecodeError, ConfigError) as error:
             raise ValueError("not a record") from error
         if not sound:
             raise ValueError("not a record")
         return record
+
+
+def _is_result(metrics: object) -> bool:
+    """Tell whether both metrics are there, as fractions; NaN is none."""
+    return isinstance(metrics, dict) and all(
+        isinstance(metrics.get(name), float | int) and 0 <= metrics[name] <= 1
+        for name in ("auc", "ap")
+    )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from cgcl.compare.statistics import corrected
 from cgcl.reproduce.cells import FEWEST_TESTED, Paired, has_collapsed
 from cgcl.reproduce.claim_tables import standing
 from cgcl.reproduce.claims import verdict_of
 from cgcl.reproduce.described import read_experiment
 from cgcl.reproduce.page import Reproduced
 from cgcl.reproduce.records import records_of
+from cgcl.reproduce.verdict import sign_of
 from cgcl.reproduce.words import joined, signed
 
 __all__ = ["summary"]
@@ -39,7 +41,19 @@ def _rank(reproduced: Reproduced) -> str:
     tested = [one for one in table.paired if one.difference.runs >= FEWEST_TESTED]
     if not tested:
         return "No comparison has enough splits to be tested yet."
-    return f"{standing(table, tested)}."
+    by_row: dict[str, list[int]] = {}
+    for one, own in zip(tested, corrected([one.difference for one in tested]), strict=True):
+        by_row.setdefault(table.labels[one.place.row], []).append(sign_of(own))
+    rows = [f"{row} {signs.count(1)} of {len(signs)}" for row, signs in by_row.items()]
+    untested = len(table.paired) - len(tested)
+    rest = f" {untested} over fewer than {FEWEST_TESTED} splits are not tested." if untested else ""
+    alone = [
+        table.graph_titles[graph]
+        for graph in table.experiment.graphs
+        if {row.name for row in table.experiment.rows if row.chosen_on(graph)} == {"cgcl"}
+    ]
+    searched = f" On {joined(alone)} only CGCL's settings were searched." if alone else ""
+    return f"{standing(table, tested)}. Ahead by method: {', '.join(rows)}.{searched}{rest}"
 
 
 def _views(reproduced: Reproduced) -> str:

@@ -11,22 +11,24 @@ from cgcl.reproduce.described import Protocol
 from cgcl.reproduce.page import Reproduced
 
 __all__ = [
-    "CORRECTED",
     "Check",
+    "Numbers",
     "Verdict",
     "Word",
     "by_sign",
     "by_test",
     "sign_of",
+    "told",
 ]
 
-CORRECTED = "paired t-tests, corrected for their number (Holm)"
-"""How verdicts tell more than chance, as words."""
 _NOTHING = 1e-9
 
 Word = Literal[
     "holds", "holds in part", "does not hold", "cannot be told", "not run yet", "not tested"
 ]
+
+Numbers = list[tuple[str, ...]]
+"""A line of titles, and a line for each place."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Verdict:
 
     word: Word
     evidence: str
+    numbers: Sequence[Sequence[str]] = ()
+    """What is behind it, as a table: a line of titles and a line for each place."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,21 @@ def sign_of(difference: Difference) -> int:
     else:
         is_told = difference.adjusted_p is not None and difference.adjusted_p < LEVEL
     return (difference.mean > 0) - (difference.mean < 0) if is_told else 0
+
+
+def told(differences: Sequence[Difference], above: str = "above zero", below: str = "below") -> str:
+    """Return how many differences are above and below zero by more than chance explains.
+
+    Args:
+        differences: With p-values that allow for their number.
+        above: What it is to be above zero.
+        below: What it is to be below.
+    """
+    signs = [sign_of(own) for own in differences]
+    return (
+        f"{above} by more than chance explains in {signs.count(1) or 'none'} of {len(signs)}, "
+        f"{below} in {signs.count(-1) or 'none'}"
+    )
 
 
 def by_test(differences: Sequence[Difference], *, everywhere: bool = False) -> Word:
