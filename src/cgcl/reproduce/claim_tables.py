@@ -131,7 +131,8 @@ def _margin(reproduced: Reproduced) -> Verdict:
     }
     inside: list[bool] = []
     numbers: Numbers = [("graph", "best baseline", "CGCL minus it", "printed")]
-    for graph, one in found.items():
+    for graph in (own for own in stated if own in found):
+        one = found[graph]
         own = one.difference
         inside.append(
             own.low is not None and own.high is not None and own.low <= stated[graph] <= own.high
