@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import asdict
 
@@ -312,12 +311,8 @@ def test_stability_needs_all_cells_and_names_the_worst() -> None:
     assert half.evidence == "`cgcl reproduce fig3` decides it: 0 of 96 runs are there."
     few = dict(list(both.items())[:-3])
     early = verdict_of("insensitive_to_width_and_rate", Reproduced(few, CHOSEN))
-    assert early.word == "does not hold"
-    assert early.evidence.endswith(" So far: 93 of 96 runs are there.")
-    first = dict(list(both.items())[:1])
-    assert verdict_of("insensitive_to_width_and_rate", Reproduced(first, CHOSEN)).word == (
-        "not run yet"
-    )
+    assert early.word == "not run yet"
+    assert early.evidence.endswith(" decides it: 93 of 96 runs are there.")
 
     def fast_alone(_: Place, job: Job) -> float:
         return 95 - 20 * (asdict(job.recipe.settings)["lr"] == 0.05)
@@ -351,24 +346,6 @@ def test_who_is_ahead_over_splits_waits_for_no_run_on_the_papers_split() -> None
     assert level.evidence == "`cgcl reproduce table1` decides it: 100 of 200 runs are there."
     missing = verdict_of("superiority_10", Reproduced({}, CHOSEN))
     assert missing.evidence.startswith("`cgcl reproduce table1 --protocol splits` decides it: 0 of")
-
-
-def test_a_claim_about_everything_can_be_refuted_by_a_part() -> None:
-    def number(place: Place, job: Job) -> float:
-        is_better = (place.row, place.graph) == ("vgae", "pubmed")
-        return 90 + (place.row == "cgcl") + 2 * is_better + noise(job)
-
-    whole = reproduced("table1", number).found
-    part = {key: own for key, own in whole.items() if own.graph != "computers"}
-    verdict = verdict_of("superiority_10", Reproduced(part, CHOSEN))
-    assert verdict.word == "does not hold"
-    assert "VGAE on PubMed 10 % (AUC -1.00, AP -1.00)" in verdict.evidence
-    assert re.search(r"So far: 5\d\d of 644 runs are there\.$", verdict.evidence)
-    # What is ahead so far may still fall behind.
-    good = {key: own for key, own in part.items() if own.graph != "pubmed"}
-    assert verdict_of("superiority_10", Reproduced(good, CHOSEN)).word == "not run yet"
-    # Nothing refutes a claim about who comes closest before all are there.
-    assert verdict_of("masked_runner_up", Reproduced(part, CHOSEN)).word == "not run yet"
 
 
 def test_noise_is_told_from_a_difference() -> None:

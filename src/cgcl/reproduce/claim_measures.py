@@ -126,8 +126,7 @@ def _insensitive(reproduced: Reproduced) -> Verdict:
             own = [record for record in records if record.test == test]
             title = f"{_title(reproduced, own[0].graph)} {test} %"
             fast = max(record.settings["lr"] for record in own)
-            # Before all runs are there, there may be one r alone.
-            slower = [record for record in own if record.settings["lr"] < fast] or own
+            slower = [record for record in own if record.settings["lr"] < fast]
             for records_here in (own, slower):
                 for metric in ("auc", "ap"):
                     low, high, _ = _range_over_grid(records_here, metric)
@@ -266,7 +265,7 @@ def _sufficiency(reproduced: Reproduced) -> Verdict:
 CHECKS: dict[str, Check] = {
     "distinct_embeddings": Check(_distinct, "claims", tuple(_VIEWS)),
     "invariant_representations": Check(_invariant, "claims", tuple(_VIEWS)),
-    "insensitive_to_width_and_rate": Check(_insensitive, "fig2", and_also="fig3", fails_early=True),
+    "insensitive_to_width_and_rate": Check(_insensitive, "fig2", and_also="fig3"),
     "converges": Check(_converges, "fig4"),
     "theorem_1": Check(_theorem, "fig4"),
     "lemma_1": Check(_lemma, "fig4"),
