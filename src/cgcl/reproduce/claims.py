@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import indent
 from typing import get_args
 
 from cgcl.reproduce import claim_measures, claim_tables
 from cgcl.reproduce.page import Reproduced
 from cgcl.reproduce.verdict import Check, Verdict, Word
+from cgcl.reproduce.words import markdown_table
 
 __all__ = ["CHECKS", "claims_markdown", "verdict_of"]
 
@@ -60,8 +62,7 @@ def _table(numbers: Sequence[Sequence[str]]) -> str:
     if not numbers:
         return ""
     head, *rows = numbers
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n\n" + "\n".join(f"  | {' | '.join(line)} |" for line in lines) + "\n"
+    return f"\n\n{indent(markdown_table(head, rows), '  ')}\n"
 
 
 def _lowered(sentence: str) -> str:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import product
 from statistics import fmean
 from typing import Any
 
 from cgcl.reproduce import tables
-from cgcl.reproduce.cells import METRICS, Cell, Table, table_of
+from cgcl.reproduce.cells import METRICS, REFERENCE, Cell, Table, table_of
 from cgcl.reproduce.chosen import choose
 from cgcl.reproduce.described import Experiment, Protocol, read_data, read_experiment
 from cgcl.reproduce.job import Asked, Chosen, Job, Place, choice_name, jobs_of, key_of
 from cgcl.reproduce.record import Record
-from cgcl.reproduce.words import signed
+from cgcl.reproduce.words import markdown_table, signed
 from cgcl.train.recipe import Recipe
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "choices",
     "contradictions",
     "counted",
+    "counts_of",
     "devices",
     "level",
     "level_of_others",
@@ -125,15 +126,24 @@ class Reproduced:
 
 def progress(reproduced: Reproduced, names: Sequence[str]) -> str:
     """Return how much of each experiment has been run."""
-    lines = ["| experiment | runs there | runs in all |", "| --- | --- | --- |"]
+    rows = [
+        [f"`cgcl reproduce {words}`: {title}", f"{every - missing:,}", f"{every:,}"]
+        for words, title, missing, every in counts_of(reproduced, names)
+    ]
+    return markdown_table(["experiment", "runs there", "runs in all"], rows)
+
+
+def counts_of(reproduced: Reproduced, names: Sequence[str]) -> Iterator[tuple[str, str, int, int]]:
+    """Yield how to ask for an experiment, its title, its missing runs and how many it has in all.
+
+    An experiment with several protocols comes once for each.
+    """
     for name in names:
         experiment = read_experiment(name)
         for protocol in experiment.protocols:
-            missing, every = reproduced.missing(name, protocol=protocol)
             option = f" --protocol {protocol}" if len(experiment.protocols) > 1 else ""
-            what = f"`cgcl reproduce {name}{option}`: {experiment.title}"
-            lines.append(f"| {what} | {every - missing:,} | {every:,} |")
-    return "\n".join(lines)
+            counts = reproduced.missing(name, protocol=protocol)
+            yield (f"{name}{option}", experiment.title, *counts)
 
 
 def table(reproduced: Reproduced, name: str) -> str:
@@ -215,9 +225,8 @@ def level(reproduced: Reproduced) -> str:
 def level_of_others(reproduced: Reproduced) -> str:
     """Return how many cells of each other row come up to the published ones, over splits."""
     found = reproduced.table("table1")
-    words = ("row", *_VERDICTS, "least", "most")
-    lines = [f"| {' | '.join(words)} |", f"| {' | '.join('---' for _ in words)} |"]
-    for row in found.experiment.rows[1:]:
+    rows: list[list[str]] = []
+    for row in (own for own in found.experiment.rows if own.name != REFERENCE):
         own = [
             cell
             for cell in found.cells
@@ -227,15 +236,15 @@ def level_of_others(reproduced: Reproduced) -> str:
         counts = [str(verdicts.count(word)) for word in _VERDICTS]
         apart = [cell.difference for cell in own if cell.difference is not None]
         ends = [signed(min(apart)), signed(max(apart))] if apart else ["", ""]
-        lines.append(f"| {' | '.join([row.title, *counts, *ends])} |")
-    return "\n".join(lines)
+        rows.append([row.title, *counts, *ends])
+    return markdown_table(["row", *_VERDICTS, "least", "most"], rows)
 
 
 def unfinished(reproduced: Reproduced) -> str:
     """Return in how many runs of Table I over splits the best epoch is among the last ones."""
     experiment, places = reproduced.places("table1")
     titles = [reproduced.paper["datasets"][graph]["title"] for graph in experiment.graphs]
-    lines = [f"| | {' | '.join(titles)} |", f"| --- |{' --- |' * len(titles)}"]
+    rows: list[list[str]] = []
     for row in experiment.rows:
         cells: list[str] = []
         for graph in experiment.graphs:
@@ -248,8 +257,8 @@ def unfinished(reproduced: Reproduced) -> str:
             ]
             late = sum(one.best_epoch > _LATE * one.epochs for one in own)
             cells.append(f"{late} of {len(own)}")
-        lines.append(f"| {row.title} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([row.title, *cells])
+    return markdown_table(["", *titles], rows)
 
 
 def counted(verdicts: Sequence[str]) -> str:
@@ -326,13 +335,13 @@ def budget(reproduced: Reproduced) -> str:
         runs[record.method] = runs.get(record.method, 0) + 1
     places = sorted({device for own in hours.values() for device in own})
     titles = {row.method: row.title for row in read_experiment("table1").rows}
-    head = ["method", "runs", *(f"hours on {device}" for device in places)]
-    lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---' for _ in head)} |"]
-    for method, title in titles.items():
-        if method in hours:
-            cells = [f"{hours[method].get(device, 0.0):.1f}" for device in places]
-            lines.append(f"| {title} | {runs[method]:,} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = [
+        [title, f"{runs[method]:,}"]
+        + [f"{hours[method].get(device, 0.0):.1f}" for device in places]
+        for method, title in titles.items()
+        if method in hours
+    ]
+    return markdown_table(["method", "runs", *(f"hours on {own}" for own in places)], rows)
 
 
 def _runs(reproduced: Reproduced) -> list[Record]:

@@ -9,8 +9,7 @@ from cgcl.compare.statistics import corrected
 from cgcl.reproduce.cells import FEWEST_TESTED, Paired, has_collapsed
 from cgcl.reproduce.claim_tables import standing
 from cgcl.reproduce.claims import verdict_of
-from cgcl.reproduce.described import read_experiment
-from cgcl.reproduce.page import Reproduced
+from cgcl.reproduce.page import Reproduced, counts_of
 from cgcl.reproduce.records import records_of
 from cgcl.reproduce.verdict import sign_of
 from cgcl.reproduce.words import joined, signed
@@ -92,12 +91,9 @@ def _rates(reproduced: Reproduced) -> str:
 
 
 def _missing(reproduced: Reproduced, names: Sequence[str]) -> str:
-    parts: list[str] = []
-    for name in names:
-        protocols = read_experiment(name).protocols
-        for protocol in protocols:
-            missing, every = reproduced.missing(name, protocol=protocol)
-            if missing:
-                option = f" --protocol {protocol}" if len(protocols) > 1 else ""
-                parts.append(f"{missing:,} of {every:,} runs of `{name}{option}`")
+    parts = [
+        f"{missing:,} of {every:,} runs of `{words}`"
+        for words, _, missing, every in counts_of(reproduced, names)
+        if missing
+    ]
     return f"{joined(parts)}." if parts else "Nothing: every run that is described is there."

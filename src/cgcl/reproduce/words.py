@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-__all__ = ["joined", "signed"]
+__all__ = ["joined", "markdown_table", "signed"]
 
 
 def joined(parts: Sequence[str]) -> str:
@@ -17,6 +17,19 @@ def joined(parts: Sequence[str]) -> str:
     if len(parts) < 2:
         return "".join(parts)
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a small table of a page.
+
+    Example:
+        >>> print(markdown_table(["graph", "AUC"], [["Cora", "97.0"]]))
+        | graph | AUC |
+        | --- | --- |
+        | Cora | 97.0 |
+    """
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def signed(number: float, digits: int = 2) -> str:
