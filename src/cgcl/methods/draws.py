@@ -12,7 +12,7 @@ from cgcl.methods.method import Epoch, Known
 from cgcl.model import View, Views, divide
 from cgcl.split import UnlinkedPairs
 
-__all__ = ["NEGATIVES", "VIEWS", "Draw", "draw", "tossed"]
+__all__ = ["NEGATIVES", "VIEWS", "Draw", "draw", "tossed", "view_key"]
 
 VIEWS = "views"
 """The purpose of the coins that divide the links."""
@@ -59,9 +59,14 @@ def tossed(links: Tensor, epoch: Epoch, seen: float = 0.5) -> tuple[Tensor, Tens
         epoch: Which epoch it is.
         seen: Chance of a coin to be True.
     """
-    key, (low, high) = _key(epoch, VIEWS), links
+    key, (low, high) = view_key(epoch), links
     limit = words_below(seen)
     return words(key, low, high) < limit, words(key, high, low) < limit
+
+
+def view_key(epoch: Epoch) -> int:
+    """Return the key of the coins that divide the links."""
+    return _key(epoch, VIEWS)
 
 
 def _key(epoch: Epoch, purpose: str) -> int:

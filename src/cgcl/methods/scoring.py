@@ -17,6 +17,7 @@ __all__ = [
     "BLOCK_PAIRS",
     "DecoderScorer",
     "EmbeddingScorer",
+    "InnerProductScorer",
     "block_size",
     "decode_pairs",
     "embed",
@@ -177,3 +178,33 @@ def _decoding_in_place(
         return torch.addmm(last.bias, a, last.weight.T).squeeze(1)
 
     return decode
+
+
+class InnerProductScorer(EmbeddingScorer):
+    """Scores a pair by an inner product of two vectors and a term of each end."""
+
+    def __init__(self, left: Tensor, right: Tensor, terms: Tensor) -> None:
+        """Take the vectors of every node as left and as right end, [n, d], and its term, [n]."""
+        super().__init__(nn.Identity(), right, self._products, 2.0 * right.shape[1])
+        self._left = left
+        self._terms = terms
+
+    def _products(self, z: Tensor, pairs: Tensor) -> Tensor:
+        one, other = pairs
+        # The term of the smaller node first: a sum of three depends on its order.
+        products = self._left.index_select(0, one) * z.index_select(0, other)
+        ends = self._terms.index_select(0, one) + self._terms.index_select(0, other)
+        return products.sum(dim=1) + ends
+
+    def rows(self, nodes: Tensor) -> Tensor:
+        """Return what each of some nodes scores with every node, [nodes, n], where it lies."""
+        scores = torch.addmm(self._terms, self._left.index_select(0, nodes), self.z.T)
+        return scores.add_(self._terms.index_select(0, nodes).unsqueeze(1))
+
+    def factors(self) -> tuple[Tensor, Tensor]:
+        """Return two matrices whose product orders a node's partners."""
+        one = self._terms.new_ones(self._terms.shape[0], 1)
+        return (
+            torch.cat([self._left, one], dim=1),
+            torch.cat([self.z, self._terms.unsqueeze(1)], dim=1),
+        )

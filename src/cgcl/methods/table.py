@@ -15,6 +15,7 @@ __all__ = ["METHODS", "method_named"]
 
 METHODS: dict[str, str] = {
     "cgcl": "cgcl.methods.cgcl",
+    "cgcl-rank": "cgcl.methods.cgcl_rank",
     "graphsage": "cgcl.methods.graphsage",
     "vgae": "cgcl.methods.vgae",
     "seal": "cgcl.methods.seal",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from cgcl.methods.cgcl import CrossViewLearner
+from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import Known, Learner
 from cgcl.methods.settings import TrainedSettings
@@ -33,7 +34,17 @@ def engine_for(
         return None
     if isinstance(learner, CrossViewLearner) and isinstance(settings, CGCLSettings):
         return _cgcl_engine(learner, known, settings, seed, resources)
+    if isinstance(learner, RankingLearner) and _can_record(learner, known, resources):
+        from cgcl.train.engines.recorded import RecordedEngine
+
+        return RecordedEngine(learner, known, settings, seed)
     return PlainEngine(learner, known, settings, seed)
+
+
+def _can_record(learner: RankingLearner, known: Known, resources: Resources) -> bool:
+    if resources.engine == "plain" or resources.deterministic or known.device.type != "cuda":
+        return False
+    return learner.is_recordable(known)
 
 
 def can_fuse(known: Known, settings: CGCLSettings, resources: Resources) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -51,13 +53,15 @@ class PlainEngine:
 
     def _run_epoch(self, epoch: Epoch) -> list[float]:
         with seeded(epoch.seed, "epoch", epoch.number, self._known.device):
-            losses: list[Tensor] = []
             self._learner.train()
-            for loss in self._learner.steps(self._known, epoch):
-                self.optimizer.zero_grad()
-                loss.backward()
-                if self._clip:
-                    torch.nn.utils.clip_grad_norm_(self._learner.parameters(), self._clip)
-                self.optimizer.step()
-                losses.append(loss.detach())
+            losses = list(self._steps(self._learner.steps(self._known, epoch)))
         return torch.stack(losses).tolist() if losses else []
+
+    def _steps(self, losses: Iterator[Tensor]) -> Iterator[Tensor]:
+        for loss in losses:
+            self.optimizer.zero_grad()
+            loss.backward()
+            if self._clip:
+                torch.nn.utils.clip_grad_norm_(self._learner.parameters(), self._clip)
+            self.optimizer.step()
+            yield loss.detach()

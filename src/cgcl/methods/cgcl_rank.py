@@ -1,0 +1,282 @@
+"""CGCL that ranks: the paper's two views, and a softmax over all nodes and all pairs."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from cgcl.coins import words, words_below
+from cgcl.methods.cgcl_rank_settings import RankSettings
+from cgcl.methods.draws import view_key
+from cgcl.methods.method import Epoch, Known, Learner, Method
+from cgcl.methods.remembered import Remembered
+from cgcl.methods.scoring import InnerProductScorer, evaluating
+from cgcl.model.ranker import RankingDecoder, RankingEncoder, signatures
+from cgcl.model.softmax import Excluded, Workspace, row_logsumexp, softmax_loss
+
+__all__ = ["METHOD", "RankingLearner"]
+
+
+class RankingLearner(Learner):
+    r"""Cross-view consistency learning for the top of the list.
+
+    As in the paper, each epoch divides the known links into two views and reconstructs either
+    from the other (Algorithm 1). Where the paper asks each hidden link to score above one random
+    pair (Eq. 8), here it must stand out from all nodes that its ends are not linked to, and from
+    all pairs.
+    """
+
+    def __init__(self, num_features: int, settings: RankSettings) -> None:
+        """Create the network.
+
+        Args:
+            num_features: Number of features per node, d.
+            settings: The network, and what it is asked.
+        """
+        super().__init__()
+        self._settings = settings
+        self.encode = RankingEncoder(
+            num_features,
+            settings.hidden,
+            settings.layers,
+            self_term=settings.self_term,
+            own_channels=num_features if settings.own_vectors else 0,
+            input_dropout=settings.input_dropout,
+            hidden_dropout=settings.hidden_dropout,
+        )
+        self.decode = RankingDecoder(
+            settings.hidden,
+            settings.decoder_dropout,
+            norm=settings.norm,
+            popularity=settings.popularity,
+            signatures=settings.signatures > 0,
+        )
+        self._trained = dict(self.named_parameters())
+        if settings.average:
+            for name, weight in self._trained.items():
+                self.register_buffer(_average_of(name), weight.detach().clone())
+        self._epoch: _EpochNumbers | None = None
+        self._workspace = Workspace()
+        self._prepared: Remembered[_Prepared] = Remembered()
+
+    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+        """Yield L_1 and L_2."""
+        self.begin(known, epoch)
+        yield from self.recordable_steps(known)
+
+    def begin(self, known: Known, epoch: Epoch) -> None:
+        """Take note of the epoch: all that its steps take from it lies where they compute."""
+        if self._epoch is None:
+            self._epoch = _EpochNumbers.on(known.device)
+        # At first the average is over the steps so far: it must not remember where it began.
+        kept = min(self._settings.average, 1 - 1 / (2 * epoch.number))
+        self._epoch.note(view_key(epoch), 1 - kept)
+
+    def recordable_steps(self, known: Known) -> Iterator[Tensor]:
+        """Yield the losses of the epoch that has begun.
+
+        Shapes are the same in every epoch and nothing is read back, so that a GPU can record
+        the steps once and repeat them: a link that is hidden has the weight 0 among those seen.
+        """
+        prepared, now = self._prepare(known), self._epoch
+        assert now is not None
+        coin = words(now.key, *known.links) < words_below(0.5)
+        for is_seen in (coin, ~coin):
+            left, right, p = self.decode(*self._embed(known, prepared, is_seen))
+            scores = _scores(left, right, p, known.links)
+            log_sums = self._log_sums(left, right, p, prepared)
+            yield softmax_loss(scores, known.links, log_sums, ~is_seen, self._settings.row_share)
+            self._follow(now.step)
+
+    def is_recordable(self, known: Known) -> bool:
+        """Whether its steps have the same shapes in every epoch."""
+        is_sampled = 0 < self._settings.negatives < known.num_nodes
+        return not is_sampled and not known.features.is_sparse
+
+    def scorer(self, known: Known) -> InnerProductScorer:
+        """Return inner products of embeddings that all these links give."""
+        with evaluating(self):
+            left, right, p = functional_call(self, self._averaged(), (known,))
+        return InnerProductScorer(left, right, p)
+
+    def forward(self, known: Known) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what the decoder makes of all these links."""
+        left, right, p = self.decode(*self._embed(known, self._prepare(known), None))
+        return left, right, p
+
+    def _embed(
+        self, known: Known, prepared: _Prepared, is_seen: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return embeddings, [n, d_v], and signatures, [n, k], if there are any."""
+        z = self.encode(known.features, prepared.adjacency(is_seen))
+        count = self._settings.signatures
+        return z, signatures(prepared.counted(is_seen), count) if count else None
+
+    def _log_sums(self, left: Tensor, right: Tensor, p: Tensor, prepared: _Prepared) -> Tensor:
+        """Return for each node the logarithm of the sum over all it is not linked to, [n]."""
+        sums = torch.full_like(p, -1e30)
+        for rows, columns in prepared.sides:
+            excluded, shift = prepared.excluded, 0.0
+            some, count = columns, self._settings.negatives
+            if 0 < count < columns.numel():
+                order = torch.randperm(columns.numel(), device=p.device)
+                some = columns.index_select(0, order[:count].sort().values)
+                shift = math.log(columns.numel() / count)
+            if some is not columns or len(prepared.sides) > 1:
+                excluded = prepared.excluded_of(rows, some)
+            found = row_logsumexp(
+                left.index_select(0, rows),
+                right.index_select(0, some),
+                p.index_select(0, some),
+                excluded,
+                self._workspace if len(prepared.sides) == 1 else None,
+            )
+            sums = sums.index_copy(0, rows, found + shift + p.index_select(0, rows))
+        return sums
+
+    def _prepare(self, known: Known) -> _Prepared:
+        if known not in self._prepared:
+            self._prepared[known] = _prepare(known)
+        return self._prepared[known]
+
+    @torch.no_grad()
+    def _follow(self, step: Tensor) -> None:
+        """Let the moving average follow the weights after a step."""
+        for name, average in self._averaged().items():
+            average.lerp_(self._trained[name], step)
+
+    def _averaged(self) -> dict[str, Tensor]:
+        if not self._settings.average:
+            return {}
+        return {name: self.get_buffer(_average_of(name)) for name in self._trained}
+
+
+def _average_of(name: str) -> str:
+    return f"average_{name.replace('.', '_')}"
+
+
+def _scores(left: Tensor, right: Tensor, p: Tensor, pairs: Tensor) -> Tensor:
+    # index_select, never z[index]: the backward pass of the latter is not deterministic.
+    one, other = pairs
+    products = left.index_select(0, one) * right.index_select(0, other)
+    return products.sum(dim=1) + p.index_select(0, one) + p.index_select(0, other)
+
+
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """What the links of a graph give once and for all."""
+
+    num_nodes: int
+    row: Tensor
+    """Both directions of each link, and each node with itself, by row and column, int64 [e]."""
+    column: Tensor
+    link: Tensor
+    """The number of each entry's link; that of no link for a node with itself."""
+    begin: Tensor
+    """Where each row's entries begin, and the end, int64 [n + 1]."""
+    excluded: Excluded
+    """All of these, for a matrix of all pairs of nodes."""
+    sides: list[tuple[Tensor, Tensor]]
+    """Which nodes may link to which: all to all, or each side to the other."""
+
+    def adjacency(self, is_seen: Tensor | None) -> Tensor:
+        """Return the normalised adjacency of the seen links (Eq. 1), sparse CSR [n, n]."""
+        counts = self._counts(is_seen)
+        scale = self._degree(counts).rsqrt()  # with the node itself
+        weight = counts * scale.index_select(0, self.row) * scale.index_select(0, self.column)
+        return self._csr(weight)
+
+    def counted(self, is_seen: Tensor | None) -> Tensor:
+        r"""Return $A D^{-1/2}$ of the seen links, a node's own entry left out, sparse [n, n].
+
+        Its product with itself is resource allocation. What half of the links show is brought to
+        the measure of all of them.
+        """
+        counts = self._counts(is_seen)
+        share = 1.0 if is_seen is None else is_seen.float().mean().clamp(min=1e-6)
+        scale = (self._degree(counts) - 1).clamp(min=1).rsqrt().index_select(0, self.column)
+        return self._csr(counts * (self.row != self.column) * scale / share**0.5)
+
+    def excluded_of(self, rows: Tensor, columns: Tensor) -> Excluded:
+        """Return the known links as entries of a matrix of some rows and columns."""
+        places = self.row.new_full((2, self.num_nodes), -1)
+        for place, nodes in zip(places, (rows, columns), strict=True):
+            place[nodes] = torch.arange(nodes.numel(), device=nodes.device)
+        one, other = places[0].index_select(0, self.row), places[1].index_select(0, self.column)
+        codes = (one * columns.numel() + other)[(one >= 0) & (other >= 0)]
+        return Excluded(codes.sort().values, (rows.numel(), columns.numel()))
+
+    def _counts(self, is_seen: Tensor | None) -> Tensor:
+        """Return 1 for each entry that is seen, 0 for the others, [e]."""
+        if is_seen is None:
+            return torch.ones(self.row.numel(), device=self.row.device)
+        return torch.cat([is_seen, is_seen.new_ones(1)]).index_select(0, self.link).float()
+
+    def _degree(self, counts: Tensor) -> Tensor:
+        # Sums of ones are exact in any order.
+        return counts.new_zeros(self.num_nodes).index_add(0, self.row, counts)
+
+    def _csr(self, weight: Tensor) -> Tensor:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sparse CSR")
+            return torch.sparse_csr_tensor(
+                self.begin, self.column, weight, (self.num_nodes,) * 2, check_invariants=False
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _EpochNumbers:
+    """What changes from epoch to epoch, where the steps compute."""
+
+    key: Tensor
+    """The key of the views' coins, int64."""
+    step: Tensor
+    """How far the moving average follows the weights, float32."""
+
+    @classmethod
+    def on(cls, device: torch.device) -> _EpochNumbers:
+        """Return room for them."""
+        return cls(torch.zeros((), dtype=torch.int64, device=device), torch.zeros((), device=device))
+
+    def note(self, key: int, step: float) -> None:
+        """Write them down."""
+        self.key.fill_(key)
+        self.step.fill_(step)
+
+
+def _prepare(known: Known) -> _Prepared:
+    n, links = known.num_nodes, known.links
+    nodes = torch.arange(n, device=known.device)
+    number = torch.arange(links.shape[1], device=known.device)
+    codes = torch.cat([links[0] * n + links[1], links[1] * n + links[0], nodes * (n + 1)])
+    codes, order = codes.sort()
+    link = torch.cat([number, number, torch.full_like(nodes, links.shape[1])])[order]
+    sides = [(nodes, nodes)]
+    if known.sides is not None:
+        one, other = (
+            (known.sides.to(known.device) == side).nonzero().squeeze(1) for side in (False, True)
+        )
+        sides = [(one, other), (other, one)]
+    row = codes // n
+    begin = torch.searchsorted(row, torch.arange(n + 1, device=known.device))
+    return _Prepared(n, row, codes % n, link, begin, Excluded(codes, (n, n)), sides)
+
+
+METHOD = Method(
+    title="CGCL-rank",
+    settings=RankSettings,
+    build=RankingLearner,
+    search={
+        "lr": (0.002, 0.005, 0.01),
+        "hidden": (64, 128, 256, 512),
+        "input_dropout": (0.2, 0.5, 0.8),
+        "weight_decay": (0.0, 1e-5, 1e-4),
+        "row_share": (0.0, 0.5, 1.0),
+    },
+)

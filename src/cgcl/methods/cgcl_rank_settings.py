@@ -1,0 +1,66 @@
+"""What CGCL that ranks can be told, and the rule that chooses for a graph. Nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from cgcl.methods.settings import TrainedSettings
+from cgcl.settings import Range
+
+__all__ = ["RankSettings"]
+
+
+@dataclass(frozen=True)
+class RankSettings(TrainedSettings):
+    """The network and its training."""
+
+    preset: Literal["quick", "best"] = "quick"
+    """For which purse the rule chooses what is not given: quick is fit for two cores."""
+    hidden: int = 128
+    """Width of the node embeddings, the paper's d_v."""
+    layers: int = 2
+    """Number of graph convolutions; each beyond the first is added to what was there."""
+    self_term: bool = True
+    """Whether a node's own features count beside those of its neighbours."""
+    own_vectors: bool = False
+    """Whether every node also learns a vector of its own; it helps where there are no features."""
+    norm: bool = True
+    """Whether embeddings are normalised before they are compared."""
+    popularity: bool = True
+    """Whether a term says how sought-after each node is."""
+    signatures: int = 0
+    """Random numbers per node that estimate resource allocation in the seen view; 0 for none."""
+    input_dropout: float = 0.5
+    """Chance of a node feature to be dropped in a training step."""
+    hidden_dropout: float = 0.5
+    """Chance of an entry between two layers to be dropped in a training step."""
+    decoder_dropout: float = 0.2
+    """Chance of an entry of a normalised embedding to be dropped in a training step."""
+    row_share: float = 0.5
+    """How much a link's place in its two nodes' lists counts; the rest is its place among all
+    pairs."""
+    negatives: int = 0
+    """Nodes that a step compares with, drawn anew in every step; 0 for all nodes."""
+    average: float = 0.99
+    """How much of the moving average of the weights each step keeps; 0 for the weights as they
+    are."""
+    lr: float = 0.005
+    """Learning rate of Adam."""
+    epochs: int = 200
+    """Number of epochs; each takes one optimizer step per view."""
+    weight_decay: float = 1e-5
+    """Strength of the L2 penalty on the weights."""
+
+    RANGES: ClassVar[Mapping[str, Range]] = {
+        "hidden": Range(low=2, high=65536),
+        "layers": Range(low=1, high=16),
+        "signatures": Range(low=0, high=65536),
+        "input_dropout": Range(low=0, below=1),
+        "hidden_dropout": Range(low=0, below=1),
+        "decoder_dropout": Range(low=0, below=1),
+        "row_share": Range(low=0, high=1),
+        "negatives": Range(low=0, high=2**31),
+        "average": Range(low=0, below=1),
+    }

@@ -1,0 +1,194 @@
+"""CGCL that ranks: the paper's two views, asked for the top of the list."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cgcl.coins import base_key, words
+from cgcl.model.dropout import dropout
+from cgcl.model.product import product
+
+__all__ = ["RankingDecoder", "RankingEncoder", "signatures", "symmetric_product"]
+
+# The signs of a node never change: they follow from its number.
+_SIGNS = base_key(0, "signatures")
+
+
+class RankingEncoder(nn.Module):
+    r"""Node embeddings from features and one view's links, some layers deep.
+
+    $Z^{(1)} = \mathrm{ELU}(\hat A X W + X W_s + b)$, the paper's Eq. 5 with a term of the node
+    itself, then $Z^{(l)} = Z^{(l-1)} + \mathrm{ELU}(\hat A Z^{(l-1)} W_l + b_l)$.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        layers: int = 2,
+        *,
+        self_term: bool = True,
+        own_channels: int = 0,
+        input_dropout: float = 0.5,
+        hidden_dropout: float = 0.5,
+    ) -> None:
+        """Create the weights.
+
+        Args:
+            in_channels: Number of features per node, d.
+            hidden_channels: Width of the embeddings, d_v.
+            layers: How many graph convolutions.
+            self_term: Whether a node's own features count beside its neighbours'.
+            own_channels: For how many nodes a vector of their own is learned, as if each had one
+                more feature that no other has; 0 for none.
+            input_dropout: Chance of a feature to be dropped while training.
+            hidden_dropout: Chance of an entry between two layers to be dropped while training.
+        """
+        super().__init__()
+        self.input_dropout = input_dropout
+        self.hidden_dropout = hidden_dropout
+        width = 2 * hidden_channels if self_term else hidden_channels
+        # W beside W_s: one product with the features gives both, [d, d_v] or [d, 2 d_v].
+        self.weight = nn.Parameter(torch.empty(in_channels, width))
+        self.own = nn.Parameter(torch.empty(own_channels, width)) if own_channels else None
+        self.bias = nn.Parameter(torch.zeros(hidden_channels))
+        self.deeper = nn.ModuleList(
+            nn.Linear(hidden_channels, hidden_channels) for _ in range(layers - 1)
+        )
+        bound = math.sqrt(6 / (in_channels + own_channels + hidden_channels))  # Glorot
+        for weight in (self.weight, self.own):
+            if weight is not None:
+                nn.init.uniform_(weight, -bound, bound)
+        for layer in self.deeper:
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
+        """Return the embeddings Z, [n, d_v].
+
+        Args:
+            x: Features, [n, d], dense or coalesced sparse COO.
+            adjacency: The normalised adjacency of Eq. 1, symmetric sparse [n, n].
+        """
+        h = product(self._dropped(x), self.weight)  # [n, d_v] or [n, 2 d_v]
+        if self.own is not None:
+            # Nodes that joined after training have no vector of their own.
+            own = functional.dropout(self.own, self.input_dropout, self.training)
+            h = h + functional.pad(own, (0, 0, 0, x.shape[0] - own.shape[0]))
+        width = self.bias.shape[0]
+        z = symmetric_product(adjacency, h[:, :width]) + self.bias
+        z = functional.elu(z + h[:, width:] if h.shape[1] > width else z)
+        for layer in self.deeper:
+            dropped = functional.dropout(z, self.hidden_dropout, self.training)
+            # (A Z) W: a view has more links than a node has layers.
+            z = z + functional.elu(layer(symmetric_product(adjacency, dropped)))
+        return z
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return x
+        if x.is_sparse:
+            return dropout(x, self.input_dropout, None)
+        return functional.dropout(x, self.input_dropout)
+
+
+class RankingDecoder(nn.Module):
+    r"""A symmetric inner product: all pairs are one matrix product.
+
+    $s_{ij} = \frac{e^t}{\sqrt{d_v}} \sum_k w_k \bar z_{ik} \bar z_{jk} + p(z_i) + p(z_j)$ with
+    $\bar z$ a layer norm of z and p, how sought-after a node is, linear in z.
+    """
+
+    def __init__(
+        self,
+        hidden_channels: int,
+        decoder_dropout: float = 0.2,
+        *,
+        norm: bool = True,
+        popularity: bool = True,
+        signatures: bool = False,
+    ) -> None:
+        """Create the weights.
+
+        Args:
+            hidden_channels: Width of the embeddings, d_v.
+            decoder_dropout: Chance of an entry of an embedding to be dropped while training.
+            norm: Whether embeddings are normalised first.
+            popularity: Whether a node's own term p counts.
+            signatures: Whether shared neighbours count, by the product of signatures.
+        """
+        super().__init__()
+        self.decoder_dropout = decoder_dropout
+        self.norm = norm
+        self.scale = nn.Parameter(torch.ones(hidden_channels))  # w
+        self.temperature = nn.Parameter(torch.zeros(()))  # t
+        self.popularity = nn.Linear(hidden_channels, 1) if popularity else None
+        if self.popularity is not None:
+            nn.init.zeros_(self.popularity.weight)
+            nn.init.zeros_(self.popularity.bias)
+        self.sharing = nn.Parameter(torch.ones(())) if signatures else None
+
+    def forward(
+        self, z: Tensor, signed: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return left, right, [n, any], and p, [n], with s_ij = left_i . right_j + p_i + p_j.
+
+        Args:
+            z: Embeddings, [n, d_v].
+            signed: Signatures, [n, k], if they count.
+        """
+        right = functional.layer_norm(z, z.shape[1:]) if self.norm else z
+        right = functional.dropout(right, self.decoder_dropout, self.training)
+        left = right * (self.scale * (self.temperature.exp() / math.sqrt(z.shape[1])))
+        p = z.new_zeros(z.shape[0]) if self.popularity is None else self.popularity(z).squeeze(1)
+        if self.sharing is not None and signed is not None:
+            left = torch.cat([left, signed * self.sharing], dim=1)
+            right = torch.cat([right, signed], dim=1)
+        return left, right, p
+
+
+def signatures(counted: Tensor, count: int) -> Tensor:
+    r"""Return vectors whose inner products estimate what two nodes share, [n, k].
+
+    With R of random signs, $E[(B R)(B R)^\top / k] = B B^\top$: for $B = A D^{-1/2}$ that is
+    resource allocation.
+
+    Args:
+        counted: B, sparse CSR [n, n].
+        count: k; the estimate's error falls with its square root.
+    """
+    nodes = torch.arange(counted.shape[0], device=counted.device).unsqueeze(1)
+    dims = torch.arange(count, device=counted.device).unsqueeze(0)
+    signs = 2 * (words(_SIGNS, nodes, dims) & 1) - 1
+    return _product(counted, signs.to(counted.dtype)) / math.sqrt(count)
+
+
+class _SymmetricProduct(torch.autograd.Function):
+    """A symmetric sparse matrix times a dense one; the gradient is one more such product."""
+
+    @staticmethod
+    def forward(ctx: object, matrix: Tensor, dense: Tensor) -> Tensor:
+        """Return the product."""
+        ctx.matrix = matrix  # type: ignore[attr-defined]
+        return _product(matrix, dense)
+
+    @staticmethod
+    def backward(ctx: object, *grads: Tensor) -> tuple[None, Tensor]:
+        """Return the gradient of the dense matrix."""
+        return None, _product(ctx.matrix, grads[0])  # type: ignore[attr-defined]
+
+
+def _product(matrix: Tensor, dense: Tensor) -> Tensor:
+    if torch.are_deterministic_algorithms_enabled() and dense.device.type != "cpu":
+        return product(matrix.to_sparse_coo(), dense)
+    return matrix @ dense.contiguous()
+
+
+def symmetric_product(matrix: Tensor, dense: Tensor) -> Tensor:
+    """Return `matrix @ dense` for a symmetric sparse CSR matrix, [n, k]."""
+    result: Tensor = _SymmetricProduct.apply(matrix, dense)
+    return result
