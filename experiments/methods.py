@@ -17,7 +17,6 @@ import tomllib
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +134,7 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
     split = random_split(graph, recipe.split.val, recipe.split.test, job["seed"])
     resources = Resources(device=place["device"], threads=place["threads"])
     line = {key: job[key] for key in ("graph", "method", "kind", "seed")} | {
-        "settings": asdict(recipe.settings),
+        "settings": recipe.settings.to_json(),
         "caps": recipe.settings.caps,
         **_where(place),
     }

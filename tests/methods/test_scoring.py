@@ -53,3 +53,14 @@ def test_a_later_answer_leaves_an_earlier_one_alone() -> None:
     scorer.logits(pairs.flip(1))
     assert torch.equal(first, kept)
     assert torch.equal(first.flip(0), scorer.logits(pairs.flip(1)))
+
+
+@pytest.mark.parametrize("product", ["hadamard", "inner"])
+def test_rows_are_the_pairs_of_a_node_with_all_nodes_to_the_last_bit(product, monkeypatch) -> None:
+    monkeypatch.setattr("cgcl.methods.scoring._CACHED_ENTRIES", 16 * 50)  # blocks across rows
+    with seeded(0, "weights"):
+        decoder = PairDecoder(16, product=product)
+    scorer = DecoderScorer(decoder, torch.randn(30, 16, generator=stream(0, "embedding")))
+    nodes = torch.tensor([4, 0, 29])
+    pairs = torch.cartesian_prod(nodes, torch.arange(30)).T
+    assert torch.equal(scorer.rows(nodes).flatten(), scorer.logits(pairs))

@@ -26,6 +26,7 @@ from cgcl.methods.table import METHODS
 from cgcl.metrics import auc, average_precision, link_metrics
 from cgcl.predict import LinkPredictor
 from cgcl.split import random_split
+from cgcl.train.top_of_list import ranking_metrics
 
 Build = Callable[[int], Graph]
 
@@ -41,7 +42,7 @@ def test_the_test_sees_training_links_only_and_predictions_see_all(sbm: Build) -
     predictor = LinkPredictor("common-neighbours").fit(graph)
     split = predictor.split_
     seen = CommonNeighbours(split.train, graph.num_nodes)
-    assert predictor.test_ == link_metrics(
+    assert predictor.test_ == ranking_metrics(seen, split).metrics | link_metrics(
         seen.logits(split.test), seen.logits(split.test_negatives)
     )
     chosen_by = seen.logits(split.val), seen.logits(split.val_negatives)
@@ -60,7 +61,7 @@ def test_a_split_of_ones_own_is_used_and_one_of_another_graph_refused(sbm: Build
     predictor = LinkPredictor("common-neighbours").fit(graph, split)
     assert predictor.split_ is split
     seen = CommonNeighbours(split.train, graph.num_nodes)
-    assert predictor.test_ == link_metrics(
+    assert predictor.test_ == ranking_metrics(seen, split).metrics | link_metrics(
         seen.logits(split.test), seen.logits(split.test_negatives)
     )
     with pytest.raises(SplitError):

@@ -13,6 +13,7 @@ from cgcl.split import random_split
 from cgcl.train.config import Resources
 from cgcl.train.once import known_of, train_once
 from cgcl.train.recipe import Recipe
+from cgcl.train.top_of_list import ranking_metrics
 from cgcl.train.trainer import EpochRecord
 
 Build = Callable[[int], Graph]
@@ -35,9 +36,11 @@ def test_a_training_says_all_about_itself(sbm: Build) -> None:
     assert trained.stopped is None
     assert trained.seconds > 0
     scorer = trained.scorer(split.train)
-    assert trained.test == link_metrics(
-        scorer.logits(split.test), scorer.logits(split.test_negatives)
-    )
+    against_unlinked = link_metrics(scorer.logits(split.test), scorer.logits(split.test_negatives))
+    assert trained.test == ranking_metrics(scorer, split).metrics | against_unlinked
+    assert trained.test_sampled is None
+    again = train_once(graph, split, Recipe.of("cgcl", SMALL), ONE, top_of_list=False)
+    assert again.test == against_unlinked
     positive, negative = scorer.logits(split.val), scorer.logits(split.val_negatives)
     assert trained.val == {
         "auc": auc(positive, negative),

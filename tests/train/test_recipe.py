@@ -1,15 +1,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from typing import Literal
 
 import pytest
 
 from cgcl.errors import ConfigError
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.mlp import FeaturesMLPSettings
-from cgcl.methods.settings import MethodSettings
+from cgcl.methods.settings import MethodSettings, TrainedSettings
 from cgcl.train.config import SplitConfig
 from cgcl.train.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class ByRank(TrainedSettings):
+    choose_by: Literal["auc", "node_mrr"] = "node_mrr"
 
 
 def test_settings_and_shares_are_told_apart_by_name() -> None:
@@ -28,8 +35,8 @@ def test_a_setting_of_another_method_is_refused_with_those_it_has() -> None:
     with pytest.raises(ConfigError) as error:
         Recipe.of("mlp", {"views": "one", "hops": 2, "hidden": 8})
     assert str(error.value) == (
-        "mlp has no setting hops, views. It has clip, decoder_dropout, epochs, evaluate_every, "
-        "hidden, input_dropout, lr, weight_decay."
+        "mlp has no setting hops, views. It has choose_by, clip, decoder_dropout, epochs, "
+        "evaluate_every, hidden, input_dropout, lr, weight_decay."
     )
     with pytest.raises(ConfigError) as error:
         Recipe.of("adamic-adar", {"lr": 0.1})
@@ -80,3 +87,15 @@ def test_json_that_names_no_method_or_a_wrong_one_is_refused() -> None:
         Recipe.from_json({"method": "oracle"})
     with pytest.raises(ConfigError, match="hidden is '8'"):
         Recipe.from_json({"method": "cgcl", "hidden": "8"})
+
+
+def test_a_setting_that_came_later_is_told_only_where_it_matters() -> None:
+    """Runs from before it are recognised as the same runs."""
+    assert "choose_by" not in Recipe.of("cgcl", {}).to_json()
+    chosen = Recipe.of("cgcl", {"choose_by": "node_mrr"})
+    assert chosen.to_json()["choose_by"] == "node_mrr"
+    assert Recipe.from_json(chosen.to_json()) == chosen
+
+    # Where something else is the default, both must be told.
+    assert ByRank().to_json()["choose_by"] == "node_mrr"
+    assert ByRank(choose_by="auc").to_json()["choose_by"] == "auc"

@@ -81,7 +81,10 @@ def test_a_finished_run_says_everything_about_itself(straight: Path) -> None:
     assert run["split"] == {k: run["split"][k] for k in ("train", "val", "test")}
     assert sum(run["split"].values()) == run["graph"]["links"]
     assert set(run["val"]) == {"auc", "ap"}
-    assert list(run["test"]) == ["auc", "ap", "hits@10", "hits@50", "hits@100", "mrr"]
+    top = ["node_mrr", "node_hits@10", "precision@100", "pair_ap"]  # too few pairs for 1,000
+    against_unlinked = ["auc", "ap", "hits@10", "hits@50", "hits@100", "mrr"]
+    assert list(run["test"]) == [*top, *against_unlinked]
+    assert run["test_sampled"] is None
     assert all(0 <= value <= 1 for value in run["test"].values())
     assert run["config"]["method"] == "cgcl"
     assert run["config"]["hidden"] == 8
@@ -94,6 +97,16 @@ def test_a_finished_run_says_everything_about_itself(straight: Path) -> None:
     assert [record["epoch"] for record in history] == list(range(1, 13))
     assert all(len(record["losses"]) == 2 for record in history)
     assert [record["epoch"] for record in history if "val" in record] == [3, 6, 9, 12]
+
+
+def test_a_run_says_which_metrics_come_from_a_sample(sbm: Build, tmp_path, monkeypatch) -> None:
+    """Two operations a pair for what a network really takes: room for a handful of links."""
+    monkeypatch.setattr("cgcl.methods.scoring.EmbeddingScorer.cost_per_pair", 1e8)
+    run = read_run(finish(begin(sbm(0), tmp_path)))
+    assert run["split"]["test"] > 30
+    assert run["test_sampled"]["links"] == 33  # of 8e11 operations, 2 x 120 x 1e8 a link
+    assert set(run["test_sampled"]["se"]) == {"node_mrr", "node_hits@10"}
+    assert list(run["test"])[:3] == ["node_mrr", "node_hits@10", "auc"]
 
 
 def test_a_run_and_the_python_class_give_the_same_model(sbm: Build, straight: Path) -> None:

@@ -47,9 +47,13 @@ def fused(monkeypatch) -> None:
     monkeypatch.setattr(together, "_TOGETHER_ON", "cuda" if torch.cuda.is_available() else "cpu")
 
 
-def test_runs_trained_together_are_what_each_is_alone(fused: None, monkeypatch) -> None:
+@pytest.mark.parametrize("choose_by", ["auc", "node_mrr"])
+def test_runs_trained_together_are_what_each_is_alone(fused: None, monkeypatch, choose_by) -> None:
     graph = a_graph()
-    recipes = [recipe(0), recipe(1, lr=0.03, weight_decay=0.1)]
+    recipes = [
+        recipe(0, choose_by=choose_by),
+        recipe(1, lr=0.03, weight_decay=0.1, choose_by=choose_by),
+    ]
     splits = [split_of(graph, own) for own in recipes]
     found = train_together(graph, splits, recipes, HERE)
 
@@ -62,6 +66,7 @@ def test_runs_trained_together_are_what_each_is_alone(fused: None, monkeypatch) 
         alone = train_once(graph, split, own, HERE)
         assert trained.best_epoch == alone.best_epoch
         assert trained.val == pytest.approx(alone.val)
+        assert ("node_mrr" in trained.val) == (choose_by == "node_mrr")
         assert trained.test == pytest.approx(alone.test)
         assert trained.parameters == alone.parameters
         assert [line["epoch"] for line in trained.history] == [1, 2, 3]

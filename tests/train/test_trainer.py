@@ -22,6 +22,7 @@ from cgcl.split import Split, random_split
 from cgcl.train.engines import PlainEngine
 from cgcl.train.loop import train
 from cgcl.train.recipe import Recipe
+from cgcl.train.top_of_list import ranking_metrics
 from cgcl.train.trainer import EpochRecord, Trainer, build_learner, learned_nothing
 
 CPU = torch.device("cpu")
@@ -289,7 +290,9 @@ def test_a_method_without_training_looks_once_and_has_a_state(sbm: Build) -> Non
         "ap": average_precision(positive, negative),
     }
     assert trainer.best_epoch == 0
-    assert test == link_metrics(scorer.logits(split.test), scorer.logits(split.test_negatives))
+    assert test == ranking_metrics(scorer, split).metrics | link_metrics(
+        scorer.logits(split.test), scorer.logits(split.test_negatives)
+    )
     again = Trainer(None, split, Recipe.of("common-neighbours", {}), CPU)
     again.restore(tensors, numbers)
     assert again.finish() == test
@@ -305,8 +308,51 @@ def test_the_test_links_are_measured_with_the_training_links_only(sbm: Build) ->
     edge_index = torch.cat([split.train, split.train.flip(0)], dim=1)
     with torch.no_grad():
         logits = [model(trainer.known.x, edge_index, p) for p in (split.test, split.test_negatives)]
-    assert found == link_metrics(*logits)
+    assert trainer.measure(top_of_list=False) == link_metrics(*logits)
+    assert found == ranking_metrics(model.scorer(trainer.known), split).metrics | link_metrics(
+        *logits
+    )
     assert trainer_for(sbm(0), test=0.0).measure() is None
+
+
+def test_the_epoch_can_be_chosen_by_where_links_stand_among_all_nodes(sbm: Build) -> None:
+    """AUC picks another epoch here, and says no word about this one."""
+    looks, best = {}, {}
+    for choose_by in ("auc", "node_mrr"):
+        trainer = trainer_for(sbm(0), epochs=60, val=0.2, choose_by=choose_by)
+        records: list[EpochRecord] = []
+        train(trainer, on_epoch=records.append)
+        trainer.keep_best()
+        looks[choose_by] = {r.epoch: r.val for r in records if r.val}
+        best[choose_by] = trainer.best_epoch
+        assert trainer.best_val == looks[choose_by][trainer.best_epoch]
+    by_rank = looks["node_mrr"]
+    assert best["node_mrr"] == max(by_rank, key=lambda epoch: by_rank[epoch]["node_mrr"])
+    assert best["auc"] == max(by_rank, key=lambda epoch: by_rank[epoch]["auc"])
+    assert best["auc"] != best["node_mrr"]
+    without = {e: {k: v[k] for k in ("auc", "ap")} for e, v in by_rank.items()}
+    assert looks["auc"] == without
+    found = ranking_metrics(trainer.learner.scorer(trainer.known), trainer._split, "val")
+    assert trainer.best_val["node_mrr"] == found.metrics["node_mrr"]
+
+
+def test_a_look_asks_for_the_same_few_links_each_time(sbm: Build, monkeypatch) -> None:
+    monkeypatch.setattr("cgcl.train.trainer._LOOK_LINKS", 7)
+    trainer = trainer_for(sbm(0), choose_by="node_mrr")
+    looks = [trainer._look() for _ in range(2)]
+    assert looks[0] == looks[1]
+    found = ranking_metrics(
+        trainer.learner.scorer(trainer.known), trainer._split, "val", most_links=7
+    )
+    assert found.links == 7
+    assert looks[0]["node_mrr"] == found.metrics["node_mrr"]
+
+
+def test_where_a_look_among_all_nodes_takes_too_long_auc_chooses(sbm: Build, monkeypatch) -> None:
+    monkeypatch.setattr("cgcl.methods.scoring.EmbeddingScorer.cost_per_pair", 1e12)
+    trainer = trainer_for(sbm(0), choose_by="node_mrr")
+    train(trainer)
+    assert set(trainer.best_val) == {"auc", "ap"}
 
 
 def test_a_loss_that_is_not_finite_before_any_look_is_an_error(sbm: Build) -> None:

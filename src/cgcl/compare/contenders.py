@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from cgcl.compare.plan import Plan
@@ -43,7 +43,7 @@ class Contender:
     @property
     def settings(self) -> dict[str, Any]:
         """Every setting by name."""
-        return asdict(self.recipe.settings)
+        return self.recipe.settings.to_json()
 
     @property
     def is_trained(self) -> bool:
@@ -121,7 +121,7 @@ def line_up(
             if epochs is not None and issubclass(method.settings, TrainedSettings):
                 row["epochs"], words = epochs, f"{row_source}, epochs {epochs:,}"
             recipe = Recipe.of(name, {**row, "val": plan.val, "test": plan.test})
-            contenders.append(Contender(recipe, words if asdict(recipe.settings) else "", is_tuned))
+            contenders.append(Contender(recipe, words if fields(recipe.settings) else "", is_tuned))
     if not contenders:
         raise ConfigError("No method is left to compare. " + " ".join(notes))
     return contenders, notes

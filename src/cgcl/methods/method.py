@@ -22,7 +22,14 @@ EVERY_GRAPH = "*"
 
 
 class PairScorer(Protocol):
-    """Scores any pairs of nodes."""
+    """Scores any pairs of nodes.
+
+    What scores a node with all nodes faster than pair by pair may offer that, too: a method
+    `rows(nodes: Tensor) -> Tensor`, the logits of those nodes with every node but for rounding,
+    float [r, n] on the device that it computes on, and a number `cost_in_rows`, about how many
+    operations an entry takes there, if that is not `cost_per_pair`. Entries for a node with itself
+    are not looked at.
+    """
 
     @property
     def num_nodes(self) -> int:

@@ -115,6 +115,19 @@ class EmbeddingScorer:
             ]
         return torch.cat(blocks) if blocks else torch.empty(0)
 
+    def rows(self, nodes: Tensor) -> Tensor:
+        """Return the logits of nodes with every node, float32 [r, n], where the embeddings are."""
+        n, size = self.num_nodes, block_size(self.z.shape[1], self.z.device)
+        cells, nodes = nodes.numel() * n, nodes.to(self.z.device)
+        logits = self.z.new_empty(cells)
+        with evaluating(self._network):
+            decode = self._decoding(min(size, cells))
+            for start in range(0, cells, size):
+                place = torch.arange(start, min(start + size, cells), device=nodes.device)
+                pairs = torch.stack([nodes[place // n], place % n])
+                logits[start : start + size] = decode(self.z, _padded(pairs))[: place.numel()]
+        return logits.view(-1, n)
+
     def _decoding(self, most_pairs: int) -> Callable[[Tensor, Tensor], Tensor]:  # noqa: ARG002
         """Return what decodes blocks of at most so many pairs."""
         return self._decode

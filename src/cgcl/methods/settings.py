@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Literal
 
 from cgcl.settings import Range, Settings
 
 __all__ = ["MethodSettings", "TrainedSettings"]
+
+# What settings that were added later used to be, before anyone could choose.
+_CAME_LATER = {"choose_by": "auc"}
+_NEVER = object()
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,18 @@ class MethodSettings(Settings):
     def caps(self) -> str:
         """What the method leaves out to stay affordable, for tables; empty for nothing."""
         return ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return every setting by name, but for what came later and is as it was before.
+
+        So runs from before are recognised as the same runs.
+        """
+        values, defaults = asdict(self), {own.name: own.default for own in fields(self)}
+        return {
+            name: value
+            for name, value in values.items()
+            if not _CAME_LATER.get(name, _NEVER) == value == defaults[name]
+        }
 
 
 @dataclass(frozen=True)
@@ -35,6 +51,9 @@ class TrainedSettings(MethodSettings):
     """Epochs between two measurements on the validation links."""
     clip: float = 0.0
     """Longest gradient that a step may follow; longer ones are shortened. 0 for no limit."""
+    choose_by: Literal["auc", "node_mrr"] = "auc"
+    """By what the best epoch is chosen on the validation links: auc, or node_mrr, where a link's
+    other end stands among all nodes; where that takes too long for a look, auc all the same."""
 
     RANGES: ClassVar[Mapping[str, Range]] = {
         "lr": Range(above=0, high=10),

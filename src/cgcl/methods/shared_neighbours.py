@@ -24,6 +24,8 @@ _BUDGET = 2**20
 _GRAIN = 2.0**-32
 # A step in a table, or of a walk; measured: 2e7 a second.
 _OPERATIONS = 2000.0
+# Filling an entry of a table of sums and reading it; measured: 4e8 a second.
+_TABLE_ENTRY = 100.0
 _NOTHING = 1e-6
 
 
@@ -104,15 +106,25 @@ class Neighbourhoods:
         by_row = np.argsort(row, kind="stable")
         ends = np.searchsorted(row[by_row], np.arange(first.size + 1))
         sums = np.zeros(one.size)
+        for block, table in self._tables(first, weight):
+            asked = by_row[ends[block.start] : ends[block.stop]]
+            sums[asked] = table[(row[asked] - block.start) * self.num_nodes + other[asked]]
+        return sums
+
+    def rows(self, nodes: Numbers, weight: Sums) -> Iterator[Sums]:
+        """Yield what nodes share with every node, float64 [some rows x n], block by block."""
+        weight = np.round(weight / _GRAIN) * _GRAIN
+        for _, table in self._tables(nodes, weight):
+            yield table
+
+    def _tables(self, first: Numbers, weight: Sums) -> Iterator[tuple[slice, Sums]]:
+        """Yield which of the nodes come next, and the sums of each with every node, end to end."""
         for block in _blocks(self.num_nodes + self._walks[first]):
             start, middle = self._take(first[block])
             step, end = self._take(middle)
             cell = start[step] * self.num_nodes + end
             size = (block.stop - block.start) * self.num_nodes
-            table = _summed(cell, weight[middle[step]], size)
-            asked = by_row[ends[block.start] : ends[block.stop]]
-            sums[asked] = table[(row[asked] - block.start) * self.num_nodes + other[asked]]
-        return sums
+            yield block, _summed(cell, weight[middle[step]], size)
 
 
 def _summed(place: Numbers, values: Sums, size: int) -> Sums:
@@ -171,9 +183,28 @@ class SharedNeighbours:
         """Return the logarithm of each pair's sum, float32 [p]; a finite floor for no sum."""
         return as_logits(self.values(pairs), self.nothing)
 
+    @property
+    def cost_in_rows(self) -> float:
+        """About how many operations an entry takes: a place in a table, and its share of walks."""
+        return self.cost_per_pair - _OPERATIONS + _TABLE_ENTRY
+
+    def rows(self, nodes: Tensor) -> Tensor:
+        """Return the logits of nodes with every node, float32 [r, n] on the CPU."""
+        tables = self._neighbourhoods.rows(nodes.cpu().numpy(), self._weight)
+        rows = [_sparse_logits(table, self.nothing) for table in tables]
+        return torch.cat(rows).view(-1, self.num_nodes)
+
     def factors(self) -> None:
         """There are none: the sum is no function of one vector per node."""
         return
+
+
+def _sparse_logits(sums: Sums, nothing: float) -> Tensor:
+    """Return what `as_logits` does, sooner where nearly all sums are 0."""
+    logits = as_logits(np.zeros(1), nothing).repeat(sums.size)
+    there = np.flatnonzero(sums)
+    logits[torch.from_numpy(there)] = as_logits(sums[there], nothing)
+    return logits
 
 
 def as_logits(sums: Sums, nothing: float = _NOTHING) -> Tensor:

@@ -117,6 +117,15 @@ class InnerProductScorer(EmbeddingScorer):
         """Take what multiplies, and the embeddings of all nodes, [n, width]."""
         super().__init__(decoder, z, decoder, 2.0 * z.shape[1])
 
+    @property
+    def cost_in_rows(self) -> float:
+        """A product of matrices fetches nothing pair by pair."""
+        return 2.0 * self.z.shape[1]
+
+    def rows(self, nodes: Tensor) -> Tensor:
+        """Return the logits of nodes with every node, float32 [r, n], where the embeddings are."""
+        return self.z[nodes.to(self.z.device)] @ self.z.T
+
     def factors(self) -> tuple[Tensor, Tensor]:
         """Return the embeddings twice: their product is the score."""
         return self.z, self.z

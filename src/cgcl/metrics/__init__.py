@@ -19,11 +19,14 @@ from cgcl.metrics.ranking import (
     mean_reciprocal_rank,
 )
 from cgcl.metrics.scores import Scores, as_scores
+from cgcl.metrics.table import METRICS, Metric, in_order, metric_title
 
 __all__ = [
     "CONSISTENCY_LOWER_BOUND",
     "CONSISTENCY_UPPER_BOUND",
     "LEMMA_BOUND",
+    "METRICS",
+    "Metric",
     "Scores",
     "as_scores",
     "auc",
@@ -31,10 +34,12 @@ __all__ = [
     "consistency",
     "consistency_terms",
     "hits_at",
+    "in_order",
     "is_consistent",
     "link_metrics",
     "loses_information",
     "mean_reciprocal_rank",
+    "metric_title",
     "precision_recall_curve",
     "roc_curve",
     "supervision_gap",

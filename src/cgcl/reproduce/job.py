@@ -72,7 +72,7 @@ class Job:
             self.graph,
             self.test,
             self.recipe.name,
-            asdict(self.recipe.settings),
+            self.recipe.settings.to_json(),
             self.split_seed,
             self.recipe.split.seed,
             measures,

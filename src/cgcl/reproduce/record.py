@@ -65,7 +65,7 @@ class Record:
             graph=job.graph,
             test=job.test,
             method=job.recipe.name,
-            settings=asdict(job.recipe.settings),
+            settings=job.recipe.settings.to_json(),
             split_seed=job.split_seed,
             seed=job.recipe.split.seed,
             measures=list(job.measures),

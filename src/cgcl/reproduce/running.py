@@ -144,6 +144,7 @@ def _made(
             [job.recipe for job in batch],
             resources,
             should_stop=listener.should_stop,
+            top_of_list=False,  # the paper's tables ask for AUC and AP
         )
         if any(own.stopped is not None and own.stopped.reason == "signal" for own in trained):
             return None

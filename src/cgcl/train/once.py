@@ -42,6 +42,8 @@ class Trained:
     """Time to prepare, to train and to test."""
     parameters: int
     """Number of trained weights."""
+    test_sampled: dict[str, Any] | None = None
+    """Where metrics come from some of the test links: how many, and the standard errors."""
 
     def scorer(self, links: Tensor) -> PairScorer:
         """Return what scores pairs by these links, dropout off."""
@@ -75,6 +77,7 @@ def train_once(
     on_epoch: Callable[[EpochRecord], None] = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
     measure_test: bool = True,
+    top_of_list: bool = True,
 ) -> Trained:
     """Train a method on the training links of a split and keep its best epoch.
 
@@ -86,6 +89,7 @@ def train_once(
         on_epoch: Told about every epoch.
         should_stop: Asked after every epoch; True ends training there.
         measure_test: Whether to look at the test links at all.
+        top_of_list: Whether to measure where they stand among all nodes and pairs, too.
 
     Raises:
         SplitError: The split belongs to another graph, or there are no counter-examples.
@@ -111,7 +115,14 @@ def train_once(
         stopped = train(
             trainer, on_epoch=note, should_stop=should_stop, time_limit_s=resources.time_limit_s
         )
-        trained = conclude(trainer, graph, history, stopped, measure_test=measure_test)
+        trained = conclude(
+            trainer,
+            graph,
+            history,
+            stopped,
+            measure_test=measure_test,
+            top_of_list=top_of_list,
+        )
     return replace(trained, seconds=time.perf_counter() - start)
 
 
@@ -122,6 +133,7 @@ def conclude(
     stopped: Stopped | None,
     *,
     measure_test: bool,
+    top_of_list: bool = True,
 ) -> Trained:
     """Go back to the best epoch and return what came out; its time is still to be said.
 
@@ -131,21 +143,24 @@ def conclude(
         history: What was written down about each epoch.
         stopped: Why it ended early, if it did.
         measure_test: Whether to look at the test links at all.
+        top_of_list: Whether to measure where they stand among all nodes and pairs, too.
 
     Raises:
         TrainingError: No epoch gave finite scores.
     """
     trainer.keep_best()
+    test = trainer.measure(top_of_list=top_of_list) if measure_test else None
     return Trained(
         graph=graph,
         learner=trainer.learner,
         history=history,
         best_epoch=trainer.best_epoch,
         val=trainer.best_val,
-        test=trainer.measure() if measure_test else None,
+        test=test,
         stopped=stopped,
         seconds=0.0,
         parameters=sum(weight.numel() for weight in trainer.learner.parameters()),
+        test_sampled=trainer.sampled,
     )
 
 

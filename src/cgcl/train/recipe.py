@@ -58,7 +58,7 @@ class Recipe:
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as one flat mapping."""
-        return {"method": self.name, **asdict(self.settings), **asdict(self.split)}
+        return {"method": self.name, **self.settings.to_json(), **asdict(self.split)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Recipe:

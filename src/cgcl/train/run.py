@@ -168,7 +168,7 @@ class Run:
             self.split,
             seed=self.recipe.split.seed,
         )
-        self.about["test"] = test
+        self.about |= {"test": test, "test_sampled": trainer.sampled}
         num_features = 0 if trainer.known.x is None else trainer.known.x.shape[1]
         about = describe_model(
             self.graph, self.split, trainer.best_epoch, trainer.best_val, test, calibration

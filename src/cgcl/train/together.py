@@ -45,6 +45,7 @@ def train_together(
     *,
     should_stop: Callable[[], bool] = lambda: False,
     measure_test: bool = True,
+    top_of_list: bool = True,
 ) -> list[Trained]:
     """Train several recipes, each on its own split; each result is that of its lone run.
 
@@ -58,6 +59,7 @@ def train_together(
         resources: Where to compute; with a time limit, every run is trained alone.
         should_stop: Asked now and then; True ends every training there.
         measure_test: Whether to look at the test links at all.
+        top_of_list: Whether to measure where they stand among all nodes and pairs, too.
 
     Raises:
         SplitError: A split belongs to another graph, or there are no counter-examples.
@@ -65,10 +67,18 @@ def train_together(
         ResourceError: The device does not exist.
     """
     if fit_together(splits, recipes, resources):
-        return _side_by_side(graph, splits, recipes, resources, should_stop, measure_test)
+        return _side_by_side(
+            graph, splits, recipes, resources, should_stop, measure_test, top_of_list
+        )
     return [
         train_once(
-            graph, split, recipe, resources, should_stop=should_stop, measure_test=measure_test
+            graph,
+            split,
+            recipe,
+            resources,
+            should_stop=should_stop,
+            measure_test=measure_test,
+            top_of_list=top_of_list,
         )
         for split, recipe in zip(splits, recipes, strict=True)
     ]
@@ -101,6 +111,7 @@ def _side_by_side(
     resources: Resources,
     should_stop: Callable[[], bool],
     measure_test: bool,
+    top_of_list: bool,
 ) -> list[Trained]:
     """Train on a GPU what fits together."""
     device = resolve_device(resources)
@@ -118,7 +129,7 @@ def _side_by_side(
         batch = _Batch(trainers, splits, recipes, resources.precision)
         stopped, histories = batch.run(should_stop)
         results = [
-            conclude(*own, measure_test=measure_test)
+            conclude(*own, measure_test=measure_test, top_of_list=top_of_list)
             for own in zip(trainers, graphs, histories, stopped, strict=True)
         ]
     seconds = (time.perf_counter() - start) / len(results)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cgcl.errors import TrainingError
 from cgcl.graph.feature_matrix import placed
-from cgcl.methods.method import Epoch, Known, Learner
+from cgcl.methods.method import Epoch, Known, Learner, PairScorer
 from cgcl.methods.scoring import EmbeddingScorer
 from cgcl.methods.settings import TrainedSettings
 from cgcl.metrics import auc, average_precision, link_metrics
@@ -20,6 +20,7 @@ from cgcl.split import Split
 from cgcl.train.config import Resources
 from cgcl.train.engines import Moments, engine_for
 from cgcl.train.recipe import Recipe
+from cgcl.train.top_of_list import BUDGET, ranking_metrics
 
 __all__ = ["CHANCE_AUC", "EpochRecord", "Seen", "Trainer", "build_learner", "learned_nothing"]
 
@@ -29,6 +30,9 @@ CHANCE_AUC = 0.55
 _LEARNED = 0.65
 # One bad look can be bad luck.
 _LOOKS_AT_CHANCE = 3
+# A look at where validation links stand among all nodes: so much of the budget, so many links.
+_LOOK_BUDGET = BUDGET / 20
+_LOOK_LINKS = 1000
 # Up to so many steps an epoch, such as one per view, each loss is worth a line of its own.
 _FEW_STEPS = 2
 
@@ -41,7 +45,8 @@ class EpochRecord:
     losses: list[float]
     """The loss of each step, such as L_1 and L_2 of CGCL; the mean where an epoch has many."""
     val: dict[str, float] | None = None
-    """Validation AUC and AP, at epochs where they were measured."""
+    """Validation AUC and AP, at epochs where they were measured, and what the epoch is chosen
+    by."""
     consistency: dict[str, float] | None = None
     """The method's own figures if they are tracked, for CGCL the terms of Eq. 10-11."""
 
@@ -64,6 +69,8 @@ class Seen(NamedTuple):
     """Logits of their counter-examples, on the CPU."""
     is_finite: bool
     """Whether these, the weights and the embeddings are finite numbers."""
+    scorer: PairScorer | None = None
+    """What scored them, if it can be asked for more."""
 
 
 def learned_nothing(val: dict[str, float] | None) -> str | None:
@@ -125,6 +132,8 @@ class Trainer:
         self.best_weights: dict[str, Tensor] | None = None
         self.is_finite = True
         """Whether losses, weights and scores have been finite numbers so far."""
+        self.sampled: dict[str, Any] | None = None
+        """Where `measure` looked at some test links only: how many, and the standard errors."""
         self._looks_at_chance = 0
 
     @property
@@ -215,16 +224,23 @@ class Trainer:
             )
         self.learner.load_state_dict(self.best_weights)
 
-    def measure(self) -> dict[str, float] | None:
+    def measure(self, *, top_of_list: bool = True) -> dict[str, float] | None:
         """Return all metrics on the test links as fractions, or None if there are none.
 
         Only the training links are looked at: neither validation nor test links may be seen.
+
+        Args:
+            top_of_list: Whether to measure where test links stand among all nodes and pairs, too.
         """
         split = self._split
         if split.test.shape[1] == 0:
             return None
         scorer = self.learner.scorer(self.known)
-        return link_metrics(scorer.logits(split.test), scorer.logits(split.test_negatives))
+        found: dict[str, float] = {}
+        if top_of_list:
+            top = ranking_metrics(scorer, split, seed=self._recipe.split.seed)
+            found, self.sampled = top.metrics, top.sampling
+        return found | link_metrics(scorer.logits(split.test), scorer.logits(split.test_negatives))
 
     def finish(self) -> dict[str, float] | None:
         """Go back to the weights of the best epoch and return the metrics on the test links.
@@ -277,20 +293,40 @@ class Trainer:
 
     def _look(self, seen: Seen | None = None) -> dict[str, float] | None:
         """Measure on the validation links and keep the weights if they are the best so far."""
-        positive, negative, self.is_finite = seen or self._score()
+        positive, negative, self.is_finite, scorer = seen or self._score()
         if not self.is_finite:
             return None
         val: dict[str, float] | None = None
         if positive.numel():
             val = {"auc": auc(positive, negative), "ap": average_precision(positive, negative)}
+            val |= self._top_of_list(scorer)
             best = (self.best_val or val)["auc"]
             at_chance = best > self._learned_auc and val["auc"] < CHANCE_AUC
             self._looks_at_chance = self._looks_at_chance + 1 if at_chance else 0
         # Without validation links the last epoch is kept.
-        if val is None or self.best_val is None or val["auc"] > self.best_val["auc"]:
+        if val is None or self.best_val is None or _chosen_by(val) > _chosen_by(self.best_val):
             self.best_epoch, self.best_val = self.epoch, val
             self.best_weights = {k: v.clone() for k, v in self.learner.state_dict().items()}
         return val
+
+    def _top_of_list(self, scorer: PairScorer | None) -> dict[str, float]:
+        """Return where validation links stand among all nodes, if the epoch is chosen by it.
+
+        At every look the same links are asked for.
+        """
+        settings = self._recipe.settings
+        if not isinstance(settings, TrainedSettings) or settings.choose_by != "node_mrr":
+            return {}
+        found = ranking_metrics(
+            scorer or self.learner.scorer(self.known),
+            self._split,
+            "val",
+            budget=_LOOK_BUDGET,
+            most_links=_LOOK_LINKS,
+            over_pairs=False,
+            seed=self._recipe.split.seed,
+        )
+        return {name: value for name, value in found.metrics.items() if name == "node_mrr"}
 
     def _score(self) -> Seen:
         """Return what the validation links and their counter-examples score."""
@@ -301,7 +337,7 @@ class Trainer:
         if isinstance(scorer, EmbeddingScorer):
             numbers.append(scorer.z)
         is_finite = all(bool(torch.isfinite(tensor).all()) for tensor in numbers)
-        return Seen(positive, negative, is_finite)
+        return Seen(positive, negative, is_finite, scorer)
 
     @property
     def _learned_auc(self) -> float:
@@ -311,6 +347,11 @@ class Trainer:
         unlinked pairs; on a handful of links no AUC is sure enough to speak of a collapse.
         """
         return max(_LEARNED, 0.5 + 4 * math.sqrt(1 / (6 * max(self._split.val.shape[1], 1))))
+
+
+def _chosen_by(val: dict[str, float]) -> float:
+    """Return the figure that says which epoch is best."""
+    return val.get("node_mrr", val["auc"])
 
 
 def _worth_a_line(losses: list[float]) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from cgcl.errors import ConfigError
@@ -43,7 +43,7 @@ class Space:
         """
         known = method_named(method)
         choices = {name: values for name, values in known.search.items() if name not in fixed}
-        base = asdict(Recipe.of(method, fixed).settings)
+        base = Recipe.of(method, fixed).settings.to_json()
         if known.search and not choices:
             raise ConfigError(
                 f"There is nothing to tune: of {method}'s settings {', '.join(known.search)} are "
@@ -55,7 +55,7 @@ class Space:
                 f"Use it as it is: cgcl train GRAPH --method {method}"
             )
         authors = Recipe.of(method, {**known.authors_settings(graph_title), **fixed})
-        return cls(method, base, asdict(authors.settings), choices)
+        return cls(method, base, authors.settings.to_json(), choices)
 
     @property
     def starts(self) -> list[Proposal]:
@@ -73,7 +73,7 @@ class Space:
     def contains(self, settings: Mapping[str, Any]) -> bool:
         """Say whether settings can be chosen: the authors may use some that cannot."""
         return all(
-            value in self.choices[name] if name in self.choices else value == self.base[name]
+            value in self.choices[name] if name in self.choices else value == self.base.get(name)
             for name, value in settings.items()
         )
 

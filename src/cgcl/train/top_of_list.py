@@ -1,0 +1,285 @@
+"""The top of the list: where hidden links stand among all that a person could be shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from cgcl.methods.method import PairScorer
+from cgcl.seeds import stream
+from cgcl.split import Split, UnlinkedPairs
+
+__all__ = ["BUDGET", "RankingMetrics", "ranking_metrics"]
+
+BUDGET = 8e11
+"""How many operations measuring may take on a CPU, 20 s on two cores: no more than a short
+training takes, so that nobody has to wait for what they did not ask for."""
+_GPU = 200.0
+"""So many times as much on a GPU, which is at least so many times as fast."""
+# Counting an entry of a row, and comparing it with one link, in the same operations.
+_PER_ENTRY = 1000.0
+_PER_COMPARISON = 100.0
+# How many entries of rows are held at once.
+_CELLS_CPU, _CELLS_GPU = 2**21, 2**24
+# Fewer sampled links say nothing; they are worth twice the budget, not more.
+_FEWEST_LINKS = 10
+_BEST = (100, 1000)
+# Below ten pairs for each place in the list, even chance would fill a good part of it.
+_PAIRS_PER_PLACE = 10
+
+
+@dataclass(frozen=True)
+class RankingMetrics:
+    """What the top of the list is worth."""
+
+    metrics: dict[str, float]
+    """Fractions by name, in the order of `cgcl.metrics.METRICS`; what was not measured is not
+    in it."""
+    links: int | None = None
+    """How many links were sampled; None if all were looked at."""
+    errors: dict[str, float] = field(default_factory=dict)
+    """The standard error that sampling leaves in each metric; empty without sampling."""
+
+    @property
+    def sampling(self) -> dict[str, Any] | None:
+        """How many links were sampled and the standard errors, for JSON; None if all were."""
+        return None if self.links is None else {"links": self.links, "se": self.errors}
+
+
+def ranking_metrics(
+    scorer: PairScorer,
+    split: Split,
+    part: Literal["test", "val"] = "test",
+    *,
+    budget: float = BUDGET,
+    most_links: int | None = None,
+    over_pairs: bool = True,
+    seed: int = 0,
+) -> RankingMetrics:
+    """Measure where hidden links stand among all nodes and among all pairs.
+
+    `node_mrr` and `node_hits@10`: each link's other end, seen from both ends, among all nodes that
+    the end may link to, on the other side only in a two-sided graph. Known links and the end's
+    other hidden links are left out; a tie gets the mean of its best and worst rank.
+    `precision@100` and `precision@1000`: the share of hidden links among the best of all pairs that
+    are no known link, ties shared evenly, where there are ten such pairs or more for each place.
+    `pair_ap`: their average precision over all those pairs.
+
+    Within the budget all of it is exact. Beyond, the first two come from as many links as it
+    allows, drawn at random, and the others are left out; so are all if it allows no 10 links.
+
+    Args:
+        scorer: The method; it may look at the training links only.
+        split: Known and hidden links.
+        part: Which links are hidden: `test`, where training and validation links are known, or
+            `val`, where only training links are, and test links are pairs like any other.
+        budget: How many operations it may take on a CPU; on a GPU 200 times as many.
+        most_links: Look at no more links than this.
+        over_pairs: Whether to go through all pairs at all.
+        seed: Decides which links are sampled.
+    """
+    links = split.test if part == "test" else split.val
+    if links.shape[1] == 0:
+        return RankingMetrics({})
+    sweep = _Sweep(scorer, split, links, split.val if part == "test" else links[:, :0])
+    budget *= _GPU if sweep.device.type != "cpu" else 1.0
+    n, m = split.num_nodes, links.shape[1]
+    if over_pairs and most_links is None and sweep.cost(n, m) <= budget:
+        ranks, counts = sweep.run(torch.arange(n), links, counting=True)
+        return RankingMetrics(_of_ranks(ranks)[0] | _of_counts(counts, sweep.num_pairs))
+    asked = links[:, _sample(sweep, links, budget, most_links, seed)]
+    if asked.shape[1] == 0:
+        return RankingMetrics({})
+    ranks, _ = sweep.run(asked.unique(), asked, counting=False)
+    metrics, errors = _of_ranks(ranks)
+    if asked.shape[1] == m:
+        return RankingMetrics(metrics)
+    # The links are drawn without replacement: if all are, no error is left.
+    left = math.sqrt(1 - asked.shape[1] / m)
+    return RankingMetrics(metrics, asked.shape[1], {k: v * left for k, v in errors.items()})
+
+
+def _sample(
+    sweep: _Sweep, links: Tensor, budget: float, most_links: int | None, seed: int
+) -> Tensor:
+    """Return which links to look at: as many as allowed, none if those say nothing."""
+    m = links.shape[1]
+    wanted = m if most_links is None else min(m, most_links)
+    order = torch.randperm(m, generator=stream(seed, "sampled links"))
+    if sweep.cost(links[:, order[:wanted]].unique().numel(), wanted) > budget:
+        affordable = int(budget / sweep.cost(2, 1))
+        few = min(_FEWEST_LINKS, wanted)
+        if affordable < few and sweep.cost(2 * few, few) > 2 * budget:
+            return order[:0]
+        wanted = min(wanted, max(affordable, few))
+    return order[:wanted].sort().values
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Entries of a table with a row for each node that is asked about, in the order of rows."""
+
+    row: Tensor
+    column: Tensor
+    ends: list[int]
+    """Where the cells of each block of rows end, after a 0."""
+
+    def block(self, number: int) -> tuple[Tensor, Tensor]:
+        """Return places in a block of rows, counted from its first row, and columns."""
+        own = slice(self.ends[number], self.ends[number + 1])
+        return self.row[own], self.column[own]
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """For each different score of a hidden link, ascending: what stands there and above."""
+
+    links: Tensor
+    """How many hidden links have that score."""
+    others_at: Tensor
+    """How many other pairs have it."""
+    others_above: Tensor
+    """How many other pairs have a higher one."""
+
+
+class _Sweep:
+    """Goes through rows of scores, a node against all nodes, block by block."""
+
+    def __init__(self, scorer: PairScorer, split: Split, links: Tensor, more_known: Tensor) -> None:
+        known = torch.cat([split.train, more_known], dim=1)
+        self._scorer, self._links = scorer, links
+        self._rows: Callable[[Tensor], Tensor] | None = getattr(scorer, "rows", None)
+        self._num_nodes = n = split.num_nodes
+        self.device = torch.device("cpu") if self._rows is None else self._rows(links[0, :1]).device
+        self._sides = None if split.sides is None else split.sides.to(self.device)
+        self._barred = torch.cat([known, torch.arange(n).expand(2, n)], dim=1)
+        self.num_pairs = UnlinkedPairs(known, n, split.sides).count
+
+    def cost(self, rows: int, links: int) -> float:
+        """Return how many operations so many rows take, with so many links to be placed."""
+        scorer, n = self._scorer, self._num_nodes
+        per_entry = getattr(scorer, "cost_in_rows", scorer.cost_per_pair) + _PER_ENTRY
+        return rows * (n * per_entry + scorer.cost_per_node) + 2 * links * n * _PER_COMPARISON
+
+    def run(self, nodes: Tensor, asked: Tensor, *, counting: bool) -> tuple[Tensor, _Counts]:
+        """Return the rank of each link from both ends, float64 [2, links], and the counts.
+
+        Args:
+            nodes: The rows to go through, ascending; they hold both ends of every link asked for.
+            asked: The links to place, int64 [2, links].
+            counting: Whether to count pairs; `nodes` must be all nodes then.
+        """
+        cells = _CELLS_CPU if self.device.type == "cpu" else _CELLS_GPU
+        height = max(1, cells // self._num_nodes)
+        barred, hidden = (self._cells(p, nodes, height)[0] for p in (self._barred, self._links))
+        places, which = self._cells(asked, nodes, height)
+        scale = _Scale(self._scorer.logits(self._links).to(self.device)) if counting else None
+        ranks: list[Tensor] = []
+        for number, block in enumerate(nodes.split(height)):
+            scores = self._scores(block, barred.block(number))
+            rows, columns = places.block(number)
+            own = scores[rows, columns]
+            scores[hidden.block(number)] = -math.inf
+            for part in torch.arange(rows.numel(), device=self.device).split(height):
+                ranks.append(_ranks(scores.index_select(0, rows[part]), own[part]))
+            if scale is not None:
+                scale.count(scores[:, number * height :])
+        found = torch.empty(which.numel(), dtype=torch.float64)
+        found[which] = torch.cat(ranks).cpu()
+        empty = torch.empty(0)
+        return found.view(2, -1), scale.counts() if scale else _Counts(empty, empty, empty)
+
+    def _cells(self, pairs: Tensor, nodes: Tensor, height: int) -> tuple[_Cells, Tensor]:
+        """Return where pairs lie in the rows of `nodes`, both ways round, and which they are."""
+        place = torch.full((self._num_nodes,), -1)
+        place[nodes] = torch.arange(nodes.numel())
+        row, column = place[pairs.flatten()], pairs.flip(0).flatten()
+        which = row.argsort(stable=True)
+        which = which[row[which] >= 0]
+        row, column = row[which], column[which]
+        first = torch.arange(0, nodes.numel() + height, height)
+        ends = torch.searchsorted(row, first).tolist()
+        return _Cells((row % height).to(self.device), column.to(self.device), ends), which
+
+    def _scores(self, nodes: Tensor, barred: tuple[Tensor, Tensor]) -> Tensor:
+        """Return the scores of nodes with all nodes; minus infinity for what is no answer."""
+        same_side: Tensor | None = None
+        if self._sides is not None:
+            same_side = self._sides[nodes.to(self.device)][:, None] == self._sides
+        if self._rows is not None:
+            scores = self._rows(nodes).float()
+            scores[barred] = -math.inf
+            return scores if same_side is None else scores.masked_fill_(same_side, -math.inf)
+        allowed = torch.ones(nodes.numel(), self._num_nodes, dtype=torch.bool)
+        allowed[barred] = False
+        if same_side is not None:
+            allowed &= ~same_side
+        row, column = allowed.nonzero().unbind(1)
+        scores = torch.full(allowed.shape, -math.inf)
+        scores[allowed] = self._scorer.logits(torch.stack([nodes[row], column])).float()
+        return scores
+
+
+class _Scale:
+    """Counts how many scores lie between those of the hidden links, and how many at each."""
+
+    def __init__(self, links: Tensor) -> None:
+        values, self._links = links.unique(return_counts=True)
+        # Between a score and the next number above it lies that score alone.
+        above = torch.nextafter(values, values.new_tensor(math.inf))
+        self._edges = torch.stack([values, above], dim=1).flatten()
+        self._lowest = values[0]
+        self._found = torch.zeros(self._edges.numel() + 1, dtype=torch.int64, device=links.device)
+
+    def count(self, scores: Tensor) -> None:
+        """Count the scores right of the diagonal that starts in the upper left corner."""
+        rows = scores.shape[0]
+        square = scores[:, :rows]
+        repeats = torch.ones_like(square, dtype=torch.bool).tril_()
+        square.masked_fill_(repeats, -math.inf)
+        # Most pairs score less than any link or, by a formula, as little as one.
+        self._found[1] += torch.count_nonzero(scores == self._lowest)
+        high = scores[scores > self._lowest]
+        place = torch.bucketize(high, self._edges, out_int32=True, right=True)
+        self._found += torch.bincount(place, minlength=self._found.numel())
+
+    def counts(self) -> _Counts:
+        """Return what was found, on the CPU."""
+        found = self._found.cpu()
+        above = found.sum() - found.cumsum(0)
+        return _Counts(self._links.cpu(), found[1::2], above[1::2])
+
+
+def _ranks(scores: Tensor, own: Tensor) -> Tensor:
+    """Return the mean rank of a score among those of its row, float64."""
+    above = torch.count_nonzero(scores > own[:, None], dim=1)
+    ties = torch.count_nonzero(scores == own[:, None], dim=1)
+    return 1.0 + above.double() + ties.double() / 2
+
+
+def _of_ranks(ranks: Tensor) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the metrics of ranks, [2, links], and their standard errors as means over links."""
+    by_link = {"node_mrr": (1 / ranks).mean(dim=0), "node_hits@10": (ranks <= 10).double().mean(0)}
+    m = ranks.shape[1]
+    errors = {k: float(v.std()) / math.sqrt(m) if m > 1 else math.nan for k, v in by_link.items()}
+    return {name: float(values.mean()) for name, values in by_link.items()}, errors
+
+
+def _of_counts(counts: _Counts, num_pairs: int) -> dict[str, float]:
+    """Return the metrics over all pairs."""
+    links = counts.links.double()
+    links_above = links.sum() - links.cumsum(0)
+    above, at = links_above + counts.others_above, links + counts.others_at
+    metrics = {
+        # Of pairs that tie at the cut, each has the same chance to be above it.
+        f"precision@{k}": float((links * ((k - above) / at).clamp(0, 1)).sum() / k)
+        for k in _BEST
+        if num_pairs >= _PAIRS_PER_PLACE * k
+    }
+    precision = (links_above + links) / (above + at)
+    return metrics | {"pair_ap": float((links * precision).sum() / links.sum())}
