@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -47,8 +48,11 @@ def fused(monkeypatch) -> None:
     monkeypatch.setattr(together, "_TOGETHER_ON", "cuda" if torch.cuda.is_available() else "cpu")
 
 
-def test_runs_trained_together_are_what_each_is_alone(fused: None, monkeypatch) -> None:
-    graph = a_graph()
+@pytest.mark.parametrize("with_features", [True, False])
+def test_runs_trained_together_are_what_each_is_alone(
+    fused: None, monkeypatch, with_features: bool
+) -> None:
+    graph = a_graph() if with_features else replace(a_graph(), x=None)
     recipes = [recipe(0), recipe(1, lr=0.03, weight_decay=0.1)]
     splits = [split_of(graph, own) for own in recipes]
     found = train_together(graph, splits, recipes, HERE)

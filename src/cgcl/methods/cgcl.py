@@ -44,7 +44,7 @@ class CrossViewLearner(CGCL, Learner):
         """Yield L_1 and L_2."""
         drawn = draw(known, epoch, self._settings)
         coins = epoch.stream("dropout", known.device)
-        x = [known.features_along(seen.edge_index) for seen, _ in drawn.views.turns()]
+        x = (known.features_along(seen.edge_index) for seen, _ in drawn.views.turns())
         yield from self.losses(x, drawn.views, drawn.negatives, coins)
 
     def scorer(self, known: Known) -> DecoderScorer:

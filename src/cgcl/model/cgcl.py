@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -61,7 +61,7 @@ class CGCL(nn.Module):
 
     def losses(
         self,
-        x: Tensor | Sequence[Tensor],
+        x: Tensor | Iterable[Tensor],
         views: Views,
         negatives: Sequence[Tensor],
         generator: torch.Generator | None = None,
