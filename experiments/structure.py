@@ -3,7 +3,8 @@
     python experiments/structure.py --workers 2 --data-root data
     python experiments/structure.py --summary
 
-Every candidate sees the training links of its split and nothing else. Results that are in
+Every candidate sees the training links of its split and nothing else; `neighbours, seen` is made
+anew in each step, of the links that the step sees. Results that are in
 experiments/results/structure.json are not computed again.
 """
 
@@ -23,7 +24,7 @@ import torch
 from torch import Tensor
 
 from cgcl.graph import Graph
-from cgcl.graph.structure import neighbour_features
+from cgcl.graph.structure import Structure
 from cgcl.seeds import stream
 
 RESULTS = Path(__file__).parent / "results" / "structure.json"
@@ -141,7 +142,7 @@ def beside(*parts: Tensor) -> Tensor:
     return torch.cat(parts, dim=1)
 
 
-CANDIDATES: dict[str, Callable[[Tensor, int], Tensor]] = {
+CANDIDATES: dict[str, Callable[[Tensor, int], Tensor | Structure]] = {
     "identity": identity,
     "identity + degree": lambda e, n: beside(identity(e, n), degree(e, n)),
     "identity + spectral 64": lambda e, n: beside(identity(e, n), spectral(e, n, 64)),
@@ -153,7 +154,8 @@ CANDIDATES: dict[str, Callable[[Tensor, int], Tensor]] = {
     "adjacency 64": lambda e, n: spectral(e, n, 64, normalised=False),
     "random 512": lambda e, n: random(e, n, 512),
     "propagated 512": lambda e, n: propagated(e, n, 512),
-    "neighbours": neighbour_features,
+    "neighbours, seen": Structure.of,
+    "neighbours": lambda e, n: _bag(*_ends(e, n, False), (n, n)),
     "neighbours, itself": neighbours_and_itself,
     "neighbours, itself, scaled": scaled_neighbours,
     "neighbours, itself + degree": lambda e, n: beside(neighbours_and_itself(e, n), degree(e, n)),
@@ -218,7 +220,7 @@ def measure(job: tuple[str, str, int, str | None, str]) -> dict[str, Any]:
         "test": {metric: test[metric] for metric in ("auc", "ap")},
         "best_epoch": trainer.best_epoch,
         "stopped": stopped.reason if stopped else None,
-        "width": x.shape[1],
+        "width": x.num_features if isinstance(x, Structure) else x.shape[1],
         "making_seconds": round(made - start, 3),
         "training_seconds": round(time.perf_counter() - made, 2),
         "device": torch.cuda.get_device_name() if device != "cpu" else "cpu",

@@ -35,7 +35,7 @@ from plain_pyg import PlainModel, plain_epoch, plain_optimizer
 from torch import Tensor
 
 import cgcl
-from cgcl.graph.prepare import features_of, prepare
+from cgcl.graph.prepare import prepare
 from cgcl.model import symmetric
 from cgcl.split import Split, random_split
 from cgcl.train.execution import computing_with
@@ -61,7 +61,10 @@ def load(request: Line) -> tuple[Tensor, Split]:
     """Return the features and the split of a graph, as training gets them."""
     graph = cgcl.read(request["graph"], data_root=request["data_root"])
     split = random_split(graph, 0.05, 0.10, seed=0)
-    return features_of(prepare(graph, split.train)), split
+    x = prepare(graph, split.train).x
+    if x is None:
+        raise ValueError(f"{graph.title} has no features, and the yardstick makes none.")
+    return x, split
 
 
 def make_run(way: str, x: Tensor, split: Split, request: Line) -> tuple[Run, str]:

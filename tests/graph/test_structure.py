@@ -1,20 +1,15 @@
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
+
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgcl.graph import Graph
-from cgcl.graph.prepare import features_of, prepare
-from cgcl.graph.structure import (
-    MAX_FEATURES,
-    feature_of_each_node,
-    has_structural_features,
-    neighbour_features,
-    neighbour_names,
-    rows_of_new_nodes,
-)
+from cgcl.graph.prepare import prepare
+from cgcl.graph.stored import read_stored_graph, write_graph
+from cgcl.graph.structure import Structure, has_structural_features
 from cgcl.split import random_split
 
 # A star around node 0, a link between 3 and 4, and node 5 alone.
@@ -35,8 +30,17 @@ def graphs(draw: st.DrawFn) -> Graph:
     return Graph.from_pairs("g", [f"n{k:02d}" for k in range(n)], torch.tensor(pairs).T)
 
 
+def features(links: torch.Tensor, n: int, most: int = 50_000) -> torch.Tensor:
+    """Made and counted from the same links."""
+    return Structure.of(links, n, most).features(both_ways(links))
+
+
+def both_ways(links: torch.Tensor) -> torch.Tensor:
+    return torch.cat([links, links.flip(0)], dim=1)
+
+
 def test_features_say_who_is_linked_to_whom() -> None:
-    x = neighbour_features(LINKS, 6)
+    x = features(LINKS, 6)
     assert x.is_sparse
     assert x.is_coalesced()
     assert x.dtype == torch.float32
@@ -50,12 +54,23 @@ def test_features_say_who_is_linked_to_whom() -> None:
     ]
 
 
+def test_features_are_made_of_the_links_that_are_looked_at_and_of_no_others() -> None:
+    structure = Structure.of(LINKS, 6)
+    x = structure.features(both_ways(LINKS[:, :1])).to_dense()
+    assert x.nonzero().tolist() == [[0, 1], [1, 0]]
+    assert structure.features(LINKS[:, :0]).to_dense().sum() == 0
+
+
+def test_a_link_in_one_direction_is_known_to_the_end_where_it_arrives() -> None:
+    x = Structure.of(LINKS, 6).features(torch.tensor([[0], [1]])).to_dense()
+    assert x.nonzero().tolist() == [[1, 0]]
+
+
 def test_many_nodes_share_features_but_the_most_linked_have_their_own() -> None:
     # By degree: 0 (3 links), 3 (2), then 1, 2, 4 (1 each, in the order of the nodes), 5 (0).
-    assert feature_of_each_node(LINKS, 6, 4).tolist() == [0, 2, 3, 1, 2, 3]
-    assert feature_of_each_node(LINKS, 6, 5).tolist() == [0, 4, 2, 1, 3, 4]
-    x = neighbour_features(LINKS, 6, 4)
-    assert x.to_dense().tolist() == [
+    assert Structure.of(LINKS, 6, 4).feature_of_node.tolist() == [0, 2, 3, 1, 2, 3]
+    assert Structure.of(LINKS, 6, 5).feature_of_node.tolist() == [0, 4, 2, 1, 3, 4]
+    assert features(LINKS, 6, 4).to_dense().tolist() == [
         [0, 1, 1, 1],
         [1, 0, 0, 0],
         [1, 0, 0, 0],
@@ -63,15 +78,12 @@ def test_many_nodes_share_features_but_the_most_linked_have_their_own() -> None:
         [0, 1, 0, 0],
         [0, 0, 0, 0],
     ]
-    both = torch.tensor([[0, 0], [1, 4]])  # nodes 1 and 4 share a feature here
-    assert neighbour_features(both, 6, 4).to_dense()[0].tolist() == [0, 1, 1, 0]
 
 
 def test_two_links_to_nodes_that_share_a_feature_count_twice() -> None:
     links = torch.tensor([[0, 0, 0, 1, 1, 1], [2, 3, 4, 2, 3, 4]])
-    x = neighbour_features(links, 5, 3)
-    assert feature_of_each_node(links, 5, 3).tolist() == [0, 2, 1, 2, 1]
-    assert x.to_dense()[0].tolist() == [0, 2, 1]
+    assert Structure.of(links, 5, 3).feature_of_node.tolist() == [0, 2, 1, 2, 1]
+    assert features(links, 5, 3).to_dense()[0].tolist() == [0, 2, 1]
 
 
 @given(n=st.integers(1, 40), most=st.integers(2, 30), data=st.data())
@@ -79,48 +91,49 @@ def test_two_links_to_nodes_that_share_a_feature_count_twice() -> None:
 def test_no_feature_is_idle_and_every_node_has_one(n: int, most: int, data: st.DataObject) -> None:
     ends = data.draw(st.lists(st.integers(0, n - 1), max_size=30))
     links = torch.tensor([ends, ends[::-1]], dtype=torch.int64).reshape(2, -1)
-    feature = feature_of_each_node(links, n, most)
+    feature = Structure.of(links, n, most).feature_of_node
     assert sorted(set(feature.tolist())) == list(range(min(n, most)))
-    x = neighbour_features(links, n, most)
+    x = features(links, n, most)
     assert x.shape == (n, min(n, most))
     assert float(x.values().sum()) == 2 * links.shape[1]
 
 
-@given(graph=graphs(), seed=st.integers(0, 5))
+@given(graph=graphs(), seed=st.integers(0, 5), most=st.integers(4, 30))
 @settings(max_examples=30, deadline=None)
-def test_links_that_are_held_back_change_no_feature(graph: Graph, seed: int) -> None:
+def test_links_that_are_held_back_change_nothing(graph: Graph, seed: int, most: int) -> None:
     split = random_split(graph, 0.2, 0.2, seed)
     prepared = prepare(graph, split.train)
-    alone = Graph(graph.title, graph.names, split.train)
-    expected = features_of(prepare(alone, split.train))
-    assert torch.equal(features_of(prepared).indices(), expected.indices())
-    assert torch.equal(features_of(prepared).values(), expected.values())
-    dense = features_of(prepared).to_dense()
+    alone = prepare(Graph(graph.title, graph.names, split.train), split.train)
+    assert prepared.structure is not None
+    assert alone.structure is not None
+    assert torch.equal(prepared.structure.feature_of_node, alone.structure.feature_of_node)
+    assert prepared.num_nonzeros == alone.num_nonzeros == 2 * split.train.shape[1]
+    dense = prepared.structure.features(both_ways(split.train)).to_dense()
     for hidden in (split.val, split.test):
         assert dense[hidden[0], hidden[1]].sum() == 0
         assert dense[hidden[1], hidden[0]].sum() == 0
 
 
-def test_features_are_called_after_the_nodes() -> None:
-    assert neighbour_names(torch.tensor([1, 0]), ("=cmd()", "b")) == (
-        "linked to b",
-        "linked to =cmd()",
-    )
+def test_a_new_node_has_the_features_of_its_links_and_no_feature_speaks_of_it() -> None:
+    structure = Structure.of(LINKS, 6, 4).with_new_nodes(2)
+    links = torch.tensor([[0, 4, 6], [6, 6, 7]])  # the two new ones know each other
+    x = structure.features(both_ways(links)).to_dense()
+    assert x.shape == (8, 4)
+    assert x[6].tolist() == [1, 0, 1, 0]
+    assert x.sum() == 2
 
 
-def test_a_new_node_has_the_features_of_its_links() -> None:
-    new_links = torch.tensor([[0, 0, 2], [0, 4, 5]])
-    x = rows_of_new_nodes(LINKS, 6, new_links, 3)
-    assert x.to_dense().tolist() == [[1, 0, 0, 0, 1, 0], [0] * 6, [0, 0, 0, 0, 0, 1]]
-
-
-def test_a_new_node_gets_the_features_that_training_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    n = MAX_FEATURES + 1
-    links = torch.tensor([[0], [n - 1]])
-    x = rows_of_new_nodes(links, n, torch.tensor([[0], [n - 1]]), 1)
-    feature = feature_of_each_node(links, n)
-    assert x.shape == (1, MAX_FEATURES)
-    assert x.indices()[1].tolist() == [int(feature[n - 1])] == [1]
+def test_a_stored_graph_keeps_how_features_are_made_and_no_features(tmp_path: Path) -> None:
+    graph = prepare(Graph.from_pairs("g", "abcdef", LINKS), LINKS[:, :2])
+    write_graph(tmp_path / "graph.safetensors", graph)
+    again = read_stored_graph(tmp_path / "graph.safetensors")
+    assert again.x is None
+    assert again.structure is not None
+    assert again.structure.feature_of_node.tolist() == [0, 1, 2, 3, 4, 5]
+    assert (again.num_features, again.num_nonzeros) == (6, 4)
+    assert again.notes == graph.notes
+    assert again.fingerprint == graph.fingerprint
+    assert again.fingerprint != Graph.from_pairs("g", "abcdef", LINKS).fingerprint
 
 
 def test_made_features_can_be_told_from_given_ones() -> None:

@@ -19,15 +19,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from cgcl.graph.structure import Structure
 from cgcl.methods import subgraphs as extraction
+from cgcl.methods.draws import draw
 from cgcl.methods.gcn import MaskedGCN, MaskedGCNSettings
 from cgcl.methods.masking import masked_batches
 from cgcl.methods.method import EVERY_GRAPH, Epoch, Known, Learner
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.subgraphs import Adjacency, Subgraphs
 from cgcl.methods.table import METHODS, method_named
-from cgcl.model import consistency_loss, symmetric
+from cgcl.model import View, consistency_loss, symmetric
 from cgcl.seeds import seeded, stream
+from cgcl.train.engines.blocked import BlockedEngine
 from cgcl.train.recipe import Recipe
 from cgcl.train.trainer import build_learner
 
@@ -58,13 +61,14 @@ TRAINED = [name for name in METHODS if issubclass(method_named(name).settings, T
 WITH_MESSAGES = [name for name in TRAINED if name not in PER_PAIR | FEATURES_ONLY]
 
 
-def known_graph(seed: int = 0) -> Known:
-    """Random links and features among 60 nodes, 180 links."""
+def known_graph(seed: int = 0, *, structural: bool = False) -> Known:
+    """Random links and features among 60 nodes, 180 links; or features made of these links."""
     generator = stream(seed, "audited graph")
     pairs = torch.combinations(torch.arange(NODES), 2)
     chosen = torch.randperm(len(pairs), generator=generator)[:180].sort().values
+    links = pairs[chosen].T.contiguous()
     x = torch.rand(NODES, 6, generator=stream(0, "audited features"))
-    return Known(NODES, pairs[chosen].T.contiguous(), x)
+    return Known(NODES, links, Structure.of(links, NODES) if structural else x)
 
 
 def codes(pairs: Tensor) -> set[int]:
@@ -91,11 +95,13 @@ class Step:
     """Links along which messages were passed."""
     targets: set[int] = field(default_factory=set)
     """Links that a network was asked about: unlinked pairs are none."""
+    featured: set[int] = field(default_factory=set)
+    """Links that structural features were made of."""
     encodings: int = 0
 
     @property
     def leaks(self) -> set[int]:
-        return self.seen & self.targets
+        return (self.seen | self.featured) & self.targets
 
 
 class Watch:
@@ -136,6 +142,23 @@ class Watch:
         self.step.encodings += 1
 
     @contextmanager
+    def on_features(self) -> Iterator[None]:
+        """Note which links features are made of, whenever anyone asks for some."""
+        original = Known.features_along
+
+        def spied(known: Known, edge_index: Tensor) -> Tensor:
+            if known.structure is not None:
+                self.step.featured |= codes(edge_index)
+            return original(known, edge_index)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Known, "features_along", spied)
+            # Not only when they are made: to look at kept ones is to see their links, too.
+            asked = property(lambda known: known.features_along(symmetric(known.links)))
+            patched.setattr(Known, "features", asked)
+            yield
+
+    @contextmanager
     def on(self) -> Iterator[Watch]:
         encode = self.learner.encode
         handles = []
@@ -168,7 +191,7 @@ def audited(learner: Learner, known: Known, name: str = "", epochs: int = 2) -> 
     """Take the steps of some epochs and return what each looked at."""
     found: list[Step] = []
     watch = Watch(learner, known)
-    with watch.on(), pytest.MonkeyPatch.context() as patched:
+    with watch.on(), watch.on_features(), pytest.MonkeyPatch.context() as patched:
         if name in ALSO_SEEN:
             kind = getattr(sys.modules[METHODS[name]], ALSO_SEEN[name])
 
@@ -197,7 +220,7 @@ def small(name: str, told: dict[str, Any]) -> dict[str, Any]:
 
 
 def learner_of(name: str, known: Known, **told: Any) -> Learner:
-    return build_learner(known.features.shape[1], Recipe.of(name, small(name, told)))
+    return build_learner(known.num_features, Recipe.of(name, small(name, told)))
 
 
 def variants(name: str) -> list[dict[str, Any]]:
@@ -249,6 +272,48 @@ def test_no_target_is_among_the_links_that_its_step_passes_messages_along(name: 
         # Whatever is hidden by chance, every epoch predicts some links, and none alone for ever.
         assert len(set.union(*(step.targets for step in steps))) > 30
     assert checked >= 4
+
+
+@pytest.mark.parametrize("name", [*WITH_MESSAGES, *sorted(FEATURES_ONLY)])
+def test_no_target_is_in_features_that_are_made_of_links(name: str) -> None:
+    known = known_graph(structural=True)
+    steps = audited(learner_of(name, known), known, name)
+    assert steps
+    for step in steps:
+        assert step.featured
+        assert step.targets
+        assert not step.leaks
+    assert len(set.union(*(step.targets for step in steps))) > 30
+
+
+@pytest.mark.parametrize("name", sorted(PER_PAIR))
+def test_no_example_is_in_features_that_are_made_of_links(name: str) -> None:
+    known = known_graph(structural=True)
+    learner = learner_of(name, known)
+    watch = Watch(learner, known)
+    with cutting_noted() as cuts, watch.on_features():
+        trained_on(learner, known, weights(learner))
+    targets = set.union(*(codes(cut.pairs) for cut in cuts)) & codes(known.links)
+    assert len(targets) == 90  # half of the links
+    assert watch.step.featured == codes(known.links) - targets
+
+
+def test_no_target_is_in_features_that_the_blocked_engine_makes_of_links() -> None:
+    known, recipe = known_graph(structural=True), Recipe.of("cgcl", {"hidden": 8})
+    learner = build_learner(known.num_features, recipe)
+    engine = BlockedEngine(learner, known, recipe.settings, 0)
+    watch = Watch(learner, known)
+    with watch.on_features():
+        for (seen, hidden), unlinked in turns_of(known, recipe):
+            watch.step = Step()
+            engine.fill_gradients(seen, hidden, unlinked, torch.Generator())
+            assert watch.step.featured == codes(seen.pairs)
+            assert not watch.step.featured & codes(hidden.pairs)
+
+
+def turns_of(known: Known, recipe: Recipe) -> Iterator[tuple[tuple[View, View], Tensor]]:
+    drawn = draw(known, Epoch(1, 0), recipe.settings)
+    yield from zip(drawn.views.turns(), drawn.negatives, strict=True)
 
 
 @pytest.mark.parametrize(
@@ -461,6 +526,15 @@ class GoesRoundEncode(MaskedGCN):
         yield from super().steps(known, epoch)
 
 
+class FeaturesOfAllLinks(MaskedGCN):
+    """Hides its targets from the messages, but not from the features."""
+
+    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+        for batch in masked_batches(known, epoch, 40):
+            z = self.convolve(known.features, symmetric(batch.seen))
+            yield consistency_loss(self.decode(z, batch.targets), self.decode(z, batch.negatives))
+
+
 class RemembersLinks(MaskedGCN):
     """Scores by the links that it was trained on besides those that it is given."""
 
@@ -481,9 +555,9 @@ class AsksNothing(MaskedGCN):
         yield self.encode(known).sum()
 
 
-def toy(kind: type[MaskedGCN]) -> MaskedGCN:
+def toy(kind: type[MaskedGCN], num_features: int = 6) -> MaskedGCN:
     with seeded(0, "weights"):
-        return kind(6, MaskedGCNSettings(hidden=8, batch=40))
+        return kind(num_features, MaskedGCNSettings(hidden=8, batch=40))
 
 
 def test_the_audit_passes_what_is_sound() -> None:
@@ -494,6 +568,14 @@ def test_the_audit_passes_what_is_sound() -> None:
 @pytest.mark.parametrize("kind", [SeesEverything, SeesTheOtherDirection, GoesRoundEncode])
 def test_the_audit_finds_a_learner_that_sees_its_targets(kind: type[MaskedGCN]) -> None:
     assert all(step.leaks for step in audited(toy(kind), known_graph()))
+
+
+def test_the_audit_finds_a_learner_whose_features_show_its_targets() -> None:
+    known = known_graph(structural=True)
+    assert not any(step.leaks for step in audited(toy(MaskedGCN, NODES), known))
+    assert all(step.leaks for step in audited(toy(FeaturesOfAllLinks, NODES), known))
+    # With features of its own, a graph has none that could show a link.
+    assert not any(step.leaks for step in audited(toy(FeaturesOfAllLinks), known_graph()))
 
 
 def test_the_audit_notices_steps_that_ask_nothing() -> None:

@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 from cgcl.errors import FeatureError, GraphContentError
 from cgcl.graph import Graph
+from cgcl.graph.prepare import prepare
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.model import CGCL, symmetric
 from cgcl.predict.new_features import read_new_features
 from cgcl.predict.unseen import with_new_nodes
+from cgcl.train.once import known_of
 
 
 def toy(x: torch.Tensor | None = None, **more) -> Graph:
@@ -90,18 +92,30 @@ def test_a_node_taken_out_and_added_back_scores_as_if_it_had_been_there(
     assert torch.equal(decode_pairs(model, z, pairs), decode_pairs(model, again, pairs))
 
 
-def test_where_each_node_has_a_feature_of_its_own_neighbours_speak_for_a_new_one() -> None:
-    graph = with_own_features(toy())
-    model = CGCL(3, 4)
-    extended, z = encode_with_new_nodes(model, graph, ["Zoe"], [("Zoe", "Anna")])
-    assert extended.x.to_dense().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]
-    # One message: Anna and Zoe both have degree 2, self-links counted; Anna another link.
-    message = model.encode.weight[0] / (3**0.5 * 2**0.5)
-    expected = torch.nn.functional.elu(message + model.encode.bias)
-    torch.testing.assert_close(z[3], expected.detach())
-    twice = with_new_nodes(extended, ["Yan"], [("Yan", "Zoe")])
-    assert twice.names[3:] == ("Zoe", "Yan")
-    assert (3, 4) in [tuple(link) for link in twice.edges.T.tolist()]
+def test_where_features_are_made_of_links_a_new_node_has_those_of_its_own() -> None:
+    graph = prepare(toy(), toy().edges)
+    links = [("Zoe", "Anna"), ("Zoe", "Yan"), ("Yan", "Carl")]
+    extended = with_new_nodes(graph, ["Zoe", "Yan"], links)
+    assert extended.x is None
+    x = known_of(extended, extended.edges, CGCL(3, 4)).features.to_dense()
+    # Anna, Bob, Carl; of Zoe and Yan no feature speaks.
+    assert x.tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0], [1, 0, 0], [0, 0, 1]]
+    twice = with_new_nodes(extended, ["Xi"], [("Xi", "Zoe"), ("Xi", "Bob")])
+    again = known_of(twice, twice.edges, CGCL(3, 4)).features.to_dense()
+    assert again[:5].tolist()[0] == x[0].tolist()
+    assert again[5].tolist() == [0, 1, 0]
+    assert twice.num_features == 3
+
+
+def test_where_features_are_made_of_links_the_last_node_scores_as_if_it_had_been_there() -> None:
+    """But for the feature that would have spoken of it, which nobody has learned."""
+    links = torch.tensor([[0, 0, 1, 2, 0], [1, 2, 2, 3, 4]])
+    whole = Graph.from_pairs("toy", "abcde", links)
+    graph = prepare(Graph.from_pairs("toy", "abcd", links[:, :4]), links[:, :4])
+    extended = with_new_nodes(graph, ["e"], [("a", "e")])
+    x = known_of(extended, extended.edges, CGCL(4, 3)).features.to_dense()
+    expected = prepare(whole, whole.edges).structure.features(whole.edge_index).to_dense()
+    assert torch.equal(x, expected[:, :4])
 
 
 def test_a_node_with_features_needs_no_link_and_one_without_needs_one() -> None:
@@ -162,9 +176,11 @@ def test_features_that_do_not_fit_are_refused(x_new, message, is_sparse) -> None
         with_new_nodes(graph, ["Zoe"], [("Zoe", "Anna")], x_new)
 
 
-def test_a_graph_trained_without_features_takes_none() -> None:
+@pytest.mark.parametrize("prepared", [True, False])
+def test_a_graph_trained_without_features_takes_none(prepared: bool) -> None:
+    graph = prepare(toy(), toy().edges) if prepared else toy()
     with pytest.raises(FeatureError, match="'toy' was trained without features"):
-        with_new_nodes(with_own_features(toy()), ["Zoe"], [("Zoe", "Anna")], torch.ones(1, 3))
+        with_new_nodes(graph, ["Zoe"], [("Zoe", "Anna")], torch.ones(1, 3))
 
 
 def test_in_a_bipartite_graph_links_say_the_side() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -47,9 +48,11 @@ def fused(monkeypatch) -> None:
     monkeypatch.setattr(together, "_TOGETHER_ON", "cuda" if torch.cuda.is_available() else "cpu")
 
 
-@pytest.mark.parametrize("choose_by", ["auc", "node_mrr"])
-def test_runs_trained_together_are_what_each_is_alone(fused: None, monkeypatch, choose_by) -> None:
-    graph = a_graph()
+@pytest.mark.parametrize(("choose_by", "with_features"), [("auc", True), ("node_mrr", False)])
+def test_runs_trained_together_are_what_each_is_alone(
+    fused: None, monkeypatch, choose_by: str, with_features: bool
+) -> None:
+    graph = a_graph() if with_features else replace(a_graph(), x=None)
     recipes = [
         recipe(0, choose_by=choose_by),
         recipe(1, lr=0.03, weight_decay=0.1, choose_by=choose_by),

@@ -200,7 +200,7 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
 
 def _tell_beginning(run: Run) -> None:
     graph, split, recipe = run.graph, run.split.sizes, run.recipe
-    sparse = ", kept sparse" if graph.x is not None and graph.x.is_sparse else ""
+    sparse = ", kept sparse" if graph.is_sparse else ""
     say_fact(
         "Graph",
         f"{graph.title}: {graph.num_nodes:,} nodes, {graph.num_edges:,} links, "

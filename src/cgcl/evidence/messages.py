@@ -13,9 +13,10 @@ from torch.nn import functional
 
 from cgcl.evidence.sorted_lists import Numbers, SortedLists, blocks_of, neighbour_lists
 from cgcl.graph import Graph
-from cgcl.graph.prepare import features_of
 from cgcl.methods.scoring import decode_pairs, evaluating
 from cgcl.model import CGCL
+from cgcl.model.product import product
+from cgcl.train.once import known_of
 
 __all__ = ["MOST_TRIED", "Reason", "Removals", "RestsOn", "rests_on", "without_each_link"]
 
@@ -132,8 +133,10 @@ def without_each_link(
     $z_u = \mathrm{ELU}(s_u (m_u + s_u h_u) + b)$, $h = X W^{(1)}$.
 
     Without the link (a, k) of the pair (a, o), $m_a$ lacks $s_k h_k$ and $s_a$ grows to
-    $s'_a$, and so does $s_k$. If a is a neighbour of o, then $m_o$ holds $s'_a h_a$; if k is,
-    $s'_k h_k$; and if k is o, it loses what a has lost.
+    $s'_a$, and so does $s_k$. If a is a neighbour of o, then $m_o$ holds $s'_a h'_a$; if k is,
+    $s'_k h'_k$; and if k is o, it loses what a has lost. Where features are made of links, a and
+    k lose those that spoke of each other, so that $h'$ is $h$ less a row of $W^{(1)}$; given
+    features stay as they are, $h' = h$.
 
     Args:
         model: The trained network; its device computes.
@@ -154,9 +157,10 @@ class _Rows:
 
     def __init__(self, model: CGCL, graph: Graph, lists: SortedLists) -> None:
         weight = model.encode.weight
-        x = features_of(graph).to(weight.device)
+        known = known_of(graph, graph.edges, model)
+        self._structure = known.structure
         with evaluating(model):
-            self._h = torch.sparse.mm(x, weight) if x.is_sparse else x @ weight  # [n, d_v]
+            self._h = product(known.features, weight)  # [n, d_v]
         self._model = model
         self._lists = lists
         degrees = torch.from_numpy(lists.sizes).to(weight.device)
@@ -187,21 +191,35 @@ class _Rows:
     ) -> Tensor:
         """Return z of all ends, then of all others, without the link to `neighbour`, [2r, d_v]."""
         a, o, k = self._on(end), self._on(other), self._on(neighbour)
-        is_own = self._on(neighbour == other)
-        gained_a = self._on(self._lists.contains(other, end)) * (self._grown[a] - self._scale[a])
-        gained_k = self._on(self._lists.contains(other, neighbour)) * (
-            self._grown[k] - self._scale[k]
-        )
-        # Where k is o there is no gained_k: nobody is a neighbour of itself.
-        change_a = torch.where(is_own, -self._scale[a], gained_a)
-        h_a, h_k = self._h[a], self._h[k]
-        z_end = self._activated(m_end - self._scale[k, None] * h_k, h_a, self._grown[a])
-        m_other = m_other + change_a[:, None] * h_a + gained_k[:, None] * h_k
-        scale = torch.where(is_own, self._grown[o], self._scale[o])
-        z_other = self._activated(m_other, self._h[o], scale)
+        is_own = self._on(neighbour == other)[:, None]
+        sent_a, sent_k = self._sent(a), self._sent(k)
+        left_a, left_k = self._left(a, k), self._left(k, a)
+        z_end = self._activated(m_end - sent_k, left_a, self._grown[a])
+        # Where k is o, nothing arrives from a any more, and nobody is a neighbour of itself.
+        hears_a = self._on(self._lists.contains(other, end) & (neighbour != other))[:, None]
+        hears_k = self._on(self._lists.contains(other, neighbour))[:, None]
+        change_a = hears_a * self._grown[a, None] * left_a - (hears_a | is_own) * sent_a
+        change_k = hears_k * (self._grown[k, None] * left_k - sent_k)
+        scale = torch.where(is_own[:, 0], self._grown[o], self._scale[o])
+        h_other = torch.where(is_own, left_k, self._h[o])
+        z_other = self._activated(m_other + change_a + change_k, h_other, scale)
         # A node paired with itself changes as one.
         z_other = torch.where(self._on(end == other)[:, None], z_end, z_other)
         return torch.cat([z_end, z_other])
+
+    def _sent(self, nodes: Tensor) -> Tensor:
+        """Return what nodes send to each neighbour, s h, [r, d_v]."""
+        return self._scale[nodes, None] * self._h[nodes]
+
+    def _left(self, nodes: Tensor, lost: Tensor) -> Tensor:
+        """Return h of nodes without their link to `lost`, [r, d_v]."""
+        h = self._h[nodes]
+        if self._structure is None:
+            return h
+        column = self._structure.feature_of_node[lost]
+        # No feature speaks of a node that joined after training.
+        speaks = (column >= 0)[:, None]
+        return h - speaks * self._model.encode.weight[column.clamp(min=0)]
 
     def _messages(self, nodes: Numbers) -> Tensor:
         """Return m of `nodes`, [len(nodes), d_v]: what arrives from their neighbours."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import FeatureError, GraphContentError
+from cgcl.graph.structure import Structure
 
 __all__ = ["Graph"]
 
@@ -47,6 +48,8 @@ class Graph:
     """What each feature is called; empty if they have no names."""
     feature_scale: Tensor | None = None
     """What the features were multiplied by before training, float32 [d]; None if by nothing."""
+    structure: Structure | None = None
+    """How features are made of links, if that was asked for; `x` is None then."""
 
     def __post_init__(self) -> None:
         """Check the promises above once, so that nobody else has to.
@@ -181,14 +184,23 @@ class Graph:
     @property
     def num_features(self) -> int:
         """Number of features per node (d); 0 if there are none."""
+        if self.structure is not None:
+            return self.structure.num_features
         return 0 if self.x is None else self.x.shape[1]
 
     @property
     def num_nonzeros(self) -> int:
         """Number of feature entries that are not zero."""
+        if self.structure is not None:
+            return self.structure.num_nonzeros
         if self.x is None:
             return 0
         return self.x.values().numel() if self.x.is_sparse else int(self.x.count_nonzero())
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether there are features, few of which are not zero."""
+        return self.structure is not None or (self.x is not None and self.x.is_sparse)
 
     @property
     def edge_index(self) -> Tensor:
@@ -247,6 +259,8 @@ class Graph:
             sparse = sparse.coalesce()
             digest.update(sparse.indices().contiguous().numpy().tobytes())
             digest.update(sparse.values().contiguous().numpy().tobytes())
+        if self.structure is not None:
+            digest.update(b"structure" + self.structure.feature_of_node.numpy().tobytes())
         if self.sides is not None:
             digest.update(b"sides" + self.sides.numpy().tobytes())
         return digest.hexdigest()
@@ -269,7 +283,7 @@ class Graph:
 
     def __repr__(self) -> str:
         links = f"{self.num_edges:,} link{'' if self.num_edges == 1 else 's'}"
-        features = f"{self.num_features:,} features" if self.x is not None else "no features"
+        features = f"{self.num_features:,} features" if self.num_features else "no features"
         bipartite = ", bipartite" if self.sides is not None else ""
         return f"Graph({self.num_nodes:,} nodes, {links}, {features}{bipartite})"
 

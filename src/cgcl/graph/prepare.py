@@ -8,6 +8,7 @@ from torch import Tensor
 from cgcl.errors import FeatureError
 from cgcl.graph.graph import Graph
 from cgcl.graph.structure import (
+    Structure,
     has_structural_features,
     with_structural_features,
     without_structural_features,
@@ -23,9 +24,9 @@ _LARGE = 10.0
 def prepare(graph: Graph, train: Tensor) -> Graph:
     """Return the graph with features fit for training, and notes of what was done to them.
 
-    - Without features, structural ones are made from the links to learn from: which nodes each
-      node is linked to. A node that joins later has none of its own until
-      `structure.rows_of_new_nodes` makes them from its links; zeros work, too.
+    - Without features, structural ones are made: which nodes each node is linked to. What is kept
+      is how; they are made anew of whatever links may be looked at, in training of those that a
+      step sees, and those of a node that joins later of its links to the others.
     - Features with large values are divided by their largest magnitude; `feature_scale` keeps by
       what, for nodes that join later.
 
@@ -36,7 +37,7 @@ def prepare(graph: Graph, train: Tensor) -> Graph:
         train: The links to learn from, each once, int64 [2, m].
     """
     if graph.x is None or has_structural_features(graph):
-        # Those of an earlier fit were made from other links, which may be held back now.
+        # In an earlier fit other links were counted, which may be held back now.
         return with_structural_features(without_structural_features(graph), train)
     largest = _largest_magnitudes(graph.x)
     large = largest > _LARGE
@@ -49,15 +50,16 @@ def prepare(graph: Graph, train: Tensor) -> Graph:
     return graph.with_features(_scaled(graph.x, scale), note, graph.feature_names, scale)
 
 
-def features_of(graph: Graph) -> Tensor:
-    """Return the features of a graph that must have some.
+def features_of(graph: Graph) -> Tensor | Structure:
+    """Return the features of a graph that must have some, or how they are made of links.
 
     Raises:
         FeatureError: It has none.
     """
-    if graph.x is None:
+    found = graph.x if graph.structure is None else graph.structure
+    if found is None:
         raise FeatureError(f"The graph '{graph.title}' has no features.")
-    return graph.x
+    return found
 
 
 def _largest_magnitudes(x: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from cgcl.errors import CGCLError, ModelFileError
 from cgcl.graph.graph import Graph
+from cgcl.graph.structure import Structure
 from cgcl.tensors import read_tensors, write_tensors
 
 __all__ = ["read_stored_graph", "write_graph"]
@@ -41,10 +43,13 @@ def write_graph(path: Path, graph: Graph) -> None:
     for part in _OPTIONAL:
         if getattr(graph, part) is not None:
             tensors[part] = getattr(graph, part)
+    if graph.structure is not None:
+        tensors["feature_of_node"] = graph.structure.feature_of_node
     about = {
         "title": graph.title,
         "notes": list(graph.notes),
         "num_features": graph.num_features,
+        "num_nonzeros": graph.num_nonzeros,
         "feature_names": list(graph.feature_names),
         "fingerprint": graph.fingerprint,
     }
@@ -66,6 +71,7 @@ def read_stored_graph(path: Path) -> Graph:
             x=_features(tensors, about["num_features"]),
             notes=tuple(about["notes"]),
             feature_names=tuple(about.get("feature_names", ())),
+            structure=_structure(tensors, about),
             **{part: tensors.get(part) for part in _OPTIONAL},
         )
     except (KeyError, CGCLError) as error:
@@ -79,6 +85,13 @@ def _names(name_bytes: Tensor, name_ends: Tensor) -> tuple[str, ...]:
     joined = name_bytes.numpy().tobytes()
     ends = name_ends.tolist()
     return tuple(joined[a:b].decode() for a, b in zip([0, *ends[:-1]], ends, strict=True))
+
+
+def _structure(tensors: dict[str, Tensor], about: dict[str, Any]) -> Structure | None:
+    """Return how features are made; graphs of earlier versions hold the features themselves."""
+    if "feature_of_node" not in tensors:
+        return None
+    return Structure(tensors["feature_of_node"], about["num_features"], about["num_nonzeros"])
 
 
 def _features(tensors: dict[str, Tensor], num_features: int) -> Tensor | None:

@@ -44,11 +44,16 @@ class CrossViewLearner(CGCL, Learner):
         """Yield L_1 and L_2."""
         drawn = draw(known, epoch, self._settings)
         coins = epoch.stream("dropout", known.device)
-        yield from self.losses(known.features, drawn.views, drawn.negatives, coins)
+        x = (known.features_along(seen.edge_index) for seen, _ in drawn.views.turns())
+        yield from self.losses(x, drawn.views, drawn.negatives, coins)
 
     def scorer(self, known: Known) -> DecoderScorer:
         """Return the decoder on embeddings that all these links give."""
-        return DecoderScorer(self.decode, embed(self, known.features, symmetric(known.links)))
+        return DecoderScorer(self.decode, self.embedded(known, symmetric(known.links)))
+
+    def embedded(self, known: Known, edge_index: Tensor) -> Tensor:
+        """Return the embeddings that some links give, without dropout, [n, d_v]."""
+        return embed(self, known.features_along(edge_index), edge_index)
 
     def track(self, known: Known, epoch: Epoch) -> dict[str, float]:
         """Measure Eq. 10-11 over all pairs that this epoch scored."""
@@ -57,7 +62,7 @@ class CrossViewLearner(CGCL, Learner):
         pairs = torch.cat([known.links, *drawn.negatives], dim=1).cpu()
         entries = [_contains(view, pairs, known.num_nodes) for view in (view_1, view_2)]
         reconstructions = [
-            torch.sigmoid(decode_pairs(self, embed(self, known.features, seen.edge_index), pairs))
+            torch.sigmoid(decode_pairs(self, self.embedded(known, seen.edge_index), pairs))
             for seen in (view_2, view_1)  # A~_1 is reconstructed from A_2   (Eq. 4)
         ]
         return consistency_terms(*entries, *reconstructions)

@@ -11,7 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from cgcl.errors import FeatureError
+from cgcl.graph.feature_matrix import placed
+from cgcl.graph.structure import Structure
 from cgcl.methods.settings import MethodSettings
+from cgcl.model import symmetric
 from cgcl.seeds import stream
 from cgcl.split import UnlinkedPairs
 
@@ -78,20 +81,60 @@ class Known:
     num_nodes: int
     links: Tensor
     """Each link once, the smaller node first, int64 [2, m], on the device to compute on."""
-    x: Tensor | None = None
-    """Features, [n, d], dense or coalesced sparse COO; None if the method needs none."""
+    x: Tensor | Structure | None = None
+    """Features, [n, d], dense or coalesced sparse COO, or how they are made of links; None if the
+    method needs none."""
     sides: Tensor | None = None
     """The side of every node of a bipartite graph, bool [n], or None."""
 
+    @classmethod
+    def on(
+        cls,
+        device: torch.device,
+        num_nodes: int,
+        links: Tensor,
+        x: Tensor | Structure | None = None,
+        sides: Tensor | None = None,
+    ) -> Known:
+        """Return what may be looked at where it is computed on."""
+        if x is not None:
+            x = x.to(device) if isinstance(x, Structure) else placed(x, device)
+        return cls(num_nodes, links.to(device), x, sides)
+
     @property
+    def structure(self) -> Structure | None:
+        """How features are made of links, if the graph brings none of its own."""
+        return self.x if isinstance(self.x, Structure) else None
+
+    @property
+    def num_features(self) -> int:
+        """Number of features per node, d; 0 if there are none."""
+        if self.x is None:
+            return 0
+        return self.x.num_features if isinstance(self.x, Structure) else self.x.shape[1]
+
+    @cached_property
     def features(self) -> Tensor:
-        """The features, for a method that cannot do without.
+        """The features, for a method that cannot do without; made of these links if need be.
+
+        Raises:
+            FeatureError: There are none.
+        """
+        return self.features_along(symmetric(self.links))
+
+    def features_along(self, edge_index: Tensor) -> Tensor:
+        """Return the features for messages along some links: made of these links if need be.
+
+        Args:
+            edge_index: From row 0 to row 1, int64 [2, e].
 
         Raises:
             FeatureError: There are none.
         """
         if self.x is None:
             raise FeatureError("This method needs features, and the graph has none.")
+        if isinstance(self.x, Structure):
+            return placed(self.x.features(edge_index), self.device)
         return self.x
 
     @property
@@ -108,7 +151,7 @@ class Known:
         return UnlinkedPairs(self.links, self.num_nodes, self.sides)
 
     def with_links(self, links: Tensor) -> Known:
-        """Return the same nodes with other links."""
+        """Return the same nodes with other links, and structural features made of these."""
         return replace(self, links=links)
 
 
@@ -136,7 +179,8 @@ class Learner(nn.Module):
     def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:  # noqa: ARG002
         """Yield the loss of each step of an epoch; the trainer steps the optimizer after each.
 
-        No link that a step predicts may be among those it passes messages along.
+        No link that a step predicts may be among those it passes messages along, nor in its
+        features: `known.with_links(seen)` has those of the links that are seen.
 
         Args:
             known: The links to learn from.

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from cgcl.methods.hidden_links import hidden_links
+from cgcl.methods.masking import MaskedBatch
 from cgcl.methods.method import Epoch, Known, Learner, Method
 from cgcl.methods.scoring import DecoderScorer, evaluating
 from cgcl.methods.settings import TrainedSettings
@@ -45,7 +47,8 @@ class FeaturesMLP(Learner):
     r"""Scores a pair by the features of its two ends: $\mathrm{MLP}(z_u \odot z_v)$.
 
     $z = \mathrm{ELU}(x W + b)$: the encoder of CGCL without its links, under the same decoder. So
-    no link is needed for a score, and none can leak into one.
+    no link is needed for a score, and none can leak into one. Where features are made of links,
+    each epoch predicts half of the links from the features that the others give.
     """
 
     def __init__(self, num_features: int, settings: FeaturesMLPSettings) -> None:
@@ -69,17 +72,26 @@ class FeaturesMLP(Learner):
         return functional.elu(product(x, self.weight) + self.bias)
 
     def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
-        """Yield one loss: all training links against as many unlinked pairs."""
-        count = known.links.shape[1]
-        negatives = known.unlinked.draw(count, epoch.stream("negatives", known.device))
-        z = self.encode(known.features)
-        yield consistency_loss(self.decode(z, known.links), self.decode(z, negatives))
+        """Yield one loss: training links against as many unlinked pairs."""
+        for batch in _batches(known, epoch):
+            z = self.encode(known.with_links(batch.seen).features)
+            yield consistency_loss(self.decode(z, batch.targets), self.decode(z, batch.negatives))
 
     def scorer(self, known: Known) -> DecoderScorer:
-        """Return what scores pairs; the links are not looked at."""
+        """Return what scores pairs; links are looked at only where features are made of them."""
         with evaluating(self):
             z = self.encode(known.features)
         return DecoderScorer(self.decode, z)
+
+
+def _batches(known: Known, epoch: Epoch) -> Iterator[MaskedBatch]:
+    """Yield all links at once; half of them if the others have to make the features."""
+    links, count = known.links, known.links.shape[1]
+    if known.structure is not None:
+        yield from hidden_links(known, epoch, 0.5, size=max(count, 1))
+        return
+    negatives = known.unlinked.draw(count, epoch.stream("negatives", known.device))
+    yield MaskedBatch(targets=links, negatives=negatives, seen=links)
 
 
 METHOD = Method(

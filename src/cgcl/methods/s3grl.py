@@ -19,6 +19,7 @@ from cgcl.methods.diffusion import (
     expected_looks,
     stored_diffusion,
 )
+from cgcl.methods.examples import example_count, features_without
 from cgcl.methods.method import EVERY_GRAPH, Epoch, Known, Learner, Method
 from cgcl.methods.remembered import Remembered
 from cgcl.methods.scoring import evaluating
@@ -110,7 +111,8 @@ class S3GRL(Learner):
     $\quad \mathrm{logit} = W_2\, g(W_1 z + b_1) + b_2$.
 
     A pair without shared neighbours has a mean of 0. This follows the authors' code with one
-    difference: a hop adds `nodes_per_hop` nodes at most.
+    difference: a hop adds `nodes_per_hop` nodes at most. Where features are made of links, at most
+    half of the links are examples, and the others make the features.
     """
 
     def __init__(self, num_features: int, settings: S3GRLSettings) -> None:
@@ -236,7 +238,8 @@ class _Examples:
         """Draw them; they follow from the links and the seed."""
         self.seed = seed
         links, total = known.links, known.links.shape[1]
-        count = max(1, round(settings.share * total))
+        count = example_count(known, settings.share)
+        drawn = torch.arange(total)
         if count < total:
             drawn = torch.randperm(total, generator=stream(seed, "examples"))[:count]
             links = links.index_select(1, drawn.to(links.device))
@@ -248,7 +251,7 @@ class _Examples:
             torch.cat([links, negatives], dim=1),
             settings.surroundings,
         )
-        self._x = _dense(known.features)
+        self._x = _dense(features_without(known, drawn))
         width = (settings.powers + 1) * (self._x.shape[1] + 1)
         self._held = (
             self._all_features(width)

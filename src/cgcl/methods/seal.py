@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from cgcl.methods.dgcnn import DGCNN, Rows, row_sums
+from cgcl.methods.examples import example_count, features_without
 from cgcl.methods.labelled import Batch, LabelledSubgraphs, SubgraphRule, SubgraphsAround
 from cgcl.methods.method import Epoch, Known, Learner, Method
 from cgcl.methods.remembered import Remembered
@@ -140,10 +141,11 @@ class SEAL(Learner):
     """Classifies the labelled subgraph around a pair as that of a link or not.
 
     A subgraph is cut out of all known links but the one between the pair itself, if there is one:
-    so no link is predicted from itself. This follows the authors' code with these differences:
-    subgraphs have fewer hops and the network is narrower by default; which nodes a full hop keeps
-    follows from the pair alone; the sort pooling keeps 256 nodes at most, and of equal ones the
-    earlier; labels beyond the table share its last entry.
+    so no link is predicted from itself. Where features are made of links, at most half of the links
+    are examples, and the others make the features. This follows the authors' code with these
+    differences: subgraphs have fewer hops and the network is narrower by default; which nodes a
+    full hop keeps follows from the pair alone; the sort pooling keeps 256 nodes at most, and of
+    equal ones the earlier; labels beyond the table share its last entry.
     """
 
     def __init__(self, num_features: int, settings: SEALSettings) -> None:
@@ -211,13 +213,13 @@ class _Examples:
     def __init__(self, known: Known, seed: int, settings: SEALSettings) -> None:
         """Draw them; they follow from the links and the seed."""
         self._known, self._seed = known, seed
-        total = known.links.shape[1]
-        count = max(1, round(settings.share * total))
-        chosen = torch.randperm(total, generator=stream(seed, "examples"))[:count].sort().values
-        links = known.links.index_select(1, chosen.to(known.device))
+        order = torch.randperm(known.links.shape[1], generator=stream(seed, "examples"))
+        count = example_count(known, settings.share)
+        links = known.links.index_select(1, order[:count].sort().values.to(known.device))
         unlinked = known.unlinked.draw(count, stream(seed, "negatives", 0, known.device))
         self.is_link = torch.cat([torch.ones(links.shape[1]), torch.zeros(unlinked.shape[1])])
-        self.features = FeatureRows(known.features) if settings.use_features else None
+        features = features_without(known, order[:count]) if settings.use_features else None
+        self.features = None if features is None else FeatureRows(features)
         self.subgraphs = LabelledSubgraphs.kept(
             known.links, known.num_nodes, torch.cat([links, unlinked], dim=1), settings.rule
         )

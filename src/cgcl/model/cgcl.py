@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -61,7 +61,7 @@ class CGCL(nn.Module):
 
     def losses(
         self,
-        x: Tensor,
+        x: Tensor | Iterable[Tensor],
         views: Views,
         negatives: Sequence[Tensor],
         generator: torch.Generator | None = None,
@@ -69,16 +69,19 @@ class CGCL(nn.Module):
         """Yield $L_v$ for v = 1, 2; the caller steps the optimizer after each (lines 3-10).
 
         Args:
-            x: Features, [n, d], dense or coalesced sparse COO.
+            x: Features, [n, d], dense or coalesced sparse COO; those of each turn if they are made
+                of the links that it sees.
             views: The two views drawn for this epoch (line 2).
             negatives: For each turn as many unlinked pairs as there are links to reconstruct,
                 int64 [2, m_i] (line 6).
             generator: Source of the dropout coins.
         """
-        for (seen, hidden), unlinked in zip(views.turns(), negatives, strict=True):  # lines 3-4
+        features = [x] * len(negatives) if isinstance(x, Tensor) else x
+        turns = zip(views.turns(), features, negatives, strict=True)
+        for (seen, hidden), x_v, unlinked in turns:  # lines 3-4
             if hidden.num_pairs == 0:  # a tiny graph may leave a view empty
                 continue
-            z = self.encode(x, seen.edge_index, generator)  # line 5, Eq. 5: [n, d_v]
+            z = self.encode(x_v, seen.edge_index, generator)  # line 5, Eq. 5: [n, d_v]
             positive = self.decode(z, hidden.pairs, generator)  # lines 7-8, Eq. 6-7: [m_i]
             negative = self.decode(z, unlinked, generator)  # [m_i]
             yield consistency_loss(positive, negative, self.targets)  # line 9, Eq. 8

@@ -295,7 +295,7 @@ class LinkPredictor(Params):
         fitted = self._fitted()
         extended = type(self)(**self.get_params())
         pairs = checked_pairs(links)
-        graph = with_new_nodes(fitted.graph, list(names), pairs, features, fitted.split.train)
+        graph = with_new_nodes(fitted.graph, list(names), pairs, features)
         extended._take(replace(fitted, graph=graph), self.stopped_)
         return extended
 

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from cgcl.errors import FeatureError, GraphContentError
 from cgcl.graph import Graph
-from cgcl.graph.prepare import features_of
-from cgcl.graph.structure import has_structural_features, rows_of_new_nodes
+from cgcl.graph.structure import has_structural_features
 from cgcl.graph.wording import listed, shown
 
 __all__ = ["with_new_nodes"]
@@ -25,20 +24,17 @@ def with_new_nodes(
     names: Sequence[str],
     links: Sequence[tuple[str, str]],
     x_new: Tensor | None = None,
-    train: Tensor | None = None,
 ) -> Graph:
     """Return a fitted predictor's graph with nodes it was not trained on.
 
-    The known nodes keep their numbers, the new ones follow in the order given. Where the features
-    were made by the package a new node has none: its neighbours' messages speak for it.
+    The known nodes keep their numbers, the new ones follow in the order given. Where features are
+    made of links, those of the new nodes are made of their links to the nodes of the training.
 
     Args:
         graph: The graph as the predictor keeps it, features prepared.
         names: Names of the new nodes.
         links: Pairs of names; at least one of each pair is new.
         x_new: Features of the new nodes in the units of the user's file, [k, d], dense or sparse.
-        train: The links that were learned from, int64 [2, m]: where the features were made from
-            them, those of the new nodes are made in the same way. Zeros if None.
 
     Raises:
         GraphContentError: A name is taken, empty or not known, a link joins two known nodes, a
@@ -47,7 +43,7 @@ def with_new_nodes(
     """
     _check_names(graph, names)
     pairs = _numbered(graph, names, links)
-    x = _extended_features(graph, names, x_new, pairs, train)
+    x = _extended_features(graph, names, x_new, pairs)
     if x_new is None:
         _check_linked(graph, names, pairs)
     joined = Graph.from_pairs(
@@ -59,7 +55,8 @@ def with_new_nodes(
         sides=None if graph.sides is None else _extended_sides(graph, graph.sides, names, pairs),
         feature_names=graph.feature_names,
     )
-    return replace(joined, feature_scale=graph.feature_scale)
+    structure = None if graph.structure is None else graph.structure.with_new_nodes(len(names))
+    return replace(joined, feature_scale=graph.feature_scale, structure=structure)
 
 
 def _check_names(graph: Graph, names: Sequence[str]) -> None:
@@ -117,24 +114,19 @@ def _check_linked(graph: Graph, names: Sequence[str], pairs: Tensor) -> None:
 
 
 def _extended_features(
-    graph: Graph, names: Sequence[str], x_new: Tensor | None, pairs: Tensor, train: Tensor | None
+    graph: Graph, names: Sequence[str], x_new: Tensor | None, pairs: Tensor
 ) -> Tensor | None:
-    if graph.x is None:  # the method looks at links only
-        if x_new is not None:
-            raise FeatureError(
-                f"'{shown(graph.title)}' has no features, so new nodes cannot bring any.\n"
-                f"Give their links only."
-            )
+    x = graph.x
+    if x_new is not None and (x is None or has_structural_features(graph)):
+        raise FeatureError(
+            f"'{shown(graph.title)}' was trained without features, so new nodes cannot bring "
+            f"any.\nGive their links only."
+        )
+    if x is None:  # features are made of links, or the method looks at links only
         return None
-    x = features_of(graph)
     shape = (len(names), x.shape[1])
     if has_structural_features(graph):
-        if x_new is not None:
-            raise FeatureError(
-                f"'{shown(graph.title)}' was trained without features, so new nodes cannot bring "
-                f"any.\nGive their links only."
-            )
-        x_new = _structural(graph, pairs, train, shape)
+        x_new = _stored_structure(graph, pairs, shape)
     elif x_new is None:
         raise FeatureError(
             f"The new nodes have no features; '{shown(graph.title)}' was trained with "
@@ -162,17 +154,16 @@ def _extended_features(
     )
 
 
-def _structural(
-    graph: Graph, pairs: Tensor, train: Tensor | None, shape: tuple[int, int]
-) -> Tensor:
-    """Return features of new nodes made from their links to known ones, sparse [k, d]."""
+def _stored_structure(graph: Graph, pairs: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Return rows for structural features that an earlier version stored, sparse [k, d]."""
     # Where nodes share features, or others joined before, neighbours alone speak for a new one.
-    if train is None or graph.num_nodes != shape[1]:
+    if graph.num_nodes != shape[1]:
         return torch.zeros(shape, layout=torch.sparse_coo)
     known, new = pairs.amin(dim=0), pairs.amax(dim=0)
     joins = (known < graph.num_nodes) & (new >= graph.num_nodes)
     ends = torch.stack([new[joins] - graph.num_nodes, known[joins]])
-    return rows_of_new_nodes(train, graph.num_nodes, ends, shape[0])
+    ones = torch.ones(ends.shape[1])
+    return torch.sparse_coo_tensor(ends, ones, shape, check_invariants=True).coalesce()
 
 
 def _check_finite(

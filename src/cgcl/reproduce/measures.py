@@ -11,7 +11,7 @@ from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.draws import draw
 from cgcl.methods.method import Epoch, Known
-from cgcl.methods.scoring import decode_pairs, embed
+from cgcl.methods.scoring import decode_pairs
 from cgcl.metrics import auc
 from cgcl.model import Views, symmetric
 from cgcl.reproduce.job import Job
@@ -62,7 +62,7 @@ def _embeddings(trained: Trained, split: Split, job: Job) -> dict[str, float]:
     if not isinstance(learner, CrossViewLearner) or not isinstance(settings, CGCLSettings):
         raise TypeError(f"{job.recipe.name} has no views to compare")
     known = known_of(trained.graph, split.train, learner)
-    z = embed(learner, known.features, symmetric(known.links))
+    z = learner.embedded(known, symmetric(known.links))
     # Views that no epoch has trained on.
     epoch = Epoch(trained.history[-1]["epoch"] + 1, job.recipe.split.seed)
     found = {"mean_cosine": mean_cosine(z), "effective_rank": effective_rank(z)}
@@ -77,9 +77,7 @@ def _agreement(
     views: Views,
 ) -> dict[str, float]:
     """Return how alike the embeddings of two views are, and what is predicted from them."""
-    z_1, z_2 = (
-        embed(learner, known.features, view.edge_index) for view in (views.view_1, views.view_2)
-    )
+    z_1, z_2 = (learner.embedded(known, view.edge_index) for view in (views.view_1, views.view_2))
     same = torch.nn.functional.cosine_similarity(z_1, z_2)
     other = torch.nn.functional.cosine_similarity(z_1, z_2.roll(1, 0))
     links, others = split.test, split.test_negatives

@@ -168,7 +168,7 @@ def estimate_graph(
         graph.num_nonzeros,
         settings,
         split,
-        is_sparse=graph.x is not None and graph.x.is_sparse,
+        is_sparse=graph.is_sparse,
         resources=resources,
         speed=speed,
     )

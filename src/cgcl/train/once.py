@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from cgcl.graph import Graph
-from cgcl.graph.feature_matrix import placed
 from cgcl.graph.prepare import features_of, prepare
 from cgcl.methods.method import Known, Learner, PairScorer
 from cgcl.split import Split
@@ -164,9 +163,9 @@ def conclude(
     )
 
 
-def known_of(graph: Graph, links: Tensor, learner: Learner) -> Known:
+def known_of(graph: Graph, links: Tensor, learner: nn.Module) -> Known:
     """Return what a trained method may look at, where its weights are."""
     weight = next(learner.parameters(), None)
     device = links.device if weight is None else weight.device
-    x = None if graph.x is None else placed(graph.x, device)
-    return Known(graph.num_nodes, links.to(device), x, graph.sides)
+    x = graph.x if graph.structure is None else graph.structure
+    return Known.on(device, graph.num_nodes, links, x, graph.sides)

@@ -169,11 +169,11 @@ class Run:
             seed=self.recipe.split.seed,
         )
         self.about |= {"test": test, "test_sampled": trainer.sampled}
-        num_features = 0 if trainer.known.x is None else trainer.known.x.shape[1]
         about = describe_model(
             self.graph, self.split, trainer.best_epoch, trainer.best_val, test, calibration
         )
-        write_model(self.folder.path / MODEL, learner, num_features, self.recipe, about)
+        count = trainer.known.num_features
+        write_model(self.folder.path / MODEL, learner, count, self.recipe, about)
         self._note_progress(trainer, "finished")
 
     def _note_failure(self, trainer: Trainer, error: CGCLError) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
+from torch import Tensor
 
 from cgcl.graph import Graph
 from cgcl.graph.feature_matrix import placed
@@ -120,11 +121,12 @@ def _side_by_side(
         for split in splits:
             split.require_parts_of(graph)
         graphs = [prepare(graph, split.train) for split in splits]
+        features = [features_of(own) for own in graphs]
         # Features that no split has changed lie on the device once.
-        shared = {id(own.x): placed(features_of(own), device) for own in graphs}
+        shared = {id(x): placed(x, device) for x in features if isinstance(x, Tensor)}
         trainers = [
-            Trainer(shared[id(own.x)], split, recipe, device, resources=_BOOKS_ONLY)
-            for own, split, recipe in zip(graphs, splits, recipes, strict=True)
+            Trainer(shared.get(id(x), x), split, recipe, device, resources=_BOOKS_ONLY)
+            for x, split, recipe in zip(features, splits, recipes, strict=True)
         ]
         batch = _Batch(trainers, splits, recipes, resources.precision)
         stopped, histories = batch.run(should_stop)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import TrainingError
-from cgcl.graph.feature_matrix import placed
+from cgcl.graph.structure import Structure
 from cgcl.methods.method import Epoch, Known, Learner, PairScorer
 from cgcl.methods.scoring import EmbeddingScorer
 from cgcl.methods.settings import TrainedSettings
@@ -95,7 +95,7 @@ class Trainer:
 
     def __init__(
         self,
-        x: Tensor | None,
+        x: Tensor | Structure | None,
         split: Split,
         recipe: Recipe,
         device: torch.device,
@@ -106,7 +106,8 @@ class Trainer:
         """Create the weights and what changes them; nothing is trained yet.
 
         Args:
-            x: Node features, [n, d], dense or coalesced sparse COO; None if the method needs none.
+            x: Node features, [n, d], dense or coalesced sparse COO, or how they are made of links;
+                None if the method needs none.
             split: The links to learn from and to choose the epoch by.
             recipe: The method and its settings.
             device: Where to compute.
@@ -117,13 +118,8 @@ class Trainer:
         self._recipe = recipe
         self._device = device
         self._track = track
-        self.known = Known(
-            split.num_nodes,
-            split.train.to(device),
-            None if x is None else placed(x, device),
-            split.sides,
-        )
-        self.learner = build_learner(0 if x is None else x.shape[1], recipe).to(device)
+        self.known = Known.on(device, split.num_nodes, split.train, x, split.sides)
+        self.learner = build_learner(self.known.num_features, recipe).to(device)
         resources = resources or Resources()
         self.engine = engine_for(self.learner, self.known, recipe, resources)
         self.epoch = 0

@@ -1,6 +1,6 @@
 """Compile every kernel of the GPU engine for a Hopper card, without one; print what was compiled.
 
-    python tests/train/engines/compile_kernels.py 512 bf16
+    python tests/train/engines/compile_kernels.py 512 bf16 given
 
 Triton's interpreter runs what its compiler may refuse. The arguments are those of a real epoch: the
 engine is set up on the CPU, and starting a kernel compiles it instead.
@@ -18,6 +18,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from cgcl.graph.structure import Structure
 from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import Known
@@ -62,13 +63,14 @@ def compile_instead(kernel: Any, *grid: int) -> Callable[..., None]:
     return start
 
 
-def main(width: int, precision: str) -> None:
+def main(width: int, precision: str, features: str) -> None:
     for module in (fused, fused_draws, fused_encoder, fused_decoder):
         module.launch = compile_instead
     settings = CGCLSettings(hidden=width)
     links = torch.combinations(torch.arange(13), 2).T[:, :30]
-    known = Known(13, links, torch.rand(13, 30))
-    learner = CrossViewLearner(30, settings)
+    x = torch.rand(13, 30) if features == "given" else Structure.of(links, 13)
+    known = Known(13, links, x)
+    learner = CrossViewLearner(known.num_features, settings)
     runs = fused.FusedRuns([learner], [known], [settings], [0], precision)
     runs.run_epoch()
     runs.decoder.logits(links.to(torch.int32)[None])
@@ -76,4 +78,4 @@ def main(width: int, precision: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(int(sys.argv[1]), *sys.argv[2:])

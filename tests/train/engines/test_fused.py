@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from cgcl.coins import base_key, epoch_key, mix, words
+from cgcl.graph.structure import Structure
 from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.draws import draw
@@ -33,9 +34,15 @@ def a_graph(seed: int, *, nodes: int = 13, links: int = 21, share: float = 0.6) 
     return Known(nodes, pairs[:, chosen].to(DEVICE), x.to(DEVICE))
 
 
-def a_learner(seed: int, settings: CGCLSettings) -> CrossViewLearner:
+def without_features(known: Known, columns: int) -> Known:
+    """Return a graph whose features are made of links; with few columns, nodes share them."""
+    structure = Structure.of(known.links.cpu(), known.num_nodes, columns)
+    return Known(known.num_nodes, known.links, structure.to(DEVICE))
+
+
+def a_learner(seed: int, settings: CGCLSettings, num_features: int = 30) -> CrossViewLearner:
     with seeded(seed, "weights"):
-        return CrossViewLearner(30, settings).to(DEVICE).train()
+        return CrossViewLearner(num_features, settings).to(DEVICE).train()
 
 
 def kept(row_word: Tensor, width: int, chance: float) -> Tensor:
@@ -52,7 +59,8 @@ def readable_loss(
     seen, hidden = drawn.views.turns()[turn]
     nodes = torch.arange(known.num_nodes, device=DEVICE)
     key = epoch_key(base_key(epoch.seed, INPUTS[turn]), epoch.number)
-    x = known.features * kept(mix(nodes ^ key), known.features.shape[1], settings.input_dropout)
+    x = known.features_along(seen.edge_index).to_dense()
+    x = x * kept(mix(nodes ^ key), known.num_features, settings.input_dropout)
     learner.encode.eval()  # dropout has happened
     z = learner.encode(x, seen.edge_index)
     key = epoch_key(base_key(epoch.seed, PAIRS[turn]), epoch.number)
@@ -95,7 +103,7 @@ def test_two_runs_at_once_are_each_what_the_paper_says(views: str, share: float)
     """Losses, gradients (through Adam) and scores, with dense and with sparse features."""
     settings = CGCLSettings(views=views, **SMALL)
     graphs = [a_graph(seed, share=share) for seed in (1, 2)]
-    assert (FeatureRows.of([graphs[0].features]).dense is None) == (share < 0.05)
+    assert (FeatureRows.of(graphs).dense is None) == (share < 0.05)
     fused = [a_learner(seed, settings) for seed in (3, 4)]
     runs = FusedRuns(fused, graphs, [settings] * 2, [3, 4], "fp32")
     losses = runs.advance(1, 2)
@@ -111,6 +119,32 @@ def test_two_runs_at_once_are_each_what_the_paper_says(views: str, share: float)
             graphs[index].features, symmetric(graphs[index].links), pairs[index].to(DEVICE)
         )
         torch.testing.assert_close(logits[index], scores, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("views", ["disjoint", "shared", "directed", "own", "one", "all"])
+@pytest.mark.parametrize("columns", [13, 5])
+def test_features_made_of_links_are_those_of_the_view_that_is_seen(
+    views: str, columns: int
+) -> None:
+    settings = CGCLSettings(views=views, **SMALL)
+    graphs = [without_features(a_graph(seed), columns) for seed in (1, 2)]
+    fused = [a_learner(seed, settings, columns) for seed in (3, 4)]
+    runs = FusedRuns(fused, graphs, [settings] * 2, [3, 4], "fp32")
+    losses = runs.advance(1, 2)
+    pairs = torch.tensor([[[0, 5, 2], [1, 3, 9]], [[7, 5, 2], [8, 11, 12]]])
+    logits = runs.logits(pairs)
+    for index, (seed, known) in enumerate(zip((3, 4), graphs, strict=True)):
+        learner = a_learner(seed, settings, columns)
+        expected = trained_readably(learner, known, settings, seed, 2)
+        torch.testing.assert_close(losses[:, index], torch.tensor(expected), atol=1e-5, rtol=1e-5)
+        assert_same_weights(fused[index], learner, within=1e-5)
+        scores = learner.scorer(known).logits(pairs[index])
+        torch.testing.assert_close(logits[index].cpu(), scores, atol=1e-5, rtol=1e-5)
+
+
+def test_runs_with_and_without_features_are_not_mixed() -> None:
+    with pytest.raises(ValueError, match="all runs"):
+        FeatureRows.of([without_features(a_graph(1), 13), a_graph(2)])
 
 
 @pytest.mark.parametrize(

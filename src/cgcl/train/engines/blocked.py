@@ -43,9 +43,9 @@ class BlockedEngine:
         self._known = known
         self._settings = settings
         self._seed = seed
-        x = known.features
-        self.encoder = BlockedEncoder(learner.encode, x, is_symmetric=settings.views != "directed")
-        self.decoder = BlockedDecoder(learner.decode, x.shape[0], settings.hidden)
+        is_symmetric = settings.views != "directed"
+        self.encoder = BlockedEncoder(learner.encode, known, is_symmetric=is_symmetric)
+        self.decoder = BlockedDecoder(learner.decode, known.num_nodes, settings.hidden)
         self.optimizer = Adam(learner.parameters(), settings.lr, settings.weight_decay)
 
     def run(self, first: int, count: int) -> list[list[float]]:

@@ -70,7 +70,7 @@ class FusedRuns:
         self._device = known[0].device
         self.weights = Weights(learners)
         rows = LinkRows.of([own.links for own in known], nodes)
-        features = FeatureRows.of([own.features for own in known])
+        features = FeatureRows.of(known)
         with self._at_work():
             self.draws = FusedDraws(rows, nodes, first.views, first.seen, seeds)
         self.encoder = FusedEncoder(self.weights, features, self.draws, first.input_dropout)

@@ -49,12 +49,12 @@ class FusedEncoder:
 
     def forward(self, turn: int) -> None:
         """Write `z` as one turn sees it, and clear `dz`."""
-        self._multiply(turn, self._dropout)
+        self._multiply(self._draws.kind, turn, self._dropout)
         self._propagate(self._draws.kind, self._draws.scales, turn, self._h, self.z)
 
     def evaluate(self) -> None:
         """Write `z` as all links give it, dropout off."""
-        self._multiply(0, dropout=0.0)
+        self._multiply("all", 0, dropout=0.0)
         self._propagate("all", self._draws.full_scales, 0, self._h, self.z)
 
     def backward(self, turn: int) -> None:
@@ -69,11 +69,11 @@ class FusedEncoder:
         self._propagate(draws.kind, draws.scales, turn, self.dz, self._h, backward=True)
         self._multiply_back(turn)
 
-    def _multiply(self, turn: int, dropout: float) -> None:
+    def _multiply(self, kind: str, turn: int, dropout: float) -> None:
         """Write H = X W, after dropout."""
         weight = self._weights.value(W)
         if self._features.by_node is not None:
-            self._gather(self._features.by_node, weight, self._h, turn, dropout)
+            self._gather(self._features.by_node, weight, self._h, kind, turn, dropout)
             return
         if dropout:
             self._drop(turn)
@@ -84,7 +84,8 @@ class FusedEncoder:
         into = self._weights.gradient(W)
         if self._features.by_feature is not None:
             rows = self._features.by_feature
-            self._gather(rows, self._h, into, turn, self._dropout, transposed=True)
+            kind = self._draws.kind
+            self._gather(rows, self._h, into, kind, turn, self._dropout, transposed=True)
             return
         x = self._dropped if self._dropout else self._dense
         torch.bmm(x.transpose(1, 2), self._h, out=into)
@@ -101,6 +102,7 @@ class FusedEncoder:
         rows: SparseRows,
         dense: Tensor,
         out: Tensor,
+        kind: str,
         turn: int,
         dropout: float,
         *,
@@ -114,10 +116,11 @@ class FusedEncoder:
         strides = [0 if is_shared else part.stride(0) for part in (order, starts, others)]
         grid = starts.shape[1] - 1, blocks(self._width, columns), self._draws.num_runs
         launch(multiply_sparse, *grid)(
-            order, starts, others, values, dense, out, self._draws.keys, self._draws.epoch,
-            *strides, dense.stride(0), out.stride(0), self._width, *dropping(dropout),
-            INPUT_KEY + turn, NUM_KEYS=NUM_KEYS, TRANSPOSED=transposed, ENTRIES=entries,
-            COLUMNS=columns, num_warps=1,
+            order, starts, others, values, self._draws.coins, dense, out, self._draws.keys,
+            self._draws.epoch, *strides, self._draws.num_links, dense.stride(0), out.stride(0),
+            self._width, *dropping(dropout), INPUT_KEY + turn, NUM_KEYS=NUM_KEYS, VIEW=turn,
+            KIND=kind if self._features.are_links else "given", TRANSPOSED=transposed,
+            ENTRIES=entries, COLUMNS=columns, num_warps=1,
         )  # fmt: skip
 
     def _drop(self, turn: int) -> None:

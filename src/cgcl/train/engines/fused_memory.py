@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from cgcl.methods.method import Known
 from cgcl.train.engines.engine import Moments
 
 __all__ = [
@@ -154,35 +155,55 @@ class FeatureRows:
     """Order, starts, features and values, [runs or 1, ...]."""
     by_feature: SparseRows | None = None
     """Order, starts, nodes and values, [runs or 1, ...]."""
+    are_links: bool = False
+    """Whether features are made of links: in place of an entry's value is the link that it stands
+    for, twice its number, and one more if it comes from the lower end."""
 
     @classmethod
-    def of(cls, features: Sequence[Tensor]) -> FeatureRows:
+    def of(cls, known: Sequence[Known]) -> FeatureRows:
         """Arrange the features of each run, or those that all of them share."""
+        if known[0].structure is not None:
+            return cls._of_links(known)
+        features = [own.features for own in known]
         one = all(x is features[0] for x in features)
         kept = features[:1] if one else features
         largest = max(_nonzeros(x) / max(x.shape[0] * x.shape[1], 1) for x in kept)
         if largest >= _SPARSE_BELOW and not any(x.is_sparse for x in kept):
             return cls(torch.stack([x.contiguous() for x in kept]))
-        entries = [(x if x.is_sparse else x.to_sparse_coo()).coalesce() for x in kept]
-        return cls(None, _rows(entries, 0), _rows(entries, 1))
+        sparse = [(x if x.is_sparse else x.to_sparse_coo()).coalesce() for x in kept]
+        entries = [(x.indices(), x.values()) for x in sparse]
+        return cls(None, _rows(entries, 0, kept[0].shape), _rows(entries, 1, kept[0].shape))
+
+    @classmethod
+    def _of_links(cls, known: Sequence[Known]) -> FeatureRows:
+        entries: list[tuple[Tensor, Tensor]] = []
+        for own in known:
+            if own.structure is None:
+                raise ValueError("Either all runs make their features of links or none does.")
+            source, target = torch.cat([own.links, own.links.flip(0)], dim=1)
+            places = torch.stack([target, own.structure.feature_of_node[source]])
+            number = torch.arange(own.links.shape[1], dtype=torch.int32, device=own.device)
+            entries.append((places, torch.cat([2 * number + 1, 2 * number])))
+        shape = (known[0].num_nodes, known[0].num_features)
+        return cls(None, _rows(entries, 0, shape), _rows(entries, 1, shape), are_links=True)
 
 
 def _nonzeros(x: Tensor) -> int:
     return x.values().numel() if x.is_sparse else int(torch.count_nonzero(x))
 
 
-def _rows(entries: Sequence[Tensor], dim: int) -> SparseRows:
+def _rows(entries: Sequence[tuple[Tensor, Tensor]], dim: int, shape: tuple[int, ...]) -> SparseRows:
     """Return order, starts, the other index and values, sorted by one of the two indices."""
-    most = max(x.values().numel() for x in entries)
+    most = max(own.numel() for _, own in entries)
     starts: list[Tensor] = []
     others: list[Tensor] = []
     values: list[Tensor] = []
-    for x in entries:
-        order = x.indices()[dim].argsort(stable=True)
+    for places, own in entries:
+        order = places[dim].argsort(stable=True)
         room = (0, most - order.numel())
-        starts.append(_starts(x.indices()[dim], x.shape[dim]))
-        others.append(nn.functional.pad(x.indices()[1 - dim][order].int(), room))
-        values.append(nn.functional.pad(x.values()[order], room))
+        starts.append(_starts(places[dim], shape[dim]))
+        others.append(nn.functional.pad(places[1 - dim][order].int(), room))
+        values.append(nn.functional.pad(own[order], room))
     order = torch.stack([_longest_first(own) for own in starts])
     return order, torch.stack(starts), torch.stack(others), torch.stack(values)
 

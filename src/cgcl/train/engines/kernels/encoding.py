@@ -14,10 +14,11 @@ __all__ = ["drop_features", "elu_backward", "multiply_sparse", "propagate"]
 
 @triton.jit
 def multiply_sparse(
-    order, starts, others, values, dense, out, keys, epoch,
-    order_per_run, starts_per_run, entries_per_run, dense_per_run, out_per_run, width,
-    threshold, scale, KEY,
-    NUM_KEYS: tl.constexpr, TRANSPOSED: tl.constexpr, ENTRIES: tl.constexpr, COLUMNS: tl.constexpr,
+    order, starts, others, values, coins, dense, out, keys, epoch,
+    order_per_run, starts_per_run, entries_per_run, coins_per_run, dense_per_run, out_per_run,
+    width, threshold, scale, KEY,
+    NUM_KEYS: tl.constexpr, VIEW: tl.constexpr, KIND: tl.constexpr, TRANSPOSED: tl.constexpr,
+    ENTRIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):
     """Multiply sparse features, after dropout, by dense rows: X W, or X^T G if transposed.
 
@@ -25,19 +26,24 @@ def multiply_sparse(
         order: The rows, those with most entries first.
         starts: Where each row's entries begin, [rows + 1].
         others: The column of each entry; of a transposed matrix it is the node.
-        values: The value of each entry.
+        values: The value of each entry; of features made of links the link that it stands for,
+            see `FeatureRows`.
+        coins: The coins of every link, for features made of links.
         dense: [others, width] for each run.
         out: [rows, width] for each run.
         starts_per_run: 0 if all runs share the same features, as are `order_per_run` and
             `entries_per_run`.
         threshold: Chance to drop a feature in units of 2^-24.
         KEY: Which key decides what is dropped.
+        VIEW: The view that is seen, 0 or 1.
+        KIND: How views are drawn, for features made of links; `given` for all others.
     """
     run = tl.program_id(2).to(tl.int64)
     row = tl.load(order + run * order_per_run + tl.program_id(0))
     starts += run * starts_per_run
     others += run * entries_per_run
     values += run * entries_per_run
+    coins += run * coins_per_run
     dense += run * dense_per_run
     key = epoch_key(tl.load(keys + run * NUM_KEYS + KEY), tl.load(epoch))
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -52,7 +58,13 @@ def multiply_sparse(
         else:
             kept = keeps(mix(row.to(tl.uint32) ^ key), other, threshold)
         kept &= inside
-        value = tl.load(values + entry, mask=kept, other=0.0) * scale
+        if KIND == "given":
+            value = tl.load(values + entry, mask=kept, other=0.0) * scale
+        else:
+            link = tl.load(values + entry, mask=kept, other=0)
+            coin = tl.load(coins + link // 2, mask=kept, other=0).to(tl.int32)
+            kept &= is_seen(coin, link % 2 == 1, VIEW, KIND)
+            value = tl.where(kept, scale, 0.0)
         rows = tl.load(
             dense + other.to(tl.int64)[:, None] * width + column[None, :],
             mask=kept[:, None] & (column < width)[None, :],
