@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch.func import functional_call
+from torch.nn import functional
 
 from cgcl.coins import words, words_below
 from cgcl.methods.cgcl_rank_settings import RankSettings
@@ -47,6 +48,7 @@ class RankingLearner(Learner):
             settings.layers,
             self_term=settings.self_term,
             own_channels=num_features if settings.own_vectors else 0,
+            link_channels=settings.link_columns,
             input_dropout=settings.input_dropout,
             hidden_dropout=settings.hidden_dropout,
         )
@@ -61,6 +63,8 @@ class RankingLearner(Learner):
         if settings.average:
             for name, weight in self._trained.items():
                 self.register_buffer(_average_of(name), weight.detach().clone())
+        self.sum_rows = row_logsumexp
+        """What sums over all nodes; an engine may know a faster way."""
         self._epoch: _EpochNumbers | None = None
         self._workspace = Workspace()
         self._prepared: Remembered[_Prepared] = Remembered()
@@ -97,7 +101,8 @@ class RankingLearner(Learner):
     def is_recordable(self, known: Known) -> bool:
         """Whether its steps have the same shapes in every epoch."""
         is_sampled = 0 < self._settings.negatives < known.num_nodes
-        return not is_sampled and not known.features.is_sparse
+        has_made = known.structure is not None
+        return not is_sampled and (has_made or not known.features.is_sparse)
 
     def scorer(self, known: Known) -> InnerProductScorer:
         """Return inner products of embeddings that all these links give."""
@@ -114,7 +119,14 @@ class RankingLearner(Learner):
         self, known: Known, prepared: _Prepared, is_seen: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """Return embeddings, [n, d_v], and signatures, [n, k], if there are any."""
-        z = self.encode(known.features, prepared.adjacency(is_seen))
+        adjacency, structure = prepared.adjacency(is_seen), known.structure
+        linked: Tensor | None = None
+        if structure is not None or self._settings.link_columns:
+            linked = prepared.linked(is_seen, self._settings.input_dropout if self.training else 0)
+        if structure is None:
+            z = self.encode(known.features, adjacency, linked)
+        else:
+            z = self.encode.of_links(linked, structure.feature_of_node, adjacency)
         count = self._settings.signatures
         return z, signatures(prepared.counted(is_seen), count) if count else None
 
@@ -130,7 +142,7 @@ class RankingLearner(Learner):
                 shift = math.log(columns.numel() / count)
             if some is not columns or len(prepared.sides) > 1:
                 excluded = prepared.excluded_of(rows, some)
-            found = row_logsumexp(
+            found = self.sum_rows(
                 left.index_select(0, rows),
                 right.index_select(0, some),
                 p.index_select(0, some),
@@ -173,6 +185,7 @@ class _Prepared:
     """What the links of a graph give once and for all."""
 
     num_nodes: int
+    num_links: int
     row: Tensor
     """Both directions of each link, and each node with itself, by row and column, int64 [e]."""
     column: Tensor
@@ -191,6 +204,19 @@ class _Prepared:
         scale = self._degree(counts).rsqrt()  # with the node itself
         weight = counts * scale.index_select(0, self.row) * scale.index_select(0, self.column)
         return self._csr(weight)
+
+    def linked(self, is_seen: Tensor | None, dropout: float) -> Tensor:
+        """Return the adjacency of the seen links, features for a graph without, CSR [n, n].
+
+        Args:
+            is_seen: The seen links; None for all.
+            dropout: Chance of a link to be left out, on both of its sides, the others scaled.
+        """
+        counts = self._counts(is_seen) * (self.row != self.column)
+        if dropout:
+            coins = functional.dropout(counts.new_ones(self.num_links + 1), dropout)
+            counts = counts * coins.index_select(0, self.link)
+        return self._csr(counts)
 
     def counted(self, is_seen: Tensor | None) -> Tensor:
         r"""Return $A D^{-1/2}$ of the seen links, a node's own entry left out, sparse [n, n].
@@ -265,7 +291,7 @@ def _prepare(known: Known) -> _Prepared:
         sides = [(one, other), (other, one)]
     row = codes // n
     begin = torch.searchsorted(row, torch.arange(n + 1, device=known.device))
-    return _Prepared(n, row, codes % n, link, begin, Excluded(codes, (n, n)), sides)
+    return _Prepared(n, links.shape[1], row, codes % n, link, begin, Excluded(codes, (n, n)), sides)
 
 
 METHOD = Method(

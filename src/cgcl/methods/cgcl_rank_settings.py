@@ -25,7 +25,10 @@ class RankSettings(TrainedSettings):
     self_term: bool = True
     """Whether a node's own features count beside those of its neighbours."""
     own_vectors: bool = False
-    """Whether every node also learns a vector of its own; it helps where there are no features."""
+    """Whether every node also learns a vector of its own; only where the graph has no features."""
+    link_columns: int = 0
+    """Of how many nodes, the first ones, a node's features also say whether it is linked to them in
+    the seen view; 0 for none. Where the graph has no features of its own, they say so anyway."""
     norm: bool = True
     """Whether embeddings are normalised before they are compared."""
     popularity: bool = True
@@ -52,10 +55,13 @@ class RankSettings(TrainedSettings):
     """Number of epochs; each takes one optimizer step per view."""
     weight_decay: float = 1e-5
     """Strength of the L2 penalty on the weights."""
+    choose_by: Literal["auc", "node_mrr"] = "node_mrr"
+    """By what the best epoch is chosen on the validation links."""
 
     RANGES: ClassVar[Mapping[str, Range]] = {
         "hidden": Range(low=2, high=65536),
         "layers": Range(low=1, high=16),
+        "link_columns": Range(low=0, high=2**31),
         "signatures": Range(low=0, high=65536),
         "input_dropout": Range(low=0, below=1),
         "hidden_dropout": Range(low=0, below=1),

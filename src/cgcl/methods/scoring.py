@@ -211,6 +211,7 @@ class InnerProductScorer(EmbeddingScorer):
 
     def rows(self, nodes: Tensor) -> Tensor:
         """Return what each of some nodes scores with every node, [nodes, n], where it lies."""
+        nodes = nodes.to(self.z.device)
         scores = torch.addmm(self._terms, self._left.index_select(0, nodes), self.z.T)
         return scores.add_(self._terms.index_select(0, nodes).unsqueeze(1))
 

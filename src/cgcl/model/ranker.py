@@ -33,6 +33,7 @@ class RankingEncoder(nn.Module):
         *,
         self_term: bool = True,
         own_channels: int = 0,
+        link_channels: int = 0,
         input_dropout: float = 0.5,
         hidden_dropout: float = 0.5,
     ) -> None:
@@ -43,8 +44,8 @@ class RankingEncoder(nn.Module):
             hidden_channels: Width of the embeddings, d_v.
             layers: How many graph convolutions.
             self_term: Whether a node's own features count beside its neighbours'.
-            own_channels: For how many nodes a vector of their own is learned, as if each had one
-                more feature that no other has; 0 for none.
+            own_channels: How many vectors of nodes' own are learned, for `of_links`; 0 for none.
+            link_channels: Of how many nodes `linked` tells in `forward`; 0 for none.
             input_dropout: Chance of a feature to be dropped while training.
             hidden_dropout: Chance of an entry between two layers to be dropped while training.
         """
@@ -55,36 +56,60 @@ class RankingEncoder(nn.Module):
         # W beside W_s: one product with the features gives both, [d, d_v] or [d, 2 d_v].
         self.weight = nn.Parameter(torch.empty(in_channels, width))
         self.own = nn.Parameter(torch.empty(own_channels, width)) if own_channels else None
+        self.links = nn.Parameter(torch.empty(link_channels, width)) if link_channels else None
         self.bias = nn.Parameter(torch.zeros(hidden_channels))
         self.deeper = nn.ModuleList(
             nn.Linear(hidden_channels, hidden_channels) for _ in range(layers - 1)
         )
-        bound = math.sqrt(6 / (in_channels + own_channels + hidden_channels))  # Glorot
-        for weight in (self.weight, self.own):
+        inputs = in_channels + own_channels + link_channels
+        bound = math.sqrt(6 / (inputs + hidden_channels))  # Glorot
+        for weight in (self.weight, self.own, self.links):
             if weight is not None:
                 nn.init.uniform_(weight, -bound, bound)
         for layer in self.deeper:
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
 
-    def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
+    def forward(self, x: Tensor, adjacency: Tensor, linked: Tensor | None = None) -> Tensor:
         """Return the embeddings Z, [n, d_v].
 
         Args:
             x: Features, [n, d], dense or coalesced sparse COO.
-            adjacency: The normalised adjacency of Eq. 1, symmetric sparse [n, n].
+            adjacency: The normalised adjacency of Eq. 1, symmetric sparse CSR [n, n].
+            linked: Who is linked to whom, after dropout, symmetric sparse CSR [n, n]; features
+                beside x, if there are weights for them.
         """
-        h = product(self._dropped(x), self.weight)  # [n, d_v] or [n, 2 d_v]
+        h = product(self._dropped(x), self.weight)
+        if self.links is not None and linked is not None:
+            more = max(x.shape[0] - self.links.shape[0], 0)
+            links = functional.pad(self.links, (0, 0, 0, more))[: x.shape[0]]
+            h = h + symmetric_product(linked, links)
+        return self._deepen(h, adjacency)
+
+    def of_links(self, linked: Tensor, feature_of_node: Tensor, adjacency: Tensor) -> Tensor:
+        """Return the embeddings of a graph whose only features are its links, [n, d_v].
+
+        Args:
+            linked: Who is linked to whom, after dropout, symmetric sparse CSR [n, n].
+            feature_of_node: Which feature speaks of each node, int64 [n]; -1 for none.
+            adjacency: As in `forward`.
+        """
+        has_none = self.weight.new_zeros(1, self.weight.shape[1])
+        place = feature_of_node.where(feature_of_node >= 0, self.weight.shape[0])
+        h = symmetric_product(linked, torch.cat([self.weight, has_none]).index_select(0, place))
         if self.own is not None:
-            # Nodes that joined after training have no vector of their own.
-            own = functional.dropout(self.own, self.input_dropout, self.training)
-            h = h + functional.pad(own, (0, 0, 0, x.shape[0] - own.shape[0]))
+            coins = h.new_ones(h.shape[0], 1)
+            coins = functional.dropout(coins, self.input_dropout, self.training)
+            h = h + coins * torch.cat([self.own, has_none]).index_select(0, place)
+        return self._deepen(h, adjacency)
+
+    def _deepen(self, h: Tensor, adjacency: Tensor) -> Tensor:
+        """Pass messages: h is X W beside X W_s, [n, d_v] or [n, 2 d_v]."""
         width = self.bias.shape[0]
         z = symmetric_product(adjacency, h[:, :width]) + self.bias
         z = functional.elu(z + h[:, width:] if h.shape[1] > width else z)
         for layer in self.deeper:
             dropped = functional.dropout(z, self.hidden_dropout, self.training)
-            # (A Z) W: a view has more links than a node has layers.
             z = z + functional.elu(layer(symmetric_product(adjacency, dropped)))
         return z
 

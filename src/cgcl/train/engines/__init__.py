@@ -37,14 +37,14 @@ def engine_for(
     if isinstance(learner, RankingLearner) and _can_record(learner, known, resources):
         from cgcl.train.engines.recorded import RecordedEngine
 
-        return RecordedEngine(learner, known, settings, seed)
+        return RecordedEngine(learner, known, settings, seed, resources.precision)
     return PlainEngine(learner, known, settings, seed)
 
 
 def _can_record(learner: RankingLearner, known: Known, resources: Resources) -> bool:
     if resources.engine == "plain" or resources.deterministic or known.device.type != "cuda":
         return False
-    return learner.is_recordable(known)
+    return find_spec("triton") is not None and learner.is_recordable(known)
 
 
 def can_fuse(known: Known, settings: CGCLSettings, resources: Resources) -> bool:
