@@ -8,17 +8,11 @@ from collections.abc import Sequence
 from cgcl.compare.plan import PAPER_SPLIT_SEED
 from cgcl.compare.statistics import LEVEL
 from cgcl.compare.summary import Row, Summary
+from cgcl.metrics.table import METRICS
 
 __all__ = ["METRIC_NAMES", "claim_words", "footnotes", "protocol_words", "verdict"]
 
-METRIC_NAMES = {
-    "auc": "AUC",
-    "ap": "AP",
-    "hits@10": "Hits@10",
-    "hits@50": "Hits@50",
-    "hits@100": "Hits@100",
-    "mrr": "MRR",
-}
+METRIC_NAMES = {name: metric.title for name, metric in METRICS.items()}
 """Every metric as people write it."""
 
 _STOPPED = {
@@ -44,8 +38,10 @@ def protocol_words(summary: Summary) -> str:
         )
     chosen = f", {sizes['val']:,} to choose the epoch by" if sizes["val"] else ""
     return (
-        f"{what} {sizes['train']:,} links to learn from{chosen}, {sizes['test']:,} to test on "
-        f"against as many unlinked pairs: the same for every method."
+        f"{what} {sizes['train']:,} links to learn from{chosen}, {sizes['test']:,} to test on: the "
+        f"same for every method. Node MRR, node Hits@10, precision and AP of all pairs ask where "
+        f"they stand among all nodes and all pairs; the other metrics set them against as many "
+        f"unlinked pairs."
     )
 
 
@@ -98,6 +94,12 @@ def verdict(summary: Summary) -> str:
 def footnotes(summary: Summary) -> list[str]:
     """Return what a reader of the table has to know about single rows."""
     notes = [f"{row.title}: {row.caps}." for row in summary.rows if row.caps]
+    notes += [
+        f"{row.title}: node MRR and node Hits@10 on {row.sampled:,} of {summary.sizes['test']:,} "
+        f"test links, drawn at random in each run, because all of them would take too long."
+        for row in summary.rows
+        if row.sampled
+    ]
     for row in summary.rows:
         notes += [
             f"{row.title}: {_STOPPED.get(reason, reason)} in {number} of "

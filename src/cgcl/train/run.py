@@ -171,7 +171,13 @@ class Run:
         self.about |= {"test": test, "test_sampled": trainer.sampled}
         num_features = 0 if trainer.known.x is None else trainer.known.x.shape[1]
         about = describe_model(
-            self.graph, self.split, trainer.best_epoch, trainer.best_val, test, calibration
+            self.graph,
+            self.split,
+            trainer.best_epoch,
+            trainer.best_val,
+            test,
+            calibration,
+            trainer.sampled,
         )
         write_model(self.folder.path / MODEL, learner, num_features, self.recipe, about)
         self._note_progress(trainer, "finished")

@@ -10,7 +10,7 @@ from typing import Any
 from cgcl.errors import ConfigError
 from cgcl.methods.table import method_named
 from cgcl.train.recipe import Recipe
-from cgcl.tune.trial import Proposal
+from cgcl.tune.trial import Goal, Proposal
 
 __all__ = ["Space"]
 
@@ -56,6 +56,11 @@ class Space:
             )
         authors = Recipe.of(method, {**known.authors_settings(graph_title), **fixed})
         return cls(method, base, authors.settings.to_json(), choices)
+
+    @property
+    def goal(self) -> Goal:
+        """By what the epoch of a trial is chosen, and the best trial unless told otherwise."""
+        return self.base.get("choose_by", "auc")
 
     @property
     def starts(self) -> list[Proposal]:
