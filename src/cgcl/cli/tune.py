@@ -98,10 +98,15 @@ class _Asked:
     @property
     def fixed(self) -> dict[str, Any]:
         """What is the same in all trials."""
-        from cgcl.tune.trial import chosen_by
+        from cgcl.tune.space import chosen_by
 
         epochs = {} if self.epochs is None else {"epochs": self.epochs}
-        return {**epochs, **chosen_by(self.goal), "val": self.shares.val, "test": self.shares.test}
+        return {
+            **epochs,
+            **chosen_by(self.goal, self.method),
+            "val": self.shares.val,
+            "test": self.shares.test,
+        }
 
     @property
     def command(self) -> str:

@@ -37,11 +37,15 @@ def protocol_words(summary: Summary) -> str:
             f"{_count(plan.runs, 'initialisation')} ({seeds}), as in the paper."
         )
     chosen = f", {sizes['val']:,} to choose the epoch by" if sizes["val"] else ""
+    tested = f"{sizes['test']:,} to test on against as many unlinked pairs"
+    if any("node_mrr" in row.metrics for row in summary.rows):
+        tested = (
+            f"{sizes['test']:,} to test on, among all nodes and all pairs (node MRR, node Hits@10, "
+            f"precision, AP of all pairs) and against as many unlinked pairs (the other metrics)"
+        )
     return (
-        f"{what} {sizes['train']:,} links to learn from{chosen}, {sizes['test']:,} to test on: the "
-        f"same for every method. Node MRR, node Hits@10, precision and AP of all pairs ask where "
-        f"they stand among all nodes and all pairs; the other metrics set them against as many "
-        f"unlinked pairs."
+        f"{what} {sizes['train']:,} links to learn from{chosen}, {tested}: the same for every "
+        f"method."
     )
 
 

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cgcl.metrics.table import metric_title
 from cgcl.report.drawing import HEIGHT, drawing
 from cgcl.report.inputs import Comparison
 from cgcl.report.names import legible
 from cgcl.report.panel import Panel
 from cgcl.report.reliability import Reliability
 from cgcl.report.svg import FIRST, INK, MUTED, SECOND, SOLID, THIRD
-from cgcl.report.verdict import measured, metrics_of
+from cgcl.report.verdict import measured, metric_name, metrics_of
 
 __all__ = [
     "comparison_figure",
@@ -216,7 +215,7 @@ def comparison_figure(comparison: Comparison) -> str:
     # Bars start at zero, and the last number needs room.
     panel = Panel("%", "", "none", x_limits=(0.0, 112.0), x_ticks=(0, 25, 50, 75, 100))
     for key in metrics:
-        panel.say(metric_title(key), 0, row, size=8.5, right=2, down=3, bold=True)
+        panel.say(metric_name(key), 0, row, size=8.5, right=2, down=3, bold=True)
         for result in comparison.results:
             row += 1
             value = measured(result, key)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cgcl.metrics.table import METRICS, metric_title
 from cgcl.report import figures
 from cgcl.report.document import filled, packaged
 from cgcl.report.inputs import AuditFinding, Comparison, Probabilities, Suggestions
@@ -19,6 +18,7 @@ from cgcl.report.verdict import (
     calibration_choice,
     measured,
     method_name,
+    metric_name,
     shift_sentence,
     verdict,
 )
@@ -65,6 +65,8 @@ def render_page(
         audit: What the split audit found, empty if nothing, None if there was no audit.
         survey: The shape of the graph, None if nobody looked.
     """
+    from cgcl.metrics.table import METRICS
+
     links, others, test = _scores(positive), _scores(negative), run.get("test") or {}
     comparison = comparison if comparison and best_values(comparison.results) else None
     trust = None
@@ -89,7 +91,7 @@ def render_page(
         split=run["split"],
         spread=_spread(links, others),
         metrics=METRICS,
-        headline=[(metric_title(k), test[k]) for k in _HEADLINE if k in test],
+        headline=[(metric_name(k), test[k]) for k in _HEADLINE if k in test],
         **_method(run),
         last_consistency=_last_consistency(history),
         contents=_contents(parts),
@@ -147,7 +149,7 @@ def _compared(comparison: Comparison) -> dict[str, Any]:
         cells = [(percent(measured(result, key)), top) for key, top in best.items()]
         rows.append((result.method, [(words, words == top) for words, top in cells]))
     return {
-        "columns": [metric_title(key) for key in best],
+        "columns": [metric_name(key) for key in best],
         "rows": rows,
         "verdict": verdict(comparison),
         "ahead": ahead_at_top(comparison),

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cgcl.metrics.table import METRICS, metric_title
 from cgcl.report.inputs import Comparison, MethodResult, Probabilities
 from cgcl.report.words import about, percent
 
@@ -16,6 +15,7 @@ __all__ = [
     "calibration_choice",
     "measured",
     "method_name",
+    "metric_name",
     "metrics_of",
     "shift_sentence",
     "verdict",
@@ -30,6 +30,18 @@ _CALIBRATIONS = {
 }
 
 
+def metric_name(key: str) -> str:
+    """Return a metric's name as the page writes it.
+
+    Example:
+        >>> metric_name("auc"), metric_name("node_mrr")
+        ('AUC', 'node MRR')
+    """
+    from cgcl.metrics.table import metric_title
+
+    return metric_title(key)
+
+
 def method_name(key: str) -> str:
     """Return the name of a calibration method as the page writes it.
 
@@ -42,6 +54,8 @@ def method_name(key: str) -> str:
 
 def metrics_of(results: Sequence[MethodResult]) -> list[str]:
     """Return every metric that some method has: the top of the list first, then by mention."""
+    from cgcl.metrics.table import METRICS
+
     keys = dict.fromkeys(key for result in results for key in result.metrics)
     return [
         key
@@ -72,7 +86,7 @@ def ahead_at_top(comparison: Comparison) -> str:
     told: dict[str, list[str]] = {}
     for key, (leaders, best, mine) in _ahead(comparison).items():
         who = f"{_joined(leaders)} {'is' if len(leaders) == 1 else 'are'} ahead of"
-        told.setdefault(who, []).append(f"{metric_title(key)} {best} against {mine}")
+        told.setdefault(who, []).append(f"{metric_name(key)} {best} against {mine}")
     parts = [f"{who} {comparison.ours}: {_joined(what)}" for who, what in told.items()]
     return f"At the top of the list, {'; '.join(parts)}." if parts else ""
 
@@ -110,12 +124,12 @@ def verdict(comparison: Comparison) -> str:
             continue
         leaders = _leaders(results, key, best)
         if best == percent(0.0) and len(leaders) > 1:  # nobody is best at finding nothing
-            phrases.setdefault("Every method is at 0 % by", []).append(metric_title(key))
+            phrases.setdefault("Every method is at 0 % by", []).append(metric_name(key))
             continue
         many = len(leaders) > 1
         verb = ("have" if many else "has") + " the highest" if ahead else ""
         who = f"{_joined(leaders)} {verb or ('are best by' if many else 'is best by')}"
-        what = f"{metric_title(key)} ({best}"
+        what = f"{metric_name(key)} ({best}"
         mine = measured(ours, key) if ours else None
         if mine is not None and comparison.ours not in leaders:
             what += f"; {comparison.ours} {percent(mine)}"

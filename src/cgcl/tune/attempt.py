@@ -95,8 +95,8 @@ def _result(trial: Trial, trained: Trained, recipe: Recipe) -> Trial:
         return replace(trial, failure="Nothing was measured on the validation links.")
     if "node_mrr" not in val and getattr(recipe.settings, "choose_by", "") == "node_mrr":
         return replace(trial, failure="Node MRR takes too long to measure on this graph.")
-    found = replace(trial, auc=float(val["auc"]), ap=float(val["ap"]), best_epoch=trained.best_epoch)
-    return replace(found, node_mrr=val.get("node_mrr"))
+    found = replace(trial, best_epoch=trained.best_epoch, node_mrr=val.get("node_mrr"))
+    return replace(found, auc=float(val["auc"]), ap=float(val["ap"]))
 
 
 def _is_out_of_memory(error: Exception) -> bool:

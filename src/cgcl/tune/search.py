@@ -20,9 +20,9 @@ from cgcl.train.trainer import EpochRecord
 from cgcl.tune.attempt import Attempts, without_test_links
 from cgcl.tune.best_file import best_file
 from cgcl.tune.propose import propose, require_optuna
-from cgcl.tune.space import Space
+from cgcl.tune.space import Space, chosen_by
 from cgcl.tune.study_folder import BEST, TABLE, StudyFolder
-from cgcl.tune.trial import Goal, Proposal, Trial, best_of, chosen_by, table_of
+from cgcl.tune.trial import Goal, Proposal, Trial, best_of, table_of
 
 __all__ = ["StopReason", "Tuned", "Watcher", "tune"]
 
@@ -158,7 +158,7 @@ def tune(
         ResourceError: Optuna or the device is missing, or the disk is full.
         SplitError: The split belongs to another graph.
     """
-    fixed = {**(fixed or {}), **chosen_by(goal)}
+    fixed = {**(fixed or {}), **chosen_by(goal, method)}
     space = Space.of(method, graph.title, fixed)
     resources = _checked(graph, split, trials, resources or Resources())
     search = _Search(graph, split, space, seed, fixed, command, goal or space.goal)

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from cgcl.metrics.table import in_order, metric_title
 
-__all__ = ["Goal", "Origin", "Proposal", "Trial", "best_of", "chosen_by", "table_of"]
+__all__ = ["Goal", "Origin", "Proposal", "Trial", "best_of", "table_of"]
 
 Origin = Literal["defaults", "authors", "search"]
 """Where the settings of a trial come from."""
@@ -19,11 +19,6 @@ Goal = Literal["auc", "ap", "node_mrr"]
 """What the best trial has most of, on the validation links."""
 # What a trial says only where it was measured, so that earlier searches can be gone on with.
 _OPTIONAL = {"node_mrr"}
-
-
-def chosen_by(goal: Goal | None) -> dict[str, str]:
-    """Return the setting that a goal asks for: the epoch is chosen by node MRR only to reach it."""
-    return {} if goal is None else {"choose_by": "node_mrr" if goal == "node_mrr" else "auc"}
 
 
 @dataclass(frozen=True)
