@@ -28,7 +28,9 @@ def test_train_tells_the_story_on_stderr_and_the_answer_on_stdout(cli, friends: 
     assert lines[3] == "  Run         elsewhere/friends-1"
     assert re.fullmatch(r"  Training    epoch 10/20  loss \d\.\d{4}  val AUC .*", lines[4])
     # Five test links: every one of them would be "above the 100th unlinked pair".
-    assert re.search(r"^  Test        AUC \d\.\d{4}   AP \d\.\d{4}   MRR", result.err, re.M)
+    told = r"^  Test        node MRR 0.\d{4}   node Hits@10 \d\.\d{4}\n"
+    told += r"              AUC \d\.\d{4}   AP \d\.\d{4}   MRR 0.\d{4}   against 5 unlinked pairs$"
+    assert re.search(told, result.err, re.M)
     assert "  Report      elsewhere/friends-1/report.html" in lines
     assert lines[-1] == "  Next        cgcl predict elsewhere/friends-1 --top 20"
     names = sorted(path.name for path in Path("elsewhere/friends-1").iterdir())
@@ -118,6 +120,41 @@ def test_evaluate_repeats_the_test(cli, run_folder: Path) -> None:
     assert json.loads(result.out) == json.loads((run_folder / "run.json").read_text())["test"]
     table = cli("evaluate", run_folder)
     assert [line.split()[0] for line in table.out.splitlines()] == list(json.loads(result.out))
+
+
+def test_what_is_sampled_says_so(cli, friends: Path, monkeypatch) -> None:
+    """As if a pair took so long that two of the five test links must do."""
+    monkeypatch.setattr("cgcl.methods.scoring.EmbeddingScorer.cost_per_pair", 1.5e10)
+    monkeypatch.setattr("cgcl.train.top_of_list._FEWEST_LINKS", 2)
+    trained = cli(
+        "train", friends, "--features", "nodes.csv", "--epochs", "2", "--hidden", "8",
+        "--test", "0.2", "--val", "0.1", "--threads", "1",
+    )  # fmt: skip
+    assert trained.code == 0, trained.err
+    told = r"Test        node MRR 0\.\d{4} ± 0\.\d{4}   node Hits@10 .*   on 2 of 5 test links\n"
+    assert re.search(told, trained.err)
+    table = cli("evaluate", trained.out.strip())
+    assert re.search(r"^node_mrr        0\.\d{6} ± 0\.\d{6}$", table.out, re.M)
+    assert "2 of them, drawn at random, among all nodes" in table.err
+    found = json.loads(cli("evaluate", trained.out.strip(), "--json").out)
+    assert found["sampled"]["links"] == 2
+
+
+def test_a_formula_that_is_ahead_at_the_top_is_named_before_any_auc(cli, tmp_path: Path) -> None:
+    """Six cliques of six, and a network that has learned for one epoch."""
+    groups = [range(6 * k, 6 * k + 6) for k in range(6)]
+    rows = [f"{a},{b}\n" for group in groups for a in group for b in group if a < b]
+    (tmp_path / "cliques.csv").write_text("source,target\n" + "".join(rows))
+    result = cli("train", "cliques.csv", "--epochs", "1", "--hidden", "2", "--threads", "1")
+    assert result.code == 0, result.err
+    after = result.err[result.err.index("Training    epoch 1/1") :].splitlines()[1:]
+    assert re.match(
+        r"  Ahead       At the top of the list, .*Adamic-Adar.* ahead of CGCL: node MRR", after[0]
+    )
+    assert after[1].startswith("  Test        node MRR")
+    page = (Path(result.out.strip()) / "report.html").read_text()
+    body = page[page.index("<body>") :]
+    assert 0 < body.index("ahead of CGCL: node MRR") < body.index("AUC")
 
 
 def test_evaluate_without_a_test_set_says_so(cli, friends: Path) -> None:

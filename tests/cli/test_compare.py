@@ -83,7 +83,7 @@ def test_what_is_printed_for_programs(compared, cli):
     assert [row["method"] for row in found["rows"]] == ["cgcl", "mlp", "adamic-adar"]
     rows = list(csv.DictReader(io.StringIO(cli(*command(format="csv")).out)))
     assert float(rows[0]["auc"]) == found["rows"][0]["metrics"]["auc"]["mean"]
-    assert cli(*command(format="markdown")).out.startswith("| method | AUC |")
+    assert cli(*command(format="markdown")).out.startswith("| method | node MRR |")
     quiet = cli(*command("--quiet", format="json"))
     assert (json.loads(quiet.out), quiet.err) == (found, "")
 

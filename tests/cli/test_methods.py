@@ -88,7 +88,7 @@ def test_an_unknown_method_is_refused_with_the_nearest(cli, friends: Path) -> No
         (
             ["--method", "mlp", "--set.hops", "2"],
             "mlp has no setting hops. It has lr, epochs, weight_decay, evaluate_every, clip, "
-            "hidden, input_dropout, decoder_dropout.",
+            "choose_by, hidden, input_dropout, decoder_dropout.",
         ),
         (["--set.hiden", "2"], "cgcl has no setting hiden. It has lr, epochs,"),
         (
@@ -96,7 +96,10 @@ def test_an_unknown_method_is_refused_with_the_nearest(cli, friends: Path) -> No
             "adamic-adar has no setting lr. It has none.",
         ),
         (["--method", "adamic-adar", "--lr", "2"], "adamic-adar has no setting lr. It has none."),
-        (["--method", "mlp", "--views", "one"], "mlp has no setting views. It has clip,"),
+        (
+            ["--method", "mlp", "--views", "one"],
+            "mlp has no setting views. It has choose_by, clip,",
+        ),
         (
             ["--method", "mlp", "--set.hidden", "wide"],
             "hidden is 'wide'; it must be a whole number.",
@@ -152,7 +155,7 @@ def test_the_paper_preset_of_another_method_is_its_authors_settings(cli, friends
     flags = ["train", friends, *SHARES, "--method", name, "--epochs", "1", "--no-compare"]
     config = config_of(cli(*flags, "--preset", "paper", "--lr", "0.02").out)
     method = method_named(name)
-    expected = vars(method.settings(**method.authors_settings("friends")))
+    expected = method.settings(**method.authors_settings("friends")).to_json()
     expected = {**expected, "epochs": 1, "lr": 0.02}  # a flag goes over the preset
     assert expected.items() <= config.items()
     paper = CGCLSettings(hidden=512, lr=0.005, epochs=800, views="directed")

@@ -47,6 +47,25 @@ def test_what_is_found_can_be_trained_and_gives_what_was_promised(cli, friends) 
     assert {name: run["config"][name] for name in best["settings"]} == best["settings"]
 
 
+def test_a_goal_is_told_and_reaches_the_training(cli, friends) -> None:
+    found = cli("tune", "friends.csv", *QUICK, "--goal", "node_mrr")
+    assert found.code == 0, found.err
+    assert re.search(r"  Best        trial \d of 3: validation node MRR 0\.\d{4}   AUC", found.err)
+    assert (
+        json.loads(cli("tune", "friends.csv", *QUICK, "--goal", "node_mrr", "--json").out)["goal"]
+        == "node_mrr"
+    )
+    trained = cli(
+        "train", "friends.csv", "--features", "nodes.csv", "--config", found.out.strip(),
+        "--threads", "1", "--no-compare",
+    )  # fmt: skip
+    assert trained.code == 0, trained.err
+    run = config_of(trained.out)
+    assert run["config"]["choose_by"] == "node_mrr"
+    assert set(run["val"]) == {"auc", "ap", "node_mrr"}
+    assert re.search(r"  Validation  node MRR 0\.\d{4}   AUC 0\.", trained.err)
+
+
 def test_settings_that_are_no_flags_reach_the_training(cli, friends) -> None:
     found = cli(
         "tune", "friends.csv", *SMALL, "--val", "0.2", "--method", "vgae", "--trials", "1",

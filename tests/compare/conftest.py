@@ -20,8 +20,9 @@ class Scripted:
     Nine links against nine unlinked pairs: with w such links the AUC is w / 9.
     """
 
-    def __init__(self, wins: dict[str, Any]) -> None:
+    def __init__(self, wins: dict[str, Any], cost: float = 1e15) -> None:
         self.wins = wins
+        self.cost = cost  # by default too dear to be asked about all nodes
         self.asked: list[tuple[str, int, str]] = []
         self.stopped: SimpleNamespace | None = None
 
@@ -37,12 +38,12 @@ class Scripted:
         links = {tuple(pair): place for place, pair in enumerate(split.test.T.tolist())}
 
         def logits(pairs):
-            places = [links.get(tuple(pair)) for pair in pairs.T.tolist()]
+            places = [links.get((min(pair), max(pair))) for pair in pairs.T.tolist()]
             return torch.tensor([0.0 if p is None else 1.0 if p < wins else -1.0 for p in places])
 
         def scorer(known):
             assert torch.equal(known, split.train)
-            return SimpleNamespace(logits=logits)
+            return SimpleNamespace(logits=logits, cost_per_pair=self.cost, cost_per_node=0.0)
 
         return SimpleNamespace(
             scorer=scorer,

@@ -9,15 +9,18 @@ import io
 import json
 import math
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
+from cgcl.compare.plan import Metric
 from cgcl.compare.statistics import Difference, Spread
 from cgcl.compare.summary import summarise
 from cgcl.compare.text import NOTHING, as_csv, as_json, as_markdown, as_table, best_rows, p_words
 from cgcl.compare.tuned import TunedSettings
 from cgcl.compare.words import claim_words, footnotes, protocol_words, verdict
 from cgcl.errors import TrainingError
+from cgcl.metrics import METRICS
 
 
 @pytest.fixture
@@ -44,6 +47,45 @@ def test_mean_and_spread_by_hand(plain):
     assert ours.seconds == pytest.approx(1.5, abs=0.1)
     # Fewer than ten unlinked pairs: Hits@10 would say nothing.
     assert list(ours.metrics) == ["auc", "ap", "mrr"]
+
+
+def test_the_top_of_the_list_comes_first_and_decides(opened, scripted, cpu):
+    """A link that wins has rank 1, one that loses comes after every other pair of its ends."""
+    comparison = opened(["cgcl", "mlp"])
+    comparison.run(cpu, train=scripted({"cgcl": [9, 9, 9], "mlp": [0, 0, 9]}, cost=1.0))
+    summary = summarise(comparison)
+    assert summary.metric == "node_mrr"
+    ours, other = summary.rows
+    assert list(ours.metrics) == ["node_mrr", "node_hits@10", "pair_ap", "auc", "ap", "mrr"]
+    assert ours.metrics["node_mrr"].mean == 1
+    assert 1 / 3 < other.metrics["node_mrr"].mean < 0.5
+    assert other.difference.mean == pytest.approx(other.metrics["node_mrr"].mean - 1)
+    head = as_table(summary, by_degree=False).splitlines()[0].split()
+    assert head[:5] == ["method", "node", "MRR", "AUC", "AP"]
+    assert "node MRR vs CGCL" in as_table(summary, by_degree=False)
+    assert "AP of all pairs" in as_markdown(summary, by_degree=False)
+    assert list(METRICS) == list(get_args(Metric))
+
+
+def test_results_from_before_a_metric_are_compared_by_what_all_have(opened, scripted, cpu):
+    comparison = opened(["cgcl", "mlp"])
+    comparison.run(cpu, train=scripted({"cgcl": [6, 7, 8], "mlp": [3, 5, 4]}))
+    more = opened(["cgcl", "mlp"], runs=4)
+    more.run(cpu, train=scripted({"cgcl": [9], "mlp": [9]}, cost=1.0))
+    summary = summarise(more)
+    assert summary.metric == "auc"
+    assert all(list(row.metrics) == ["auc", "ap", "mrr"] for row in summary.rows)
+    asked = summarise(more, "node_mrr")
+    assert asked.rows[1].difference.runs == 1
+
+
+def test_a_row_says_how_few_links_it_looked_for_among_all_nodes(plain):
+    ours, other = plain.rows
+    summary = replace(plain, rows=(replace(ours, sampled=4), other))
+    assert footnotes(summary)[0] == (
+        "CGCL: node MRR and node Hits@10 on 4 of 9 test links, drawn at random in each run, "
+        "because all of them would take too long."
+    )
 
 
 def test_the_difference_by_hand(plain):

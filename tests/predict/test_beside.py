@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from functools import partial
 from itertools import combinations
 
 import pytest
 import torch
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from cgcl.graph import Graph
 from cgcl.methods.adamic_adar import AdamicAdar
-from cgcl.methods.common_neighbours import CommonNeighbours
-from cgcl.methods.shared_neighbours import SharedNeighbours
 from cgcl.metrics import auc, average_precision
 from cgcl.predict import LinkPredictor, beside
 from cgcl.predict.beside import Compared, set_beside
 from cgcl.predict.saved import Fitted, read_fitted
-from cgcl.search.query import Query
-from cgcl.search.search import find
-from cgcl.search.two_hop import TwoHopCandidates
 from cgcl.split import Split
 from cgcl.train.config import Resources
 from cgcl.train.once import known_of
+from cgcl.train.top_of_list import ranking_metrics
 
 SETTINGS = {"hidden": 4, "epochs": 4, "threads": 1, "device": "cpu"}
 NAMES = [f"n{number:02d}" for number in range(30)]
@@ -76,38 +70,64 @@ def by_method(compared) -> dict[str, dict[str, float]]:
     return {result["method"]: result["metrics"] for result in compared.results}
 
 
-def test_common_neighbours_are_precise_as_counted_by_hand(fitted: Fitted) -> None:
+FORMULAS = ["Common neighbours", "Adamic-Adar", "Resource allocation"]
+
+
+def test_common_neighbours_rank_as_counted_by_hand(fitted: Fitted) -> None:
     """Only the clique's pairs share many neighbours, and of its unknown pairs six are hidden.
 
-    Pairs that are no link to learn from and none for validation: the six test links, with five or
-    more shared neighbours each; every other pair shares at most one. So the best hundred hold all
-    six: precision 6/100.
+    Seen from any end of a test link, the other end shares five neighbours or more, a node outside
+    the clique one at most, and the other unknown nodes of the clique are test links themselves. So
+    every rank is 1.
     """
     compared = compare(fitted)
     assert compared is not None
     found = by_method(compared)
-    for method in ("Common neighbours", "Adamic-Adar"):
-        assert found[method]["precision@100"] == pytest.approx(0.06)
-        assert found[method]["auc"] == 1.0
-        assert found[method]["ap"] == 1.0
-    unknown = 30 * 29 // 2 - (45 + 20 - 6)
-    assert f"there are {unknown}." in compared.protocol
+    for method in FORMULAS:
+        assert found[method] == {"node_mrr": 1.0, "auc": 1.0, "ap": 1.0}  # 376 pairs are too few
     assert f"the same {45 + 20 - 8} links" in compared.protocol
+    assert "Node MRR: 6 held-out links" in compared.protocol
     assert "6 held-out links against as many unlinked pairs" in compared.protocol
+    assert "Precision" not in compared.protocol
 
 
-def test_precision_counts_test_links_among_the_best_only(fitted: Fitted, monkeypatch) -> None:
-    """Of the best four by common neighbours all are test links."""
-    monkeypatch.setattr("cgcl.predict.beside._BEST", 4)
-    found = by_method(compare(fitted))
-    assert found["Common neighbours"]["precision@4"] == 1.0
-    monkeypatch.setattr("cgcl.predict.beside._BEST", 8)
-    assert by_method(compare(fitted))["Common neighbours"]["precision@8"] == pytest.approx(6 / 8)
+def test_the_best_pairs_are_counted_where_there_are_enough(sbm, tmp_path) -> None:
+    LinkPredictor(**SETTINGS).fit(sbm(0)).save(tmp_path)
+    fitted = read_fitted(tmp_path)
+    compared = compare(fitted)
+    assert compared is not None
+    split = fitted.split
+    exact = ranking_metrics(AdamicAdar(split.train, 120), split).metrics
+    found = by_method(compared)
+    assert found["Adamic-Adar"]["precision@100"] == exact["precision@100"]
+    assert list(found["CGCL"]) == ["node_mrr", "precision@100", "auc", "ap"]
+    unknown = 120 * 119 // 2 - split.train.shape[1] - split.val.shape[1]
+    assert f"there are {unknown:,}." in compared.protocol
+
+
+def test_a_run_that_looked_at_some_links_is_set_beside_formulas_on_the_same(sbm, tmp_path) -> None:
+    LinkPredictor(**SETTINGS, seed=3).fit(sbm(0)).save(tmp_path)
+    fitted = read_fitted(tmp_path)
+    sampled = {"links": 20, "se": {"node_mrr": 0.0123, "node_hits@10": 0.1}}
+    compared = compare(replace(fitted, test_sampled=sampled))
+    assert compared is not None
+    scorer = AdamicAdar(fitted.split.train, 120)
+    same = ranking_metrics(scorer, fitted.split, most_links=20, seed=3)
+    assert by_method(compared)["Adamic-Adar"]["node_mrr"] == same.metrics["node_mrr"]
+    assert {result["sampled"]["links"] for result in compared.results[:4]} == {20}
+    said = "For CGCL on 20 of them, drawn at random: the standard error is 0.0123."
+    assert said in compared.protocol
+
+
+def test_a_run_from_before_is_measured_now(fitted: Fitted) -> None:
+    assert fitted.test is not None
+    old = {name: fitted.test[name] for name in ("auc", "ap", "mrr")}
+    assert compare(replace(fitted, test=old)) == compare(fitted)
 
 
 def test_the_run_itself_is_measured_on_its_own_test(fitted: Fitted) -> None:
     found = by_method(compare(fitted))
-    assert list(found) == ["CGCL", "Common neighbours", "Adamic-Adar", "Features only (MLP)"]
+    assert list(found) == ["CGCL", *FORMULAS, "Features only (MLP)"]
     assert fitted.test is not None
     assert found["CGCL"]["auc"] == pytest.approx(fitted.test["auc"], abs=1e-9)
     split, learner = fitted.split, fitted.learner
@@ -131,7 +151,8 @@ def test_the_features_only_network_has_the_settings_of_the_run(tmp_path, monkeyp
 
     monkeypatch.setattr(beside, "train_once", spy)
     compare(fitted)
-    assert [name for name, _ in seen] == ["common-neighbours", "adamic-adar", "mlp"]
+    formulas = ["common-neighbours", "adamic-adar", "resource-allocation"]
+    assert [name for name, _ in seen] == [*formulas, "mlp"]
     assert told.items() <= seen[-1][1].items()
 
 
@@ -143,19 +164,11 @@ def test_a_run_of_a_simple_method_is_not_set_beside_itself(tmp_path, method: str
     fitted = read_fitted(tmp_path)
     found = by_method(compare(fitted))
     titles = {"mlp": "Features only (MLP)", "adamic-adar": "Adamic-Adar"}
-    others = [t for t in ("Common neighbours", *titles.values()) if t != titles[method]]
+    others = [t for t in (*FORMULAS, *titles.values()) if t != titles[method]]
     assert next(iter(found)) == titles[method]
     assert set(found) == {titles[method], *others}
     assert fitted.test is not None
     assert found[titles[method]]["auc"] == pytest.approx(fitted.test["auc"], abs=1e-9)
-
-
-def test_a_method_that_is_dear_is_not_searched_with_unless_asked(fitted, monkeypatch) -> None:
-    monkeypatch.setattr("cgcl.predict.beside._CHEAP_COST", 0.0)
-    found = by_method(compare(fitted))
-    assert "Features only (MLP)" in found
-    assert all(set(metrics) == {"auc", "ap"} for metrics in found.values())
-    assert all("precision@100" in m for m in by_method(compare(fitted, thorough=True)).values())
 
 
 def test_no_method_looks_at_links_that_were_held_out(sbm, tmp_path, monkeypatch) -> None:
@@ -172,20 +185,23 @@ def test_no_method_looks_at_links_that_were_held_out(sbm, tmp_path, monkeypatch)
 
 def test_features_that_were_made_from_links_are_no_features_to_compare_with(tmp_path) -> None:
     found = by_method(compare(fit(tmp_path, None)))
-    assert list(found) == ["CGCL", "Common neighbours", "Adamic-Adar"]
+    assert list(found) == ["CGCL", *FORMULAS]
 
 
-def test_a_large_graph_is_not_searched_unless_asked(fitted: Fitted, monkeypatch) -> None:
+def test_a_large_graph_is_set_beside_formulas_and_nothing_is_trained_unasked(
+    fitted: Fitted, monkeypatch
+) -> None:
+    """As if it were so large that formulas could only look at some links."""
     monkeypatch.setattr("cgcl.predict.beside.CHEAP_PAIRS", 0)
+    monkeypatch.setattr("cgcl.predict.beside.BUDGET", 1.2e6)
+    monkeypatch.setattr("cgcl.train.top_of_list._FEWEST_LINKS", 2)
     compared = compare(fitted)
     assert compared is not None
     found = by_method(compared)
-    assert list(found) == ["CGCL", "Common neighbours", "Adamic-Adar"]
-    assert all(set(metrics) == {"auc", "ap"} for metrics in found.values())
-    assert "Precision" not in compared.protocol
-    thorough = by_method(compare(fitted, thorough=True))
-    assert "precision@100" in thorough["CGCL"]
-    assert "Features only (MLP)" in thorough
+    assert list(found) == ["CGCL", *FORMULAS]
+    assert all("node_mrr" in metrics for metrics in found.values())
+    assert re.search(r"For Adamic-Adar on [2-5] of them, drawn", compared.protocol)
+    assert "Features only (MLP)" in by_method(compare(fitted, thorough=True))
 
 
 def test_without_test_links_there_is_nothing_to_compare(tmp_path) -> None:
@@ -206,64 +222,7 @@ def test_sides_bar_pairs_within_them(tmp_path) -> None:
     LinkPredictor(**SETTINGS).fit(graph, split).save(tmp_path)
     compared = compare(read_fitted(tmp_path))
     assert compared is not None
-    # Six pairs across are unknown, five of them test links.
-    assert by_method(compared)["CGCL"]["precision@100"] == pytest.approx(5 / 6)
-    assert "there are 6." in compared.protocol
-
-
-FORMULAS = pytest.mark.parametrize("formula", [CommonNeighbours, AdamicAdar])
-
-
-@FORMULAS
-@given(
-    links=st.sets(
-        st.tuples(st.integers(0, 11), st.integers(0, 11)).filter(lambda pair: pair[0] < pair[1]),
-        min_size=2,
-    ),
-    known=st.floats(0.3, 1.0),
-    count=st.integers(1, 30),
-)
-def test_formulas_find_the_pairs_that_scoring_every_pair_finds(
-    formula: type[SharedNeighbours], links: set[tuple[int, int]], known: float, count: int
-) -> None:
-    """Ties, their order, and pairs without a shared neighbour where there are too few others."""
-    pairs = tensor(list(links))
-    seen = Graph.from_pairs("some", NAMES[:12], pairs)
-    learned = pairs[:, : max(1, int(known * pairs.shape[1]))]
-    scorer = formula(learned, 12)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(beside, "_BEST", count)
-        best = beside._best(scorer, seen)
-    expected = find(scorer, seen, Query(count=count), "exact").pairs
-    assume(expected.numel())
-    assert torch.equal(best, expected)
-
-
-@FORMULAS
-def test_formulas_score_every_pair_only_where_they_must(
-    formula: type[SharedNeighbours], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The six test links share neighbours, a hundred pairs do not."""
-    split = make_split()
-    seen = Graph.from_pairs("seen", NAMES, torch.cat([split.train, split.val], dim=1))
-    scorer = formula(split.train, 30)
-    scored: list[int] = []
-    logits = SharedNeighbours.logits
-
-    def spy(self: SharedNeighbours, pairs: torch.Tensor) -> torch.Tensor:
-        scored.append(pairs.shape[1])
-        return logits(self, pairs)
-
-    def count(best: int) -> int:
-        monkeypatch.setattr(beside, "_BEST", best)
-        scored.clear()
-        assert beside._best(scorer, seen).shape == (2, best)
-        return sum(scored)
-
-    monkeypatch.setattr(SharedNeighbours, "logits", spy)
-    every = 30 * 29 // 2 - seen.num_edges
-    assert count(6) < every / 4
-    assert count(100) >= every
-    # A hub that was not walked through may hide pairs that share it.
-    monkeypatch.setattr(beside, "TwoHopCandidates", partial(TwoHopCandidates, most_steps=200))
-    assert count(6) >= every
+    # Six pairs across are unknown, five of them test links: next to nothing is in their way.
+    assert by_method(compared)["CGCL"]["node_mrr"] >= 0.75
+    assert set(by_method(compared)) == {"CGCL", "Features only (MLP)"}
+    assert "left out: across two sides there are none" in compared.protocol

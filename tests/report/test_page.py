@@ -217,9 +217,9 @@ def test_everything_a_run_can_have_is_on_the_page(full_page):
         "two sides no",
         "most links of a node 168, Genetic algorithms",
         "Split audit: no leaks found.",
-        "CGCL is best by AUC (96.80 %) and AP (97.00 %).",
-        "Adamic-Adar is best by precision@100 (31.00 %; CGCL 28.00 %).",
-        "Adamic-Adar 72.20 % 72.40 % 31.00 %",
+        "At the top of the list, Adamic-Adar is ahead of CGCL: precision@100 31.00 % against "
+        "28.00 %. CGCL has the highest AUC (96.80 %) and AP (97.00 %).",
+        "Adamic-Adar 31.00 % 72.20 % 72.40 %",
         "527 links were taken out of the file.",
         "a base rate of 1.45e-4, or 1 in 6,900 unknown pairs (held-out links over unknown pairs).",
         "Isotonic regression turned scores into probabilities: of 2 methods it leaves the least",
@@ -233,6 +233,25 @@ def test_everything_a_run_can_have_is_on_the_page(full_page):
         "4 ../../x target 97 78.2 % 0.9970 10 3 \N{EN DASH} 10 shared neighbours",
     ):
         assert fact in document.text
+
+
+def test_who_is_ahead_at_the_top_is_said_before_any_auc(full_page):
+    text = Document(full_page).text
+    assert 0 < text.index("At the top of the list, Adamic-Adar is ahead") < text.index("AUC")
+
+
+def test_the_top_of_the_list_comes_first_with_its_sampling_error(run, history):
+    top = {"node_mrr": 0.2741, "node_hits@10": 0.46, "precision@100": 0.17, "pair_ap": 0.03}
+    run["test"] = top | run["test"]
+    text = Document(render_page(run, history, None, None)).text
+    assert "Test node MRR 27.41 % Test precision@100 17.00 % Test AUC 96.80 %" in text
+    assert "among its first ten answers 46.00 % of the time." in text
+    assert text.index("node MRR 27.41 % Mean of 1/rank") < text.index("AUC 96.80 % The chance")
+    assert "each link ranked against all unlinked pairs. Against 527 unlinked pairs." in text
+    run["test_sampled"] = {"links": 40, "se": {"node_mrr": 0.0312}}
+    text = Document(render_page(run, history, None, None)).text
+    assert "may link to. On 40 test links drawn at random; the standard error is 3.12 %." in text
+    assert "46.00 % of the time, on 40 links drawn at random." in text
 
 
 def test_the_policy_allows_this_script_and_no_other(full_page, page):

@@ -3,7 +3,7 @@
 import pytest
 
 from cgcl.report import Comparison, MethodResult, Probabilities
-from cgcl.report.verdict import calibration_choice, metrics_of, verdict
+from cgcl.report.verdict import ahead_at_top, calibration_choice, metrics_of, verdict
 
 
 def said(*results, ours="CGCL"):
@@ -22,9 +22,33 @@ def test_metrics_with_the_same_leader_share_a_sentence():
         ("CGCL", {"auc": 0.9, "ap": 0.8, "precision@100": 0.2}),
         ("Adamic-Adar", {"auc": 0.7, "ap": 0.7, "precision@100": 0.3}),
     ) == (
-        "CGCL is best by AUC (90.00 %) and AP (80.00 %). "
-        "Adamic-Adar is best by precision@100 (30.00 %; CGCL 20.00 %)."
+        "At the top of the list, Adamic-Adar is ahead of CGCL: precision@100 30.00 % against "
+        "20.00 %. CGCL has the highest AUC (90.00 %) and AP (80.00 %)."
     )
+
+
+def test_who_is_ahead_at_the_top_comes_first_and_the_other_is_best_at_nothing():
+    told = said(
+        ("CGCL", {"auc": 0.9, "node_mrr": 0.2, "precision@100": 0.3}),
+        ("Adamic-Adar", {"auc": 0.7, "node_mrr": 0.1, "precision@100": 0.5}),
+        ("Common neighbours", {"auc": 0.7, "node_mrr": 0.25, "precision@100": 0.5}),
+    )
+    assert told == (
+        "At the top of the list, Common neighbours is ahead of CGCL: node MRR 25.00 % against "
+        "20.00 %; Adamic-Adar and Common neighbours are ahead of CGCL: precision@100 50.00 % "
+        "against 30.00 %. CGCL has the highest AUC (90.00 %)."
+    )
+    assert "best" not in told
+
+
+def test_nobody_is_ahead_of_what_leads_or_was_not_measured():
+    better = [MethodResult("CGCL", {"auc": 0.7, "node_mrr": 0.3}), MethodResult("A", {"auc": 0.9})]
+    assert ahead_at_top(Comparison(better)) == ""
+    level = [MethodResult("CGCL", {"node_mrr": 0.3}), MethodResult("A", {"node_mrr": 0.30001})]
+    assert ahead_at_top(Comparison(level)) == ""
+    unmeasured = [MethodResult("CGCL", {"auc": 0.7}), MethodResult("A", {"node_mrr": 0.3})]
+    assert ahead_at_top(Comparison(unmeasured)) == ""
+    assert ahead_at_top(Comparison(better[::-1], ours="A")) == ""
 
 
 def test_what_looks_equal_on_the_page_shares_the_first_place():
@@ -36,7 +60,7 @@ def test_what_looks_equal_on_the_page_shares_the_first_place():
 def test_nobody_is_best_at_finding_nothing():
     assert said(
         ("CGCL", {"auc": 0.9, "precision@100": 0.0}), ("A", {"auc": 0.8, "precision@100": 0.0})
-    ) == ("CGCL is best by AUC (90.00 %). Every method is at 0 % by precision@100.")
+    ) == ("Every method is at 0 % by precision@100. CGCL is best by AUC (90.00 %).")
 
 
 @pytest.mark.parametrize("nothing", [None, float("nan")])

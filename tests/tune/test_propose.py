@@ -97,7 +97,7 @@ def test_starts_outside_the_space_come_on_top() -> None:
 def test_the_search_learns_from_results() -> None:
     """On an easy problem it finds the best settings sooner than chance would."""
     best = max(quality(SPACE.at(place)) for place in range(SPACE.size))
-    found = [max(trial.rank[0] for trial in search(SPACE, 20, seed)) for seed in range(8)]
+    found = [max(trial.rank("auc")[0] for trial in search(SPACE, 20, seed)) for seed in range(8)]
     # 19 of 81 settings at random find it in one case of four.
     assert sum(auc == best for auc in found) >= 6
 

@@ -321,6 +321,42 @@ def test_what_cannot_work_is_refused_before_a_trial(two_cliques, split, fake, mo
     assert fake.calls == []
 
 
+def test_the_goal_decides_which_trial_is_best(two_cliques, split, fake, tmp_path) -> None:
+    by_auc = tune(two_cliques, split, "mlp", 8, train=fake)
+    fake.calls.clear()
+    by_rank = tune(
+        two_cliques, split, "mlp", 8, train=fake, goal="node_mrr", folder=tmp_path / "rank"
+    )
+    assert (by_auc.goal, by_rank.goal) == ("auc", "node_mrr")
+    assert all(settings["choose_by"] == "node_mrr" for settings in fake.calls)
+    assert by_rank.best.auc == min(trial.auc for trial in by_rank.trials)
+    assert by_rank.value == by_rank.best.node_mrr == 1 - by_rank.best.auc
+    assert by_auc.best.auc == max(trial.auc for trial in by_auc.trials)
+    best = (tmp_path / "rank" / "best.toml").read_text()
+    assert 'choose_by = "node_mrr"' in best
+    assert f"# Validation: node MRR {by_rank.value:.4f}, AUC {by_rank.best.auc:.4f}, AP " in best
+    again = tune(two_cliques, split, "mlp", 8, goal="node_mrr", folder=tmp_path / "rank")
+    assert again == by_rank
+
+
+def test_ap_is_a_goal_without_other_trainings(two_cliques, split, fake, tmp_path) -> None:
+    folder = tmp_path / "study"
+    by_auc = tune(two_cliques, split, "mlp", 4, train=fake, folder=folder)
+    by_ap = tune(two_cliques, split, "mlp", 4, train=fake, folder=folder, goal="ap")
+    assert len(fake.calls) == 4
+    assert (by_ap.value, by_auc.value) == (by_auc.best.ap, by_auc.best.auc)
+
+
+def test_node_mrr_that_cannot_be_measured_or_chosen_by_is_no_goal(two_cliques, split, fake) -> None:
+    fake.top = lambda _: {}
+    tuned = tune(two_cliques, split, "mlp", 2, train=fake, goal="node_mrr")
+    with pytest.raises(TrainingError, match=r"Node MRR takes too long to measure on this graph\."):
+        _ = tuned.best
+    with pytest.raises(ConfigError, match="katz is not trained, so its goal can be auc or ap"):
+        tune(two_cliques, split, "katz", 2, goal="node_mrr")
+    assert tune(two_cliques, split, "katz", 2, goal="ap").value > 0
+
+
 def test_someone_can_watch(two_cliques, split, fake) -> None:
     heard: list[tuple] = []
 
@@ -342,8 +378,8 @@ def test_someone_can_watch(two_cliques, split, fake) -> None:
     best: list[float] = []
     story: list[tuple] = [("opens", 0)]
     for trial in tuned.trials:
-        is_best = trial.rank[0] > max(best, default=0)
-        best.append(trial.rank[0])
+        is_best = trial.rank("auc")[0] > max(best, default=0)
+        best.append(trial.rank("auc")[0])
         story += [("begins", trial.number, trial.origin), ("epoch", 1)]
         story.append(("finished", trial.number, is_best))
     assert heard == story

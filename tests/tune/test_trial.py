@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -21,6 +22,18 @@ def test_the_best_trial_has_the_best_auc_then_the_best_ap_then_came_first() -> N
     assert best_of(trials[:1]) is None
 
 
+def test_another_goal_has_another_best() -> None:
+    trials = [trial(1, 0.9, 0.7), trial(2, 0.8, 0.9), trial(3, 0.7, 0.6)]
+    assert best_of(trials, "ap") is trials[1]
+    ranked = [replace(one, node_mrr=one.number / 10) for one in trials]
+    assert best_of(ranked, "node_mrr") is ranked[2]
+    assert ranked[2].in_words(", ") == "node MRR 0.3000, AUC 0.7000, AP 0.6000"
+    assert b"node_mrr" in ranked[0].to_line()
+    assert b"node_mrr" not in trials[0].to_line()  # as searches from before have it
+    assert Trial.from_line(ranked[0].to_line()) == ranked[0]
+    assert table_of(ranked).startswith(b"trial,origin,node_mrr,auc,ap,")
+
+
 @pytest.mark.parametrize("one", [trial(1, 0.1 + 0.2, 1 / 3, lr=1e-5, views="é"), trial(2, None)])
 def test_a_trial_comes_back_from_its_line_to_the_last_bit(one: Trial) -> None:
     assert one.to_line().count(b"\n") == 1
@@ -31,7 +44,7 @@ def test_a_trial_comes_back_from_its_line_to_the_last_bit(one: Trial) -> None:
     "change",
     [
         {"number": "1"}, {"origin": "luck"}, {"settings": 3}, {"auc": None}, {"ap": "0.5"},
-        {"auc": True}, {"more": 1},
+        {"auc": True}, {"more": 1}, {"node_mrr": "0.5"},
     ],
 )  # fmt: skip
 def test_a_line_that_is_no_trial_is_refused(change) -> None:

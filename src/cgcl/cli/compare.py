@@ -30,6 +30,7 @@ __all__ = ["compare"]
 
 Format = Literal["table", "markdown", "csv", "json"]
 _FAILED = 1
+_TOLD = ("node_mrr", "precision@100", "auc", "ap")
 
 
 def compare(
@@ -40,7 +41,7 @@ def compare(
     settings: Literal["authors", "default"] = "authors",
     tuned: Path | None = None,
     epochs: int | None = None,
-    metric: Metric = "auc",
+    metric: Metric | None = None,
     by_degree: bool = False,
     reading: Annotated[Reading, FLAT] = Reading(),  # noqa: B008
     device: str = "auto",
@@ -66,7 +67,7 @@ def compare(
         tuned: A folder with what cgcl tune wrote, or with TOML files like that, such as runs. Each
             method that has one gets another row, with those settings.
         epochs: Train every method so long, whatever its settings say: for a quick look.
-        metric: What methods are tested and drawn by.
+        metric: What methods are tested and drawn by; node MRR if not given.
         by_degree: Also show AUC by the training degree of the test pairs.
         reading: The files.
         device: auto, cpu, cuda or cuda:N.
@@ -97,7 +98,7 @@ class _Asked:
     settings: Literal["authors", "default"]
     tuned: Path | None
     epochs: int | None
-    metric: Metric
+    metric: Metric | None
     by_degree: bool
     reading: Reading
     resources: Resources
@@ -109,7 +110,7 @@ class _Asked:
         words = ["cgcl", "compare", self.graph, *self.reading.words_of_command()]
         for name in ("methods", "settings", "tuned", "epochs", "metric", "out"):
             value = getattr(self, name)
-            if value is not None and value != {"settings": "authors", "metric": "auc"}.get(name):
+            if value is not None and value != {"settings": "authors"}.get(name):
                 words += [f"--{name}", str(value)]
         for settings in (self.plan, self.resources):
             for field in fields(settings):
@@ -237,6 +238,8 @@ class _Story(Listener):
             self._line.show(record)
 
     def cell_ends(self, cell: Cell, result: Result) -> None:
+        from cgcl.metrics.table import metric_title
+
         self._clear()
         run = f"Run {cell.run + 1}/{self._comparison.plan.runs}"
         if result.test is None:
@@ -244,10 +247,14 @@ class _Story(Listener):
             text = f"{failure.get('error')}: {' '.join(failure.get('reason', '').split())}"
             say(f"Warning: {cell.contender.title} failed in run {cell.run + 1}. {text}")
         elif not self._quiet:
+            told = "   ".join(
+                f"{metric_title(name)} {100 * result.test[name]:.2f}"
+                for name in _TOLD
+                if name in result.test
+            )
             say_fact(
                 run,
-                f"{cell.contender.title}: AUC {100 * result.test['auc']:.2f}   "
-                f"AP {100 * result.test['ap']:.2f}   {result.seconds:.1f} s",
+                f"{cell.contender.title}: {told}   {result.seconds:.1f} s",
             )
 
     def run_ends(self, run: int) -> None:  # noqa: ARG002

@@ -32,6 +32,10 @@ def evaluate(
     """
     from cgcl.metrics import link_metrics
     from cgcl.predict import LinkPredictor
+    from cgcl.settings import pick
+    from cgcl.train.config import Resources
+    from cgcl.train.execution import computing_with
+    from cgcl.train.top_of_list import ranking_metrics
 
     predictor = LinkPredictor.load(run, device).set_params(threads=threads)
     if predictor.split_.test.shape[1] == 0:
@@ -39,11 +43,18 @@ def evaluate(
             f"{run} was trained without a test set (--test 0), so there is nothing to evaluate.\n"
             f"Train again with a share of links to test on, such as --test 0.1."
         )
-    metrics = link_metrics(*predictor.test_scores())
+    with computing_with(pick(Resources, predictor.get_params())):
+        top = ranking_metrics(predictor.test_scorer(), predictor.split_, seed=predictor.seed)
+    metrics, sampled = top.metrics | link_metrics(*predictor.test_scores()), top.sampling
     if as_json:
-        print(json.dumps(metrics, indent=2))  # noqa: T201
+        more = {"sampled": sampled} if sampled else {}
+        print(json.dumps(metrics | more, indent=2))  # noqa: T201
         return
     links = predictor.split_.test.shape[1]
-    say_fact("Test", f"{links:,} held-out links against as many unlinked pairs")
+    among = "among all nodes and all pairs, then " if top.metrics else ""
+    say_fact("Test", f"{links:,} held-out links {among}against as many unlinked pairs")
+    if sampled:
+        say_fact("", f"{sampled['links']:,} of them, drawn at random, among all nodes")
     for name, value in metrics.items():
-        print(f"{name:<10}{value:.6f}")  # noqa: T201
+        error = f" ± {top.errors[name]:.6f}" if name in top.errors else ""
+        print(f"{name:<16}{value:.6f}{error}")  # noqa: T201

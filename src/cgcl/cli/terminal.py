@@ -96,7 +96,9 @@ class TrainingLine:
     def show(self, record: EpochRecord) -> None:
         """Show an epoch that has just ended."""
         if record.val is not None:
-            self._val = f"  val AUC {record.val['auc']:.4f}  AP {record.val['ap']:.4f}"
+            rank = record.val.get("node_mrr")
+            first = "" if rank is None else f"node MRR {rank:.4f}  "
+            self._val = f"  val {first}AUC {record.val['auc']:.4f}  AP {record.val['ap']:.4f}"
         loss = sum(record.losses) / max(len(record.losses), 1)
         if self._progress is not None and self._task is not None:
             status = f"loss {loss:.4f}{self._val}"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -23,10 +23,14 @@ from cgcl.settings import pick
 from cgcl.train.config import Resources, SplitConfig
 
 if TYPE_CHECKING:
+    from cgcl.report.inputs import Comparison
     from cgcl.train.recipe import Recipe
     from cgcl.train.run import Run
 
 __all__ = ["train"]
+
+# Of what the report tells, this much is left out here.
+_NOT_TOLD = ("pair_ap", "hits@10", "hits@50")
 
 
 def train(
@@ -227,22 +231,25 @@ def _warn(run: Run) -> None:
 
 
 def _tell_result(run: Run, page: Path, compare: bool | None) -> None:
+    from cgcl.metrics.table import in_order, metric_title
+    from cgcl.report.gather import comparison
+    from cgcl.report.verdict import ahead_at_top
+
     about, path = run.about, run.folder.path
     val, test = about["val"], about["test"]
+    found = None if compare is False else comparison(path)
+    if found is not None and (ahead := ahead_at_top(found)):
+        say_fact("Ahead", ahead)  # before any AUC: it is what a reader of suggestions meets
+    if test:
+        _tell_test(test, about.get("test_sampled"), about["split"]["test"])
     if val:
         epoch = f"   at epoch {about['best_epoch']}, the best of {about['epochs']}"
-        figures = f"AUC {val['auc']:.4f}   AP {val['ap']:.4f}"
+        figures = "   ".join(f"{metric_title(k)} {v:.4f}" for k, v in in_order(val).items())
         say_fact("Validation", f"{figures}{epoch if run.recipe.epochs else ''}")
     elif run.recipe.epochs:
         say_fact("Kept", f"the last epoch, {about['best_epoch']}: there are no validation links")
-    if test:
-        # With fewer unlinked pairs than 100 every link is "above the 100th", which says nothing.
-        hits = f"Hits@100 {test['hits@100']:.4f}   " if about["split"]["test"] >= 100 else ""
-        say_fact(
-            "Test", f"AUC {test['auc']:.4f}   AP {test['ap']:.4f}   {hits}MRR {test['mrr']:.4f}"
-        )
-    if compare is not False:
-        _tell_comparison(path)
+    if found is not None:
+        _tell_comparison(found)
     threads = about["threads"]
     say_fact(
         "Time",
@@ -253,14 +260,31 @@ def _tell_result(run: Run, page: Path, compare: bool | None) -> None:
     say_fact("Next", f"cgcl predict {shlex.quote(str(path))} --top 20")
 
 
-def _tell_comparison(path: Path) -> None:
-    """Say in a line what simple methods reach on the same test links, if that is known."""
-    from cgcl.report.gather import comparison
+def _tell_test(test: dict[str, float], sampled: dict[str, Any] | None, links: int) -> None:
+    """Say where test links stand in what a person reads, then how they fare against others."""
+    from cgcl.metrics.table import METRICS
 
-    found = comparison(path)
-    if found is not None and len(found.results) > 1:
-        others = (f"{one.method} {one.metrics['auc']:.4f}" for one in found.results[1:])
-        say_fact("Beside", f"AUC of {', '.join(others)}")
+    errors = sampled["se"] if sampled else {}
+    told: dict[bool, list[str]] = {True: [], False: []}
+    for name, metric in METRICS.items():
+        if name in test and name not in _NOT_TOLD and links >= metric.least_links:
+            error = f" ± {errors[name]:.4f}" if name in errors else ""
+            told[metric.is_at_top].append(f"{metric.title} {test[name]:.4f}{error}")
+    label = "Test"
+    if told[True]:
+        some = f"   on {sampled['links']:,} of {links:,} test links" if sampled else ""
+        say_fact(label, "   ".join(told[True]) + some)
+        label = ""
+    say_fact(label, "   ".join(told[False]) + f"   against {links:,} unlinked pairs")
+
+
+def _tell_comparison(found: Comparison) -> None:
+    """Say what simple methods reach on the same test links."""
+    from cgcl.metrics.table import metric_title
+
+    for place, one in enumerate(found.results[1:]):
+        figures = [f"{metric_title(k)} {v:.4f}" for k, v in one.metrics.items() if v is not None]
+        say_fact("" if place else "Beside", f"{one.method}: {'   '.join(figures)}")
 
 
 def _in_words(recipe: Recipe) -> str:

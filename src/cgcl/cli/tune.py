@@ -7,7 +7,7 @@ import shlex
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cgcl.train.trainer import EpochRecord
     from cgcl.tune import Trial, Tuned
     from cgcl.tune.space import Space
-    from cgcl.tune.trial import Proposal
+    from cgcl.tune.trial import Goal, Proposal
 
 __all__ = ["tune"]
 
@@ -36,6 +36,7 @@ def tune(
     trials: int = 20,
     time_limit: str = "",
     epochs: int | None = None,
+    goal: Literal["auc", "ap", "node_mrr"] | None = None,
     reading: Annotated[Reading, FLAT] = Reading(),  # noqa: B008
     test_edges: Path | None = None,
     val_edges: Path | None = None,
@@ -60,6 +61,9 @@ def tune(
         time_limit: Begin no trial after this long, such as 90s, 30m or 2h, and drop the one that
             is running; empty for no limit.
         epochs: Train every trial so long, instead of searching for it.
+        goal: What the best settings have most of, on the validation links: auc, ap, or node_mrr,
+            by which the epoch of every trial is chosen then, too. If not given, what the method
+            chooses its epoch by: auc, unless its settings say node_mrr.
         reading: The files.
         test_edges: A file with the links to test on, instead of drawing them.
         val_edges: A file with the links to choose by; goes with --test-edges.
@@ -72,7 +76,7 @@ def tune(
     """
     resources = Resources(device=device, threads=threads, time_limit=time_limit)
     files = HeldOut(test_edges, val_edges)
-    asked = _Asked(graph, method, trials, epochs, reading, files, shares, resources, out)
+    asked = _Asked(graph, method, trials, epochs, goal, reading, files, shares, resources, out)
     return _tune(asked, quiet, as_json)
 
 
@@ -84,6 +88,7 @@ class _Asked:
     method: str
     trials: int
     epochs: int | None
+    goal: Goal | None
     reading: Reading
     files: HeldOut
     shares: SplitConfig
@@ -93,8 +98,15 @@ class _Asked:
     @property
     def fixed(self) -> dict[str, Any]:
         """What is the same in all trials."""
+        from cgcl.tune.space import chosen_by
+
         epochs = {} if self.epochs is None else {"epochs": self.epochs}
-        return {**epochs, "val": self.shares.val, "test": self.shares.test}
+        return {
+            **epochs,
+            **chosen_by(self.goal, self.method),
+            "val": self.shares.val,
+            "test": self.shares.test,
+        }
 
     @property
     def command(self) -> str:
@@ -103,6 +115,7 @@ class _Asked:
             "method": (self.method, "cgcl"),
             "trials": (self.trials, 20),
             "epochs": (self.epochs, None),
+            "goal": (self.goal, None),
             "out": (self.out, None),
         }
         for settings, usual in ((self.shares, SplitConfig()), (self.resources, Resources())):
@@ -176,6 +189,7 @@ def _tune(asked: _Asked, quiet: bool, as_json: bool) -> int:
             asked.resources,
             folder=folder,
             fixed=asked.fixed,
+            goal=asked.goal,
             command=asked.command,
             watcher=story,
             should_stop=request.is_set,
@@ -223,10 +237,9 @@ class _Story:
         self._clear()
         if self._quiet:
             return
-        if trial.auc is None or trial.ap is None:
+        result = f"{trial.in_words()}{'  best so far' if is_best else ''}"
+        if trial.has_failed:
             result = f"failed: {trial.failure}"
-        else:
-            result = f"AUC {trial.auc:.4f}  AP {trial.ap:.4f}{'  best so far' if is_best else ''}"
         told = _in_words(self._space, trial)
         say_fact(
             f"Trial {trial.number}/{self._trials}", f"{result}  ({told}; {trial.seconds:.1f} s)"
@@ -249,7 +262,7 @@ def _in_words(space: Space, trial: Trial) -> str:
     if trial.origin == "defaults":
         return "the defaults"
     if trial.origin == "authors":
-        told = {k: v for k, v in trial.settings.items() if v != space.base[k]}
+        told = {k: v for k, v in trial.settings.items() if v != space.base.get(k)}
     else:
         told = {name: trial.settings[name] for name in space.choices}
     listed = ", ".join(f"{name} {value}" for name, value in told.items())
@@ -274,6 +287,7 @@ def _tell_beginning(graph: Graph, split: Split, space: Space, asked: _Asked, fol
 
 
 def _tell_end(tuned: Tuned, asked: _Asked, file: Path) -> None:
+    from cgcl.metrics.table import metric_title
     from cgcl.tune.study_folder import TABLE
 
     best, defaults, done = tuned.best, tuned.defaults, len(tuned.trials)
@@ -284,15 +298,16 @@ def _tell_end(tuned: Tuned, asked: _Asked, file: Path) -> None:
         say_fact("Finished", f"all {done} different settings have been tried")
     say_fact(
         "Best",
-        f"trial {best.number} of {done}: validation AUC {best.auc:.4f}   AP {best.ap:.4f}   at "
-        f"epoch {best.best_epoch}",
+        f"trial {best.number} of {done}: validation {best.in_words('   ')}   at epoch "
+        f"{best.best_epoch}",
     )
     say_fact("Settings", _in_words(tuned.space, best))
-    if defaults is None or defaults.auc is None or best.auc is None:
+    before = None if defaults is None else defaults.value(tuned.goal)
+    if before is None:
         say_fact("Defaults", "failed")
     elif best is not defaults:
-        gain = best.auc - defaults.auc
-        say_fact("Defaults", f"validation AUC {defaults.auc:.4f}; the search gains {gain:.4f}")
+        what = f"validation {metric_title(tuned.goal)} {before:.4f}"
+        say_fact("Defaults", f"{what}; the search gains {tuned.value - before:.4f}")
     say_fact("All trials", str(file.with_name(TABLE)))
     say_fact("Next", asked.next_command(file))
 
@@ -301,6 +316,7 @@ def _as_json(tuned: Tuned, file: Path) -> str:
     answer = {
         "method": tuned.space.method,
         "file": str(file),
+        "goal": tuned.goal,
         "best": asdict(tuned.best),
         "stopped": tuned.stopped,
         "trials": [asdict(trial) for trial in tuned.trials],

@@ -19,6 +19,7 @@ from cgcl.split import Split
 from cgcl.train.config import Resources
 from cgcl.train.execution import computing_with, machine, resolve_device, versions
 from cgcl.train.once import Trained, TrainOnce
+from cgcl.train.top_of_list import ranking_metrics
 
 __all__ = ["Cell", "measure"]
 
@@ -110,9 +111,11 @@ def _tested(trained: Trained, split: Split, strata: Strata) -> dict[str, Any]:
     scorer = trained.scorer(split.train)
     positive, negative = scorer.logits(split.test), scorer.logits(split.test_negatives)
     seconds = time.perf_counter() - begun
+    top = ranking_metrics(scorer, split)
     return {
         "val": trained.val,
-        "test": link_metrics(positive, negative),
+        "test": top.metrics | link_metrics(positive, negative),
+        "test_sampled": top.sampling,
         "by_degree": strata.measure(split, positive, negative),
         "epochs": len(trained.history),
         "best_epoch": trained.best_epoch,

@@ -14,7 +14,19 @@ from cgcl.settings import Range, Settings
 
 __all__ = ["PAPER_SPLIT_SEED", "Metric", "Plan"]
 
-Metric = Literal["auc", "ap", "hits@10", "hits@50", "hits@100", "mrr"]
+Metric = Literal[
+    "node_mrr",
+    "node_hits@10",
+    "precision@100",
+    "precision@1000",
+    "pair_ap",
+    "auc",
+    "ap",
+    "hits@10",
+    "hits@50",
+    "hits@100",
+    "mrr",
+]
 """What a comparison can be judged by, as the metrics are called in records."""
 
 PAPER_SPLIT_SEED = 10

@@ -33,6 +33,8 @@ class Result:
     val: dict[str, float] | None = None
     test: dict[str, float] | None = None
     """Metrics as fractions; None if it failed."""
+    test_sampled: dict[str, Any] | None = None
+    """Where metrics come from some of the test links: how many, and the standard errors."""
     by_degree: list[dict[str, Any]] | None = None
     """AUC by the smaller training degree of a pair's ends."""
     epochs: int = 0

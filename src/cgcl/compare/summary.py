@@ -12,13 +12,12 @@ from cgcl.compare.plan import Metric, Plan
 from cgcl.compare.result import Result
 from cgcl.compare.statistics import Difference, Spread, corrected, paired_difference, spread_of
 from cgcl.compare.strata import Strata, Stratum
+from cgcl.metrics.table import METRICS
 
 __all__ = ["REFERENCE", "DegreeCell", "Row", "Summary", "summarise"]
 
 REFERENCE = "cgcl"
 """The method that every other one is set against."""
-# Of fewer unlinked pairs than k, every link is "above the k-th", which says nothing.
-_LEAST_LINKS = {"hits@10": 10, "hits@50": 50, "hits@100": 100}
 
 
 @dataclass(frozen=True)
@@ -60,6 +59,8 @@ class Row:
     """Run, kind of error and reason of every run that failed."""
     stopped: tuple[str, ...]
     """Why trainings ended early, a reason per run that did."""
+    sampled: int | None = None
+    """How few test links a run looked for among all nodes; None if all of them."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,9 @@ class Summary:
         return asdict(self)
 
 
-def summarise(comparison: Comparison, metric: Metric = "auc", notes: Sequence[str] = ()) -> Summary:
+def summarise(
+    comparison: Comparison, metric: Metric | None = None, notes: Sequence[str] = ()
+) -> Summary:
     """Return what is known so far.
 
     Differences are taken over the runs in which both methods have a result, and their p-values
@@ -104,7 +107,7 @@ def summarise(comparison: Comparison, metric: Metric = "auc", notes: Sequence[st
 
     Args:
         comparison: The methods and their results.
-        metric: What differences are measured in.
+        metric: What differences are measured in; None for node MRR if every run has it, else AUC.
         notes: Sentences to go with the table.
     """
     plan, graph = comparison.plan, comparison.graph
@@ -128,7 +131,7 @@ def summarise(comparison: Comparison, metric: Metric = "auc", notes: Sequence[st
         },
         plan=plan,
         sizes=comparison.sizes,
-        metric=metric,
+        metric=metric or _usual_metric(results),
         rows=(),
         strata=comparison.strata.parts,
         machines=tuple(
@@ -147,16 +150,24 @@ def summarise(comparison: Comparison, metric: Metric = "auc", notes: Sequence[st
     return replace(summary, rows=_compared(rows, comparison.contenders, by_row, summary))
 
 
+def _usual_metric(results: Sequence[Result]) -> Metric:
+    tests = [one.test for one in results if one.test is not None]
+    return "node_mrr" if all("node_mrr" in test for test in tests) else "auc"
+
+
 def _row(
     contender: Contender, results: Mapping[int, Result], summary: Summary, strata: Strata
 ) -> Row:
     good = [one for one in results.values() if one.test is not None]
     tests = [one.test for one in good if one.test is not None]
-    names = (
-        [name for name in tests[0] if summary.sizes["test"] >= _LEAST_LINKS.get(name, 0)]
+    # What one run has not measured, such as one from before a metric was there, has no mean.
+    names = [
+        name
+        for name, metric in METRICS.items()
         if tests
-        else []
-    )
+        and all(name in test for test in tests)
+        and summary.sizes["test"] >= metric.least_links
+    ]
     return Row(
         method=contender.name,
         title=contender.title,
@@ -179,6 +190,7 @@ def _row(
             if one.failure is not None
         ),
         stopped=tuple(one.stopped["reason"] for one in good if one.stopped is not None),
+        sampled=min((one.test_sampled["links"] for one in good if one.test_sampled), default=None),
     )
 
 
@@ -229,6 +241,7 @@ def _difference(
         if (other := reference.get(run)) is not None
         and one.test is not None
         and other.test is not None
+        and summary.metric in one.test.keys() & other.test.keys()
     ]
     if not pairs:
         return None

@@ -39,21 +39,24 @@ NOTHING = "\N{EN DASH}"
 WORDY_COLUMNS = ("method", "settings")
 """The columns of a table that hold words; the others hold numbers."""
 _HITS = ("hits@100", "hits@50", "hits@10")
+_FOR_PAGES = ("node_hits@10", "pair_ap")
 _GAP = "  "
 _NARROWEST = 40
 
 
-def columns_of(summary: Summary, *, all_hits: bool = False) -> dict[str, list[str]]:
+def columns_of(summary: Summary, *, every: bool = False) -> dict[str, list[str]]:
     """Return the cells of the table by column: percent, mean ± standard deviation.
 
     Args:
         summary: What was found.
-        all_hits: Every Hits@k, not only the largest k that the test links allow.
+        every: Every metric, not only those that say most; of Hits@k then the largest k that the
+            test links allow.
     """
     rows = summary.rows
     measured = [name for name in METRIC_NAMES if any(name in row.metrics for row in rows)]
     largest = next((name for name in _HITS if name in measured), None)
-    shown = [n for n in measured if all_hits or n not in _HITS or n in (largest, summary.metric)]
+    few = {largest, summary.metric} | (METRIC_NAMES.keys() - {*_HITS, *_FOR_PAGES})
+    shown = [name for name in measured if every or name in few]
     columns = {"method": [row.title for row in rows]}
     for name in shown:
         columns[METRIC_NAMES[name]] = [spread_words(row.metrics.get(name)) for row in rows]
@@ -159,7 +162,7 @@ def as_table(summary: Summary, *, by_degree: bool, width: int | None = None) -> 
 
 def as_markdown(summary: Summary, *, by_degree: bool) -> str:
     """Return the table in Markdown, the best mean of each metric in bold."""
-    columns = columns_of(summary, all_hits=True)
+    columns = columns_of(summary, every=True)
     for key, name in METRIC_NAMES.items():
         for place in best_rows(summary, key):
             columns[name][place] = f"**{columns[name][place]}**"

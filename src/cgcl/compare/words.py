@@ -8,17 +8,11 @@ from collections.abc import Sequence
 from cgcl.compare.plan import PAPER_SPLIT_SEED
 from cgcl.compare.statistics import LEVEL
 from cgcl.compare.summary import Row, Summary
+from cgcl.metrics.table import METRICS
 
 __all__ = ["METRIC_NAMES", "claim_words", "footnotes", "protocol_words", "verdict"]
 
-METRIC_NAMES = {
-    "auc": "AUC",
-    "ap": "AP",
-    "hits@10": "Hits@10",
-    "hits@50": "Hits@50",
-    "hits@100": "Hits@100",
-    "mrr": "MRR",
-}
+METRIC_NAMES = {name: metric.title for name, metric in METRICS.items()}
 """Every metric as people write it."""
 
 _STOPPED = {
@@ -43,9 +37,15 @@ def protocol_words(summary: Summary) -> str:
             f"{_count(plan.runs, 'initialisation')} ({seeds}), as in the paper."
         )
     chosen = f", {sizes['val']:,} to choose the epoch by" if sizes["val"] else ""
+    tested = f"{sizes['test']:,} to test on against as many unlinked pairs"
+    if any("node_mrr" in row.metrics for row in summary.rows):
+        tested = (
+            f"{sizes['test']:,} to test on, among all nodes and all pairs (node MRR, node Hits@10, "
+            f"precision, AP of all pairs) and against as many unlinked pairs (the other metrics)"
+        )
     return (
-        f"{what} {sizes['train']:,} links to learn from{chosen}, {sizes['test']:,} to test on "
-        f"against as many unlinked pairs: the same for every method."
+        f"{what} {sizes['train']:,} links to learn from{chosen}, {tested}: the same for every "
+        f"method."
     )
 
 
@@ -98,6 +98,12 @@ def verdict(summary: Summary) -> str:
 def footnotes(summary: Summary) -> list[str]:
     """Return what a reader of the table has to know about single rows."""
     notes = [f"{row.title}: {row.caps}." for row in summary.rows if row.caps]
+    notes += [
+        f"{row.title}: node MRR and node Hits@10 on {row.sampled:,} of {summary.sizes['test']:,} "
+        f"test links, drawn at random in each run, because all of them would take too long."
+        for row in summary.rows
+        if row.sampled
+    ]
     for row in summary.rows:
         notes += [
             f"{row.title}: {_STOPPED.get(reason, reason)} in {number} of "

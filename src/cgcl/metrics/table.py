@@ -15,37 +15,55 @@ class Metric:
     """What people call it."""
     meaning: str
     """What it says, one sentence."""
+    is_at_top: bool = False
+    """Whether it asks for the top of a list of everything; the others set the test links against
+    the split's unlinked pairs."""
     least_links: int = 1
     """With fewer test links than this it says nothing."""
-    is_against_unlinked: bool = False
-    """Whether it ranks links among the split's own unlinked pairs, so that their number matters."""
 
 
 METRICS: dict[str, Metric] = {
     "node_mrr": Metric(
         "node MRR",
-        "Mean of 1/rank of a link's other end, among all nodes that one end may link to.",
+        "Mean of 1/rank of a link's other end, among all nodes that the one end may link to.",
+        is_at_top=True,
     ),
     "node_hits@10": Metric(
         "node Hits@10",
-        "Links whose other end is among the best 10 of all nodes that one end may link to.",
+        "How often the other end is among the best 10 of those nodes.",
+        is_at_top=True,
     ),
     "precision@100": Metric(
-        "precision@100", "Held-out links among the best 100 of all pairs that are no known link."
+        "precision@100",
+        "Test links among the best 100 of all pairs that are no known link.",
+        is_at_top=True,
     ),
     "precision@1000": Metric(
-        "precision@1000", "Held-out links among the best 1,000 of all pairs that are no known link."
+        "precision@1000",
+        "Test links among the best 1,000 of all pairs that are no known link.",
+        is_at_top=True,
     ),
     "pair_ap": Metric(
         "AP of all pairs",
-        "Mean precision of the list of all pairs that are no known link, down to each link.",
+        "Precision averaged over all recall levels, in the list of all those pairs.",
+        is_at_top=True,
     ),
-    "auc": Metric("AUC", "Chance that a link scores above an unlinked pair. 0.5 is guessing."),
-    "ap": Metric("AP", "Mean precision of the ranked list, down to each link.", 1, True),
-    "hits@10": Metric("Hits@10", "Links above the 10th highest unlinked pair.", 10, True),
-    "hits@50": Metric("Hits@50", "Links above the 50th highest unlinked pair.", 50, True),
-    "hits@100": Metric("Hits@100", "Links above the 100th highest unlinked pair.", 100, True),
-    "mrr": Metric("MRR", "Mean of 1/rank, each link ranked against the unlinked pairs.", 1, True),
+    "auc": Metric(
+        "AUC", "The chance that a link scores above an unlinked pair; guessing gives one half."
+    ),
+    "ap": Metric(
+        "AP", "Precision averaged over all recall levels; mistakes at the top weigh most."
+    ),
+    "hits@10": Metric(
+        "Hits@10", "Links that score above the 10th highest unlinked pair.", least_links=10
+    ),
+    "hits@50": Metric(
+        "Hits@50", "Links that score above the 50th highest unlinked pair.", least_links=50
+    ),
+    "hits@100": Metric(
+        "Hits@100", "Links that score above the 100th highest unlinked pair.", least_links=100
+    ),
+    "mrr": Metric("MRR", "Mean of 1/rank, each link ranked against all unlinked pairs."),
 }
 """All metrics: first those that ask what people read, the top of a list, then the others."""
 

@@ -151,6 +151,7 @@ class LinkPredictor(Params):
             best_epoch=trained.best_epoch,
             val=trained.val,
             test=trained.test,
+            test_sampled=trained.test_sampled,
         )
         self._take(fitted, trained.stopped)
         return self
@@ -342,17 +343,15 @@ class LinkPredictor(Params):
         return predictor
 
     def test_scores(self) -> tuple[Tensor, Tensor]:
-        """Return the logits of the test links and of their counter-examples, on the CPU.
-
-        As in the test itself, only the links to learn from are encoded.
-
-        Raises:
-            NotFittedError: `fit` was not called.
-        """
+        """Return the logits of the test links and of their counter-examples, on the CPU."""
         split = self._fitted().split
         with self._computing():
-            scorer = self._scorer_for(split.train)
+            scorer = self.test_scorer()
             return scorer.logits(split.test), scorer.logits(split.test_negatives)
+
+    def test_scorer(self) -> PairScorer:
+        """Return what scores pairs in the test: by the links to learn from alone."""
+        return self._scorer_for(self._fitted().split.train)
 
     def scorer(self) -> PairScorer:
         """Return what scores pairs of node numbers by all known links.

@@ -35,6 +35,8 @@ class Fitted:
     best_epoch: int
     val: dict[str, float] | None
     test: dict[str, float] | None
+    test_sampled: dict[str, Any] | None = None
+    """Where metrics come from some of the test links: how many, and the standard errors."""
 
 
 def write_fitted(folder: Path, fitted: Fitted) -> None:
@@ -56,6 +58,7 @@ def write_fitted(folder: Path, fitted: Fitted) -> None:
         fitted.val,
         fitted.test,
         fitted.calibration,
+        fitted.test_sampled,
     )
     num_features = fitted.graph.num_features if fitted.recipe.method.needs_features else 0
     write_model(folder / MODEL, fitted.learner, num_features, fitted.recipe, about)
@@ -88,6 +91,7 @@ def read_fitted(folder: Path) -> Fitted:
         best_epoch=about["best_epoch"],
         val=about["val"],
         test=about["test"],
+        test_sampled=about.get("test_sampled"),
     )
 
 

@@ -65,7 +65,7 @@ def render_comparison(summary: Summary, *, by_degree: bool = False, command: str
         command: What repeats the comparison.
     """
     best = {METRIC_NAMES[name]: best_rows(summary, name) for name in METRIC_NAMES}
-    columns = columns_of(summary, all_hits=True)
+    columns = columns_of(summary, every=True)
     degrees = degree_columns_of(summary) if by_degree else {}
     test = claim_words(summary)
     return filled(

@@ -27,6 +27,7 @@ from cgcl.train.model_file import MODEL
 __all__ = ["COMPARISON", "audit_findings", "comparison", "probabilities", "suggestions"]
 
 COMPARISON = "comparison.json"
+_FORMAT = 2
 _SHOWN_LINKS = 100
 _EXAMPLES = 5
 # Searching up to so many pairs takes about a minute at most; larger graphs are asked for it.
@@ -107,7 +108,7 @@ def comparison(folder: Path, *, ask: bool = False) -> Comparison | None:
         compared = set_beside(read_fitted(folder), Resources(device="cpu"), thorough=ask)
         if compared is None:
             return None
-        found = dict[str, Any](model=model, thorough=ask, **compared.to_json())
+        found = dict[str, Any](format=_FORMAT, model=model, thorough=ask, **compared.to_json())
         found["digest"] = _digest(found)
         write_atomically(folder / COMPARISON, (json.dumps(found, indent=2) + "\n").encode())
     results = [MethodResult(item["method"], item["metrics"]) for item in found["results"]]
@@ -122,7 +123,8 @@ def _stored(path: Path, model: str) -> dict[str, Any] | None:
         return None
     # The digest vouches for all the rest.
     is_whole = isinstance(found, dict) and found.pop("digest", None) == _digest(found)
-    return found if is_whole and found["model"] == model else None
+    is_ours = is_whole and found.get("format") == _FORMAT and found["model"] == model
+    return found if is_ours else None
 
 
 def _digest(found: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from cgcl.report.document import filled, packaged
 from cgcl.report.inputs import AuditFinding, Comparison, Probabilities, Suggestions
 from cgcl.report.reliability import Reliability, reliability
 from cgcl.report.verdict import (
+    ahead_at_top,
     best_values,
     calibration_choice,
     measured,
@@ -31,21 +32,8 @@ __all__ = ["render_page"]
 _MOST_NOTES = 50
 _MOST_LINKS = 100
 
-# Name in run.json, name on the page, what it says, and the least number of test links for which
-# it says that.
-_METRICS = (
-    (
-        "auc",
-        "AUC",
-        "The chance that a link scores above an unlinked pair; guessing gives one half.",
-        1,
-    ),
-    ("ap", "AP", "Precision averaged over all recall levels; mistakes at the top weigh most.", 1),
-    ("hits@10", "Hits@10", "Links that score above the 10th highest unlinked pair.", 10),
-    ("hits@50", "Hits@50", "Links that score above the 50th highest unlinked pair.", 50),
-    ("hits@100", "Hits@100", "Links that score above the 100th highest unlinked pair.", 100),
-    ("mrr", "MRR", "Mean of 1/rank, each link ranked against all unlinked pairs.", 1),
-)
+# What the head of the page shows of a test.
+_HEADLINE = ("node_mrr", "precision@100", "auc", "ap")
 
 
 def render_page(
@@ -77,7 +65,9 @@ def render_page(
         audit: What the split audit found, empty if nothing, None if there was no audit.
         survey: The shape of the graph, None if nobody looked.
     """
-    links, others = _scores(positive), _scores(negative)
+    from cgcl.metrics.table import METRICS
+
+    links, others, test = _scores(positive), _scores(negative), run.get("test") or {}
     comparison = comparison if comparison and best_values(comparison.results) else None
     trust = None
     if probabilities:
@@ -100,7 +90,8 @@ def render_page(
         graph=run["graph"],
         split=run["split"],
         spread=_spread(links, others),
-        metrics=_METRICS,
+        metrics=METRICS,
+        headline=[(metric_name(k), test[k]) for k in _HEADLINE if k in test],
         **_method(run),
         last_consistency=_last_consistency(history),
         contents=_contents(parts),
@@ -161,6 +152,7 @@ def _compared(comparison: Comparison) -> dict[str, Any]:
         "columns": [metric_name(key) for key in best],
         "rows": rows,
         "verdict": verdict(comparison),
+        "ahead": ahead_at_top(comparison),
     }
 
 

@@ -10,6 +10,7 @@ from cgcl.report.inputs import Comparison, MethodResult, Probabilities
 from cgcl.report.words import about, percent
 
 __all__ = [
+    "ahead_at_top",
     "best_values",
     "calibration_choice",
     "measured",
@@ -20,7 +21,8 @@ __all__ = [
     "verdict",
 ]
 
-_NAMES = {"auc": "AUC", "ap": "AP", "mrr": "MRR"}
+# What a person sees of a ranking, and by what a method is ahead there.
+_TOP = ("node_mrr", "precision@100")
 _CALIBRATIONS = {
     "platt": "Platt scaling",
     "isotonic": "Isotonic regression",
@@ -32,10 +34,12 @@ def metric_name(key: str) -> str:
     """Return a metric's name as the page writes it.
 
     Example:
-        >>> metric_name("auc"), metric_name("precision@100")
-        ('AUC', 'precision@100')
+        >>> metric_name("auc"), metric_name("node_mrr")
+        ('AUC', 'node MRR')
     """
-    return _NAMES.get(key, key)
+    from cgcl.metrics.table import metric_title
+
+    return metric_title(key)
 
 
 def method_name(key: str) -> str:
@@ -49,11 +53,13 @@ def method_name(key: str) -> str:
 
 
 def metrics_of(results: Sequence[MethodResult]) -> list[str]:
-    """Return every metric that some method has, in the order of first mention."""
-    keys = (key for result in results for key in result.metrics)
+    """Return every metric that some method has: the top of the list first, then by mention."""
+    from cgcl.metrics.table import METRICS
+
+    keys = dict.fromkeys(key for result in results for key in result.metrics)
     return [
         key
-        for key in dict.fromkeys(keys)
+        for key in dict.fromkeys([*(name for name in METRICS if name in keys), *keys])
         if any(measured(result, key) is not None for result in results)
     ]
 
@@ -72,27 +78,64 @@ def best_values(results: Sequence[MethodResult]) -> Mapping[str, str]:
     }
 
 
-def verdict(comparison: Comparison) -> str:
-    """Say who is best by each metric; methods that look equal on the page share the place."""
+def ahead_at_top(comparison: Comparison) -> str:
+    """Say who is ahead of the run at the top of the list; empty if nobody is.
+
+    It is what people read, so it is said before anything else.
+    """
+    told: dict[str, list[str]] = {}
+    for key, (leaders, best, mine) in _ahead(comparison).items():
+        who = f"{_joined(leaders)} {'is' if len(leaders) == 1 else 'are'} ahead of"
+        told.setdefault(who, []).append(f"{metric_name(key)} {best} against {mine}")
+    parts = [f"{who} {comparison.ours}: {_joined(what)}" for who, what in told.items()]
+    return f"At the top of the list, {'; '.join(parts)}." if parts else ""
+
+
+def _ahead(comparison: Comparison) -> dict[str, tuple[list[str], str, str]]:
+    """Return who leads at the top where the run does not, the best value and the run's."""
     results = comparison.results
+    found: dict[str, tuple[list[str], str, str]] = {}
+    ours = next((result for result in results if result.method == comparison.ours), None)
+    for key, best in best_values(results).items():
+        mine = measured(ours, key) if ours else None
+        if key in _TOP and mine is not None and percent(mine) != best:
+            found[key] = (_leaders(results, key, best), best, percent(mine))
+    return found
+
+
+def _leaders(results: Sequence[MethodResult], key: str, best: str) -> list[str]:
+    return [
+        r.method
+        for r in results
+        if (value := measured(r, key)) is not None and percent(value) == best
+    ]
+
+
+def verdict(comparison: Comparison) -> str:
+    """Say who is best by each metric; methods that look equal on the page share the place.
+
+    Who is behind at the top of the list is called best by nothing.
+    """
+    results, ahead = comparison.results, _ahead(comparison)
     ours = next((result for result in results if result.method == comparison.ours), None)
     phrases: dict[str, list[str]] = {}
     for key, best in best_values(results).items():
-        leaders = [
-            r.method
-            for r in results
-            if (value := measured(r, key)) is not None and percent(value) == best
-        ]
+        if key in ahead:
+            continue
+        leaders = _leaders(results, key, best)
         if best == percent(0.0) and len(leaders) > 1:  # nobody is best at finding nothing
             phrases.setdefault("Every method is at 0 % by", []).append(metric_name(key))
             continue
-        who = f"{_joined(leaders)} {'is' if len(leaders) == 1 else 'are'} best by"
+        many = len(leaders) > 1
+        verb = ("have" if many else "has") + " the highest" if ahead else ""
+        who = f"{_joined(leaders)} {verb or ('are best by' if many else 'is best by')}"
         what = f"{metric_name(key)} ({best}"
         mine = measured(ours, key) if ours else None
         if mine is not None and comparison.ours not in leaders:
             what += f"; {comparison.ours} {percent(mine)}"
         phrases.setdefault(who, []).append(what + ")")
-    return " ".join(f"{who} {_joined(parts)}." for who, parts in phrases.items())
+    told = [ahead_at_top(comparison)] if ahead else []
+    return " ".join([*told, *(f"{who} {_joined(parts)}." for who, parts in phrases.items())])
 
 
 def calibration_choice(probabilities: Probabilities) -> str:

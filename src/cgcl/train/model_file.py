@@ -29,6 +29,7 @@ def describe_model(
     val: dict[str, float] | None,
     test: dict[str, float] | None,
     calibration: Calibration | None = None,
+    test_sampled: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return what travels with the weights: where they come from and what they are worth."""
     return {
@@ -37,6 +38,7 @@ def describe_model(
         "best_epoch": best_epoch,
         "val": val,
         "test": test,
+        "test_sampled": test_sampled,
         "calibration": None if calibration is None else calibration.to_json(),
     }
 

@@ -170,7 +170,13 @@ class Run:
         )
         self.about |= {"test": test, "test_sampled": trainer.sampled}
         about = describe_model(
-            self.graph, self.split, trainer.best_epoch, trainer.best_val, test, calibration
+            self.graph,
+            self.split,
+            trainer.best_epoch,
+            trainer.best_val,
+            test,
+            calibration,
+            trainer.sampled,
         )
         count = trainer.known.num_features
         write_model(self.folder.path / MODEL, learner, count, self.recipe, about)

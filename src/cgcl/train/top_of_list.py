@@ -22,7 +22,7 @@ training takes, so that nobody has to wait for what they did not ask for."""
 _GPU = 200.0
 """So many times as much on a GPU, which is at least so many times as fast."""
 # Counting an entry of a row, and comparing it with one link, in the same operations.
-_PER_ENTRY = 1000.0
+_PER_ENTRY = 500.0
 _PER_COMPARISON = 100.0
 # How many entries of rows are held at once.
 _CELLS_CPU, _CELLS_GPU = 2**21, 2**24

@@ -80,20 +80,23 @@ class Attempts:
         else:
             if trained.stopped is not None and trained.stopped.reason == "signal":
                 return None
-            return _result(replace(empty, seconds=time.perf_counter() - start), trained)
+            return _result(replace(empty, seconds=time.perf_counter() - start), trained, recipe)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()  # so that the next, smaller trial finds room
         seconds = time.perf_counter() - start
         return replace(empty, seconds=seconds, failure=" ".join(failure.split()))
 
 
-def _result(trial: Trial, trained: Trained) -> Trial:
+def _result(trial: Trial, trained: Trained, recipe: Recipe) -> Trial:
     stopped, val = trained.stopped, trained.val
     if stopped is not None and stopped.reason == "loss is not finite":
         return replace(trial, failure=" ".join(stopped.message.split()))
     if val is None:
         return replace(trial, failure="Nothing was measured on the validation links.")
-    return replace(trial, auc=float(val["auc"]), ap=float(val["ap"]), best_epoch=trained.best_epoch)
+    if "node_mrr" not in val and getattr(recipe.settings, "choose_by", "") == "node_mrr":
+        return replace(trial, failure="Node MRR takes too long to measure on this graph.")
+    found = replace(trial, best_epoch=trained.best_epoch, node_mrr=val.get("node_mrr"))
+    return replace(found, auc=float(val["auc"]), ap=float(val["ap"]))
 
 
 def _is_out_of_memory(error: Exception) -> bool:

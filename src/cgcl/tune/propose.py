@@ -12,7 +12,7 @@ import torch
 from cgcl.errors import ResourceError
 from cgcl.seeds import stream
 from cgcl.tune.space import Space
-from cgcl.tune.trial import Proposal, Trial
+from cgcl.tune.trial import Goal, Proposal, Trial
 
 if TYPE_CHECKING:
     import optuna
@@ -24,7 +24,7 @@ __all__ = ["propose", "require_optuna"]
 _RANDOM_TRIALS = 5
 # How often to ask again if an answer has been tried already.
 _QUESTIONS = 20
-# Below every AUC: settings that fail are to be kept away from.
+# Below every result: settings that fail are to be kept away from.
 _WORST = 0.0
 
 
@@ -38,7 +38,9 @@ def require_optuna() -> None:
         raise ResourceError("Tuning needs optuna: pip install 'cgcl[tune]'")
 
 
-def propose(space: Space, number: int, earlier: Sequence[Trial], seed: int) -> Proposal | None:
+def propose(
+    space: Space, number: int, earlier: Sequence[Trial], seed: int, goal: Goal = "auc"
+) -> Proposal | None:
     """Return what to try next, or None if everything has been tried.
 
     The answer follows from the arguments alone, so a search that was interrupted goes on as if
@@ -49,6 +51,7 @@ def propose(space: Space, number: int, earlier: Sequence[Trial], seed: int) -> P
         number: The number of the trial, 1 for the first.
         earlier: The trials with smaller numbers.
         seed: The seed of the search.
+        goal: What is searched for.
 
     Raises:
         ResourceError: Optuna is not installed.
@@ -61,7 +64,7 @@ def propose(space: Space, number: int, earlier: Sequence[Trial], seed: int) -> P
         return None
     require_optuna()
     with _quiet_optuna():
-        study = _study_of(space, earlier)
+        study = _study_of(space, earlier, goal)
         for question in range(_QUESTIONS):
             answer = _ask(study, space, _seed(seed, number, question))
             if answer.settings not in tried:
@@ -69,7 +72,7 @@ def propose(space: Space, number: int, earlier: Sequence[Trial], seed: int) -> P
     return _next_untried(space, tried, _seed(seed, number, _QUESTIONS))
 
 
-def _study_of(space: Space, earlier: Sequence[Trial]) -> optuna.Study:
+def _study_of(space: Space, earlier: Sequence[Trial], goal: Goal) -> optuna.Study:
     """Return an Optuna study that knows the results so far."""
     from optuna import create_study
     from optuna.trial import create_trial
@@ -80,7 +83,7 @@ def _study_of(space: Space, earlier: Sequence[Trial]) -> optuna.Study:
         if space.contains(trial.settings):
             study.add_trial(
                 create_trial(
-                    value=_WORST if trial.auc is None else trial.auc,
+                    value=_WORST if (value := trial.value(goal)) is None else value,
                     params={name: trial.settings[name] for name in space.choices},
                     distributions=dict(distributions),
                 )

@@ -20,9 +20,9 @@ from cgcl.train.trainer import EpochRecord
 from cgcl.tune.attempt import Attempts, without_test_links
 from cgcl.tune.best_file import best_file
 from cgcl.tune.propose import propose, require_optuna
-from cgcl.tune.space import Space
+from cgcl.tune.space import Space, chosen_by
 from cgcl.tune.study_folder import BEST, TABLE, StudyFolder
-from cgcl.tune.trial import Proposal, Trial, best_of, table_of
+from cgcl.tune.trial import Goal, Proposal, Trial, best_of, table_of
 
 __all__ = ["StopReason", "Tuned", "Watcher", "tune"]
 
@@ -42,15 +42,17 @@ class Tuned:
     """Why there are fewer trials than were asked for; None if there are not."""
     damaged_lines: int = 0
     """How many trials of an earlier part of the search could not be read, and were run again."""
+    goal: Goal = "auc"
+    """What the best trial has most of."""
 
     @property
     def best(self) -> Trial:
-        """The best trial by validation AUC, ties by AP, then the earlier one.
+        """The best trial by the goal, ties by AUC or AP, then the earlier one.
 
         Raises:
             TrainingError: No trial gave a result.
         """
-        best = best_of(self.trials)
+        best = best_of(self.trials, self.goal)
         if best is None and self.trials:
             raise TrainingError(
                 f"All {len(self.trials)} trials failed. The first one: {self.trials[0].failure}"
@@ -69,8 +71,8 @@ class Tuned:
 
     @property
     def value(self) -> float:
-        """The best validation AUC."""
-        return self.best.rank[0]
+        """What the best trial reached on the validation links, by the goal."""
+        return self.best.rank(self.goal)[0]
 
     @property
     def defaults(self) -> Trial | None:
@@ -120,12 +122,13 @@ def tune(
     *,
     folder: Path | None = None,
     fixed: Mapping[str, Any] | None = None,
+    goal: Goal | None = None,
     command: str = "",
     watcher: Watcher | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     train: TrainOnce | None = None,
 ) -> Tuned:
-    """Search for the settings of a method with the best validation AUC on one split.
+    """Search for the settings of a method that do best on the validation links of one split.
 
     The first trial has the method's defaults, the second its authors' settings for this graph if
     those differ; Optuna's TPE chooses the others. Every trial has settings of its own, and each
@@ -141,6 +144,8 @@ def tune(
         folder: Where to keep the trials, to go on with if they are there; None keeps nothing.
         fixed: Settings that are the same in all trials; also `val` and `test`, which are only
             written down for `cgcl train`.
+        goal: What the best trial has most of; with node_mrr the epoch of every trial is chosen by
+            it, too. By default what the method's epoch is chosen by.
         command: The command that repeats the search, to be written down.
         watcher: Who is told about every trial.
         should_stop: Asked after every epoch; True ends the search there.
@@ -153,9 +158,10 @@ def tune(
         ResourceError: Optuna or the device is missing, or the disk is full.
         SplitError: The split belongs to another graph.
     """
-    space = Space.of(method, graph.title, fixed or {})
+    fixed = {**(fixed or {}), **chosen_by(goal, method)}
+    space = Space.of(method, graph.title, fixed)
     resources = _checked(graph, split, trials, resources or Resources())
-    search = _Search(graph, split, space, seed, fixed or {}, command)
+    search = _Search(graph, split, space, seed, fixed, command, goal or space.goal)
     stop = _Stop(resources.time_limit_s, should_stop)
     watcher, train = watcher or _Nobody(), train or train_once
     if folder is None:
@@ -206,6 +212,7 @@ class _Search:
     seed: int
     fixed: Mapping[str, Any]
     command: str
+    goal: Goal
 
     @property
     def shares(self) -> dict[str, Any]:
@@ -248,7 +255,7 @@ class _Search:
         stopped: StopReason | None = None
         for number in (n for n in range(1, trials + 1) if n not in done):
             earlier = [done[n] for n in sorted(done) if n < number]
-            proposal = propose(self.space, number, earlier, self.seed)
+            proposal = propose(self.space, number, earlier, self.seed, self.goal)
             stopped = stop.reason if proposal else "all tried"
             if stopped or proposal is None:
                 break
@@ -260,11 +267,12 @@ class _Search:
             done[number] = trial
             if study is not None:
                 study.append(trial)
-            watcher.finished(trial, best_of(done.values()) is trial)
+            watcher.finished(trial, best_of(done.values(), self.goal) is trial)
             self._write(study, done, trials)
         self._write(study, done, trials)
         kept = tuple(done[n] for n in sorted(done))
-        return Tuned(self.space, kept, stopped, study.damaged_lines if study else 0)
+        damaged = study.damaged_lines if study else 0
+        return Tuned(self.space, kept, stopped, damaged, self.goal)
 
     def _attempts(
         self,
@@ -294,7 +302,7 @@ class _Search:
         trials = [done[n] for n in sorted(done)]
         if trials:
             write_atomically(study.path / TABLE, table_of(trials))
-        best = best_of(trials)
+        best = best_of(trials, self.goal)
         if best is not None:
             shares = {**self.shares, "seed": self.seed}
             comments = self._comments(trials, best, asked)
@@ -312,6 +320,6 @@ class _Search:
             f"{sizes['test']:,} to test on, which were not looked at; seed {self.seed}",
             f"Trials: {len(trials)} of {asked}"
             f"{f', of which {failed} failed' if failed else ''}; this is trial {best.number}",
-            f"Validation: AUC {best.auc:.4f}, AP {best.ap:.4f} at epoch {best.best_epoch}",
+            f"Validation: {best.in_words(', ')} at epoch {best.best_epoch}",
             *([f"Command: {self.command}"] if self.command else []),
         ]

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from cgcl.errors import ConfigError
+from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import method_named
 from cgcl.train.recipe import Recipe
-from cgcl.tune.trial import Proposal
+from cgcl.tune.trial import Goal, Proposal
 
-__all__ = ["Space"]
+__all__ = ["Space", "chosen_by"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,11 @@ class Space:
         return cls(method, base, authors.settings.to_json(), choices)
 
     @property
+    def goal(self) -> Goal:
+        """By what the epoch of a trial is chosen, and the best trial unless told otherwise."""
+        return self.base.get("choose_by", "auc")
+
+    @property
     def starts(self) -> list[Proposal]:
         """The first trials: the defaults, and what the authors use if that is something else."""
         first = [Proposal("defaults", dict(self.base))]
@@ -84,3 +90,17 @@ class Space:
             place, digit = divmod(place, len(values))
             chosen[name] = values[digit]
         return chosen
+
+
+def chosen_by(goal: Goal | None, method: str) -> dict[str, str]:
+    """Return the setting that a goal asks for: by what the epoch of every trial is chosen.
+
+    Raises:
+        ConfigError: There is no such method, or nothing in it that is trained for node MRR.
+    """
+    is_trained = issubclass(method_named(method).settings, TrainedSettings)
+    if goal == "node_mrr" and not is_trained:
+        raise ConfigError(f"{method} is not trained, so its goal can be auc or ap.")
+    if goal is None or not is_trained:
+        return {}
+    return {"choose_by": "node_mrr" if goal == "node_mrr" else "auc"}
