@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 from cgcl.cli.settings import given_settings
 from cgcl.errors import ConfigError
 from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.table import PAPER_METHOD
 from cgcl.train.config import SplitConfig
 
 if TYPE_CHECKING:
     from cgcl.graph import Graph
+    from cgcl.methods.method import Method
     from cgcl.methods.settings import MethodSettings
     from cgcl.train.recipe import Recipe
 
-__all__ = ["Told", "from_text"]
+__all__ = ["Preset", "Told", "from_text"]
 
+Preset = Literal["quick", "best", "paper"]
 _TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -26,7 +29,7 @@ class Told:
     """The options of a command that say which method to train and how."""
 
     method: str
-    preset: Literal["quick", "paper"]
+    preset: Preset
     settings: CGCLSettings
     """The flags of CGCL, which hold for any method that has a setting of the same name."""
     shares: SplitConfig
@@ -54,12 +57,28 @@ class Told:
 
         method = method_named(self.method)
         values: dict[str, Any] = asdict(self.settings)
-        if self.method != "cgcl":
+        if self.method != PAPER_METHOD:
             flags = {field.name for field in fields(CGCLSettings)} & given_settings()
-            authors = method.authors_settings(graph.title) if self.preset == "paper" else {}
-            values = {**authors, **{name: values[name] for name in sorted(flags)}}
+            named = self._preset_of(method, graph.title)
+            values = {**named, **{name: values[name] for name in sorted(flags)}}
+        elif self.preset == "best":
+            raise _no_preset(self.preset, self.method, "quick and paper")
         values |= from_text(method.settings, self.more, self.method)
-        return Recipe.of(self.method, {**values, **asdict(self.shares)})
+        return Recipe.for_graph(self.method, {**values, **asdict(self.shares)}, graph)
+
+    def _preset_of(self, method: Method, graph: str) -> dict[str, Any]:
+        """Return what the preset says about the settings of another method than the paper's."""
+        if method.rule is not None:
+            if self.preset == "paper":
+                raise _no_preset(self.preset, self.method, "quick and best")
+            return {"preset": self.preset}
+        if self.preset == "best":
+            raise _no_preset(self.preset, self.method, "quick and paper")
+        return method.authors_settings(graph) if self.preset == "paper" else {}
+
+
+def _no_preset(preset: str, method: str, there: str) -> ConfigError:
+    return ConfigError(f"{method} has no preset {preset}; it has {there}.")
 
 
 def from_text(kind: type[MethodSettings], told: Mapping[str, str], method: str) -> dict[str, Any]:

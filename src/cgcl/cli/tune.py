@@ -16,6 +16,7 @@ from cgcl.cli.reading import Reading
 from cgcl.cli.settings import FLAT
 from cgcl.cli.terminal import TrainingLine, say, say_fact
 from cgcl.errors import ConfigError
+from cgcl.methods.table import DEFAULT_METHOD
 from cgcl.train.config import Resources, SplitConfig
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ __all__ = ["tune"]
 def tune(
     graph: str = "cora",
     *,
-    method: str = "cgcl",
+    method: str = DEFAULT_METHOD,
     trials: int = 20,
     time_limit: str = "",
     epochs: int | None = None,
@@ -112,7 +113,7 @@ class _Asked:
     def command(self) -> str:
         """The command itself."""
         options = {
-            "method": (self.method, "cgcl"),
+            "method": (self.method, DEFAULT_METHOD),
             "trials": (self.trials, 20),
             "epochs": (self.epochs, None),
             "goal": (self.goal, None),

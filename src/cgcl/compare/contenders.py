@@ -120,7 +120,7 @@ def line_up(
             words = row_source
             if epochs is not None and issubclass(method.settings, TrainedSettings):
                 row["epochs"], words = epochs, f"{row_source}, epochs {epochs:,}"
-            recipe = Recipe.of(name, {**row, "val": plan.val, "test": plan.test})
+            recipe = Recipe.for_graph(name, {**row, "val": plan.val, "test": plan.test}, graph)
             contenders.append(Contender(recipe, words if fields(recipe.settings) else "", is_tuned))
     if not contenders:
         raise ConfigError("No method is left to compare. " + " ".join(notes))

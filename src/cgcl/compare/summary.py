@@ -12,11 +12,12 @@ from cgcl.compare.plan import Metric, Plan
 from cgcl.compare.result import Result
 from cgcl.compare.statistics import Difference, Spread, corrected, paired_difference, spread_of
 from cgcl.compare.strata import Strata, Stratum
+from cgcl.methods.table import DEFAULT_METHOD
 from cgcl.metrics.table import METRICS
 
 __all__ = ["REFERENCE", "DegreeCell", "Row", "Summary", "summarise"]
 
-REFERENCE = "cgcl"
+REFERENCE = DEFAULT_METHOD
 """The method that every other one is set against."""
 
 

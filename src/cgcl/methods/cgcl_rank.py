@@ -13,7 +13,7 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from cgcl.coins import words, words_below
-from cgcl.methods.cgcl_rank_settings import RankSettings
+from cgcl.methods.cgcl_rank_settings import RULED, RankSettings, chosen_for
 from cgcl.methods.draws import view_key
 from cgcl.methods.method import Epoch, Known, Learner, Method
 from cgcl.methods.remembered import Remembered
@@ -100,7 +100,7 @@ class RankingLearner(Learner):
 
     def is_recordable(self, known: Known) -> bool:
         """Whether its steps have the same shapes in every epoch."""
-        is_sampled = 0 < self._settings.negatives < known.num_nodes
+        is_sampled = 0 < self._settings.sampled < known.num_nodes
         has_made = known.structure is not None
         return not is_sampled and (has_made or not known.features.is_sparse)
 
@@ -135,7 +135,7 @@ class RankingLearner(Learner):
         sums = torch.full_like(p, -1e30)
         for rows, columns in prepared.sides:
             excluded, shift = prepared.excluded, 0.0
-            some, count = columns, self._settings.negatives
+            some, count = columns, self._settings.sampled
             if 0 < count < columns.numel():
                 order = torch.randperm(columns.numel(), device=p.device)
                 some = columns.index_select(0, order[:count].sort().values)
@@ -268,7 +268,9 @@ class _EpochNumbers:
     @classmethod
     def on(cls, device: torch.device) -> _EpochNumbers:
         """Return room for them."""
-        return cls(torch.zeros((), dtype=torch.int64, device=device), torch.zeros((), device=device))
+        return cls(
+            torch.zeros((), dtype=torch.int64, device=device), torch.zeros((), device=device)
+        )
 
     def note(self, key: int, step: float) -> None:
         """Write them down."""
@@ -298,6 +300,8 @@ METHOD = Method(
     title="CGCL-rank",
     settings=RankSettings,
     build=RankingLearner,
+    rule=chosen_for,
+    ruled=RULED,
     search={
         "lr": (0.002, 0.005, 0.01),
         "hidden": (64, 128, 256, 512),

@@ -4,12 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from cgcl.methods.settings import TrainedSettings
 from cgcl.settings import Range
 
-__all__ = ["RankSettings"]
+if TYPE_CHECKING:
+    from cgcl.graph import Graph
+
+__all__ = ["RULED", "RankSettings", "chosen_for"]
+
+# Bags of words have a few of many words each: they must be dropped often, or they are learned by
+# heart. Above this share of nonzeros, features are taken for something else.
+_FEW_WORDS = 0.05
+_FEW_LINKS = 3.0
+_WORDS: dict[str, Any] = {
+    "hidden": 512,
+    "layers": 2,
+    "input_dropout": 0.8,
+    "hidden_dropout": 0.5,
+    "decoder_dropout": 0.4,
+    "lr": 0.002,
+    "epochs": 500,
+}
+_RICH: dict[str, Any] = {
+    "hidden": 512,
+    "layers": 3,
+    "input_dropout": 0.4,
+    "hidden_dropout": 0.3,
+    "decoder_dropout": 0.2,
+    "lr": 0.004,
+    "epochs": 900,
+}
+_NO_FEATURES: dict[str, Any] = {
+    "hidden": 256,
+    "layers": 2,
+    "input_dropout": 0.5,
+    "hidden_dropout": 0.5,
+    "decoder_dropout": 0.2,
+    "lr": 0.005,
+    "epochs": 400,
+}
+_QUICK: dict[str, Any] = {"hidden": 128, "lr": 0.01, "epochs": 120}
+# Nodes that a step compares with at most: on two cores, and where all of them would not fit.
+_QUICK_NODES, _MOST_NODES = 4096, 32768
 
 
 @dataclass(frozen=True)
@@ -44,7 +82,7 @@ class RankSettings(TrainedSettings):
     row_share: float = 0.5
     """How much a link's place in its two nodes' lists counts; the rest is its place among all
     pairs."""
-    negatives: int = 0
+    sampled: int = 0
     """Nodes that a step compares with, drawn anew in every step; 0 for all nodes."""
     average: float = 0.99
     """How much of the moving average of the weights each step keeps; 0 for the weights as they
@@ -67,6 +105,50 @@ class RankSettings(TrainedSettings):
         "hidden_dropout": Range(low=0, below=1),
         "decoder_dropout": Range(low=0, below=1),
         "row_share": Range(low=0, high=1),
-        "negatives": Range(low=0, high=2**31),
+        "sampled": Range(low=0, high=2**31),
         "average": Range(low=0, below=1),
     }
+
+
+RULED = frozenset(
+    {
+        "hidden",
+        "layers",
+        "input_dropout",
+        "hidden_dropout",
+        "decoder_dropout",
+        "sampled",
+        "lr",
+        "epochs",
+    }
+)
+"""What `chosen_for` chooses."""
+
+
+def chosen_for(graph: Graph, preset: str) -> dict[str, Any]:
+    """Return settings by properties of a graph; docs/ranking.md shows the search behind them.
+
+    Args:
+        graph: The graph to learn from.
+        preset: `quick`, fit for two cores, or `best`.
+    """
+    from cgcl.graph.structure import has_structural_features
+
+    has_features = graph.x is not None and not has_structural_features(graph)
+    density = graph.num_nonzeros / max(graph.num_nodes * graph.num_features, 1)
+    if not has_features:
+        chosen = _NO_FEATURES
+    elif density < _FEW_WORDS:
+        chosen = _WORDS
+    else:
+        chosen = _RICH
+    values = dict(chosen)
+    # Where a node has hardly a neighbour's neighbour to hear from, a second layer only adds noise.
+    if 2 * graph.num_edges < _FEW_LINKS * graph.num_nodes:
+        values["layers"] = 1
+    if preset == "quick":
+        values |= _QUICK
+        values["sampled"] = _QUICK_NODES if graph.num_nodes > _QUICK_NODES else 0
+    elif graph.num_nodes > _MOST_NODES:
+        values["sampled"] = _MOST_NODES
+    return values

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from cgcl.errors import FeatureError
+from cgcl.graph import Graph
 from cgcl.graph.feature_matrix import placed
 from cgcl.graph.structure import Structure
 from cgcl.methods.settings import MethodSettings
@@ -217,10 +218,27 @@ class Method:
     """By graph, or `EVERY_GRAPH`: where its authors' settings differ from the defaults."""
     search: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """What to try for each setting that is worth tuning."""
+    rule: Callable[[Graph, str], dict[str, Any]] | None = None
+    """For a graph and a preset of the method's own: what it chooses where nothing is given."""
+    ruled: frozenset[str] = frozenset()
+    """The settings that the rule chooses."""
     works_across_sides: bool = True
     """Whether it says anything about two nodes on different sides of a bipartite graph."""
     exceptions: frozenset[str] = frozenset()
     """Checks of `cgcl.testing` that it cannot keep by its nature."""
+
+    def settings_for(self, graph: Graph, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings for a graph: what is given, else what the rule chooses.
+
+        Args:
+            graph: The graph to learn from.
+            given: Settings by name; None for what is left to the rule.
+        """
+        told = {name: value for name, value in given.items() if value is not None}
+        if self.rule is None:
+            return told
+        preset = told.get("preset", getattr(self.settings, "preset", ""))
+        return {**self.rule(graph, preset), **told}
 
     def authors_settings(self, graph: str) -> dict[str, Any]:
         """Return where its authors' settings for a graph differ from the defaults."""

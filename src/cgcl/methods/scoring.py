@@ -35,13 +35,16 @@ _FETCH = 20.0
 
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
-    """Switch dropout and gradients off for a while."""
-    was_training = network.training
+    """Switch dropout, gradients and products of lower precision off for a while."""
+    was_training, products = network.training, torch.backends.cuda.matmul
+    was_fast = products.allow_tf32
     network.eval()
+    products.allow_tf32 = False
     try:
         with torch.no_grad():
             yield
     finally:
+        products.allow_tf32 = was_fast
         network.train(was_training)
 
 
@@ -199,6 +202,7 @@ class InnerProductScorer(EmbeddingScorer):
     def __init__(self, left: Tensor, right: Tensor, terms: Tensor) -> None:
         """Take the vectors of every node as left and as right end, [n, d], and its term, [n]."""
         super().__init__(nn.Identity(), right, self._products, 2.0 * right.shape[1])
+        self.cost_in_rows = 2.0 * right.shape[1]
         self._left = left
         self._terms = terms
 
@@ -212,8 +216,9 @@ class InnerProductScorer(EmbeddingScorer):
     def rows(self, nodes: Tensor) -> Tensor:
         """Return what each of some nodes scores with every node, [nodes, n], where it lies."""
         nodes = nodes.to(self.z.device)
-        scores = torch.addmm(self._terms, self._left.index_select(0, nodes), self.z.T)
-        return scores.add_(self._terms.index_select(0, nodes).unsqueeze(1))
+        with evaluating(self._network):
+            scores = torch.addmm(self._terms, self._left.index_select(0, nodes), self.z.T)
+            return scores.add_(self._terms.index_select(0, nodes).unsqueeze(1))
 
     def factors(self) -> tuple[Tensor, Tensor]:
         """Return two matrices whose product orders a node's partners."""

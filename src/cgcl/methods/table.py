@@ -11,7 +11,7 @@ from cgcl.errors import ConfigError
 if TYPE_CHECKING:
     from cgcl.methods.method import Method
 
-__all__ = ["METHODS", "method_named"]
+__all__ = ["DEFAULT_METHOD", "METHODS", "PAPER_METHOD", "method_named"]
 
 METHODS: dict[str, str] = {
     "cgcl": "cgcl.methods.cgcl",
@@ -33,6 +33,12 @@ METHODS: dict[str, str] = {
     "pagerank": "cgcl.methods.pagerank",
 }
 """Every method by the name that users give it: the module that holds it as `METHOD`."""
+
+
+PAPER_METHOD = "cgcl"
+"""The paper's own method."""
+DEFAULT_METHOD = "cgcl"
+"""What is trained where nobody names a method."""
 
 
 def method_named(name: str) -> Method:

@@ -157,9 +157,7 @@ class RankingDecoder(nn.Module):
             nn.init.zeros_(self.popularity.bias)
         self.sharing = nn.Parameter(torch.ones(())) if signatures else None
 
-    def forward(
-        self, z: Tensor, signed: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, z: Tensor, signed: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Return left, right, [n, any], and p, [n], with s_ij = left_i . right_j + p_i + p_j.
 
         Args:

@@ -15,7 +15,7 @@ from torch import Tensor
 from cgcl.errors import GraphContentError, NotFittedError
 from cgcl.graph import Graph
 from cgcl.methods.method import PairScorer
-from cgcl.methods.table import METHODS, method_named
+from cgcl.methods.table import DEFAULT_METHOD, METHODS, method_named
 from cgcl.model import CGCL
 from cgcl.predict.answers import Answers, Ask, Pairs, checked_pairs
 from cgcl.predict.embeddings import embeddings_of
@@ -45,6 +45,7 @@ class LinkPredictor(Params):
     Attributes:
         graph_: The graph it was fitted on.
         split_: The links it learned from, chose by and was tested on.
+        settings_: The method's settings, those that its rule chose included.
         model_: The network with the weights of the best epoch.
         calibration_: What turns scores into probabilities, or None without validation links.
         history_: What happened in each epoch.
@@ -62,7 +63,7 @@ class LinkPredictor(Params):
 
     def __init__(
         self,
-        method: str = "cgcl",
+        method: str = DEFAULT_METHOD,
         *,
         val: float = 0.05,
         test: float = 0.10,
@@ -91,7 +92,8 @@ class LinkPredictor(Params):
             time_limit: Stop at the next epoch after this long, such as 5m; empty for no limit.
             track_consistency: Log the method's own figures, for CGCL the terms of Eq. 10-11.
             **settings: Settings of the method by name, such as `hidden=64`; `cgcl methods NAME`
-                prints them. What is not given is as by default.
+                prints them. What is not given is as by default, or, where that is None, as the
+                method's rule chooses for the graph.
 
         Raises:
             ConfigError: The method has no setting of that name.
@@ -134,7 +136,7 @@ class LinkPredictor(Params):
         resources = pick(Resources, params)
         shares = {name: params[name] for name in ("val", "test", "seed")}
         own = {name: params[name] for name in self._method_names()}
-        recipe = Recipe.of(self.method, {**own, **shares})
+        recipe = Recipe.for_graph(self.method, {**own, **shares}, graph)
         graph = replace(graph)  # checked anew: a tensor may have been written to since
         if split is None:
             split = random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)
@@ -371,6 +373,7 @@ class LinkPredictor(Params):
         self._scoring: PairScorer | None = None
         self._answering: Answers | None = None
         self.graph_, self.split_, self.model_ = fitted.graph, fitted.split, fitted.learner
+        self.settings_ = fitted.recipe.settings.to_json()
         self.calibration_, self.history_ = fitted.calibration, fitted.history
         self.best_epoch_, self.val_, self.test_ = fitted.best_epoch, fitted.val, fitted.test
         self.stopped_ = stopped

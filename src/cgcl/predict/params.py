@@ -92,4 +92,9 @@ class Params:
 def _defaults_of(method: str) -> dict[str, Any]:
     if method not in METHODS:
         return {}
-    return {field.name: field.default for field in fields(method_named(method).settings)}
+    known = method_named(method)
+    # None leaves the choice to the method's rule.
+    return {
+        field.name: None if field.name in known.ruled else field.default
+        for field in fields(known.settings)
+    }

@@ -47,13 +47,15 @@ def resolve_device(resources: Resources) -> torch.device:
 
 @contextmanager
 def computing_with(resources: Resources) -> Iterator[None]:
-    """Use the asked number of threads for a while, then put the caller's number back.
+    """Use the asked threads and precision for a while, then put the caller's back.
 
     With `deterministic`, everything that a GPU does meanwhile is done in ways that always add in
     the same order.
     """
-    before = torch.get_num_threads()
+    before, products = torch.get_num_threads(), torch.backends.cuda.matmul
+    was_fast = products.allow_tf32
     torch.set_num_threads(resources.num_threads)
+    products.allow_tf32 = resources.precision != "fp32" and not resources.deterministic
     try:
         if resources.deterministic and resolve_device(resources).type == "cuda":
             with _same_bits():
@@ -61,6 +63,7 @@ def computing_with(resources: Resources) -> Iterator[None]:
         else:
             yield
     finally:
+        products.allow_tf32 = was_fast
         torch.set_num_threads(before)
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from cgcl.errors import ConfigError
+from cgcl.graph import Graph
 from cgcl.methods.method import Method
 from cgcl.methods.settings import MethodSettings, TrainedSettings
 from cgcl.methods.table import method_named
@@ -45,6 +46,20 @@ class Recipe:
                 f"{'It has ' + ', '.join(sorted(own)) + '.' if own else 'It has none.'}"
             )
         return cls(name, pick(method.settings, values), pick(SplitConfig, values))
+
+    @classmethod
+    def for_graph(cls, name: str, values: Mapping[str, Any], graph: Graph) -> Recipe:
+        """Return the recipe of a method for a graph: what is not given, its rule chooses.
+
+        Args:
+            name: The method.
+            values: As for `of`; None for what is left to the rule.
+            graph: The graph to learn from.
+
+        Raises:
+            ConfigError: There is no such method or setting, or one is out of range.
+        """
+        return cls.of(name, method_named(name).settings_for(graph, values))
 
     @property
     def method(self) -> Method:

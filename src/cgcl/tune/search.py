@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 from cgcl.errors import ConfigError, TrainingError
 from cgcl.files import write_atomically
 from cgcl.graph import Graph
+from cgcl.methods.table import DEFAULT_METHOD, method_named
 from cgcl.split import Split
 from cgcl.train.config import Resources, SplitConfig
 from cgcl.train.execution import resolve_device, versions
@@ -115,7 +116,7 @@ class _Nobody:
 def tune(
     graph: Graph,
     split: Split,
-    method: str = "cgcl",
+    method: str = DEFAULT_METHOD,
     trials: int = 20,
     seed: int = 0,
     resources: Resources | None = None,
@@ -159,7 +160,7 @@ def tune(
         SplitError: The split belongs to another graph.
     """
     fixed = {**(fixed or {}), **chosen_by(goal, method)}
-    space = Space.of(method, graph.title, fixed)
+    space = Space.of(method, graph.title, fixed, method_named(method).settings_for(graph, {}))
     resources = _checked(graph, split, trials, resources or Resources())
     search = _Search(graph, split, space, seed, fixed, command, goal or space.goal)
     stop = _Stop(resources.time_limit_s, should_stop)

@@ -30,13 +30,20 @@ class Space:
     """What to try for each setting that is searched."""
 
     @classmethod
-    def of(cls, method: str, graph_title: str, fixed: Mapping[str, Any]) -> Space:
+    def of(
+        cls,
+        method: str,
+        graph_title: str,
+        fixed: Mapping[str, Any],
+        chosen: Mapping[str, Any] | None = None,
+    ) -> Space:
         """Return the space of a method.
 
         Args:
             method: The method's name.
             graph_title: Its authors may have settings of their own for this graph.
             fixed: Settings that are the same in all trials, whatever the method would search.
+            chosen: What the method's own rule chooses for the graph: its defaults there.
 
         Raises:
             ConfigError: There is no such method or setting, one is out of range, or there is
@@ -44,7 +51,8 @@ class Space:
         """
         known = method_named(method)
         choices = {name: values for name, values in known.search.items() if name not in fixed}
-        base = Recipe.of(method, fixed).settings.to_json()
+        chosen = chosen or {}
+        base = Recipe.of(method, {**chosen, **fixed}).settings.to_json()
         if known.search and not choices:
             raise ConfigError(
                 f"There is nothing to tune: of {method}'s settings {', '.join(known.search)} are "
@@ -55,7 +63,7 @@ class Space:
                 f"There is nothing to tune: {method} has no settings that are worth a search.\n"
                 f"Use it as it is: cgcl train GRAPH --method {method}"
             )
-        authors = Recipe.of(method, {**known.authors_settings(graph_title), **fixed})
+        authors = Recipe.of(method, {**chosen, **known.authors_settings(graph_title), **fixed})
         return cls(method, base, authors.settings.to_json(), choices)
 
     @property
