@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -66,7 +66,7 @@ class RankingLearner(Learner):
         self.sum_rows = row_logsumexp
         """What sums over all nodes; an engine may know a faster way."""
         self._epoch: _EpochNumbers | None = None
-        self._workspace = Workspace()
+        self._workspaces = (Workspace(), Workspace())
         self._prepared: Remembered[_Prepared] = Remembered()
 
     def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
@@ -120,34 +120,33 @@ class RankingLearner(Learner):
     ) -> tuple[Tensor, Tensor | None]:
         """Return embeddings, [n, d_v], and signatures, [n, k], if there are any."""
         adjacency, structure = prepared.adjacency(is_seen), known.structure
-        linked: Tensor | None = None
-        if structure is not None or self._settings.link_columns:
-            linked = prepared.linked(is_seen, self._settings.input_dropout if self.training else 0)
-        if structure is None:
-            z = self.encode(known.features, adjacency, linked)
-        else:
+        dropout = self._settings.input_dropout if self.training else 0
+        if structure is not None:
+            linked = prepared.linked(is_seen, dropout)
             z = self.encode.of_links(linked, structure.feature_of_node, adjacency)
+        else:
+            has_columns = self._settings.link_columns > 0
+            linked = prepared.linked(is_seen, dropout) if has_columns else None
+            z = self.encode(known.features, adjacency, linked)
         count = self._settings.signatures
         return z, signatures(prepared.counted(is_seen), count) if count else None
 
     def _log_sums(self, left: Tensor, right: Tensor, p: Tensor, prepared: _Prepared) -> Tensor:
         """Return for each node the logarithm of the sum over all it is not linked to, [n]."""
         sums = torch.full_like(p, -1e30)
-        for rows, columns in prepared.sides:
-            excluded, shift = prepared.excluded, 0.0
-            some, count = columns, self._settings.sampled
-            if 0 < count < columns.numel():
-                order = torch.randperm(columns.numel(), device=p.device)
-                some = columns.index_select(0, order[:count].sort().values)
-                shift = math.log(columns.numel() / count)
-            if some is not columns or len(prepared.sides) > 1:
+        for (rows, some, excluded), room in zip(prepared.sides, self._workspaces, strict=False):
+            shift, count = 0.0, self._settings.sampled
+            if 0 < count < some.numel():
+                order = torch.randperm(some.numel(), device=p.device)
+                shift = math.log(some.numel() / count)
+                some = some.index_select(0, order[:count].sort().values)
                 excluded = prepared.excluded_of(rows, some)
             found = self.sum_rows(
                 left.index_select(0, rows),
                 right.index_select(0, some),
                 p.index_select(0, some),
                 excluded,
-                self._workspace if len(prepared.sides) == 1 else None,
+                room,
             )
             sums = sums.index_copy(0, rows, found + shift + p.index_select(0, rows))
         return sums
@@ -193,10 +192,9 @@ class _Prepared:
     """The number of each entry's link; that of no link for a node with itself."""
     begin: Tensor
     """Where each row's entries begin, and the end, int64 [n + 1]."""
-    excluded: Excluded
-    """All of these, for a matrix of all pairs of nodes."""
-    sides: list[tuple[Tensor, Tensor]]
-    """Which nodes may link to which: all to all, or each side to the other."""
+    sides: list[tuple[Tensor, Tensor, Excluded]] = field(default_factory=list)
+    """Which nodes may link to which, all to all or each side to the other, and the known links
+    among them. A recorded step reads nothing back, so they are found beforehand."""
 
     def adjacency(self, is_seen: Tensor | None) -> Tensor:
         """Return the normalised adjacency of the seen links (Eq. 1), sparse CSR [n, n]."""
@@ -225,7 +223,9 @@ class _Prepared:
         the measure of all of them.
         """
         counts = self._counts(is_seen)
-        share = 1.0 if is_seen is None else is_seen.float().mean().clamp(min=1e-6)
+        share = 1.0
+        if is_seen is not None:
+            share = is_seen.sum().clamp(min=1) / max(self.num_links, 1)
         scale = (self._degree(counts) - 1).clamp(min=1).rsqrt().index_select(0, self.column)
         return self._csr(counts * (self.row != self.column) * scale / share**0.5)
 
@@ -268,9 +268,8 @@ class _EpochNumbers:
     @classmethod
     def on(cls, device: torch.device) -> _EpochNumbers:
         """Return room for them."""
-        return cls(
-            torch.zeros((), dtype=torch.int64, device=device), torch.zeros((), device=device)
-        )
+        zero = torch.zeros((), device=device)
+        return cls(zero.long(), zero)
 
     def note(self, key: int, step: float) -> None:
         """Write them down."""
@@ -285,15 +284,17 @@ def _prepare(known: Known) -> _Prepared:
     codes = torch.cat([links[0] * n + links[1], links[1] * n + links[0], nodes * (n + 1)])
     codes, order = codes.sort()
     link = torch.cat([number, number, torch.full_like(nodes, links.shape[1])])[order]
-    sides = [(nodes, nodes)]
-    if known.sides is not None:
-        one, other = (
-            (known.sides.to(known.device) == side).nonzero().squeeze(1) for side in (False, True)
-        )
-        sides = [(one, other), (other, one)]
     row = codes // n
     begin = torch.searchsorted(row, torch.arange(n + 1, device=known.device))
-    return _Prepared(n, links.shape[1], row, codes % n, link, begin, Excluded(codes, (n, n)), sides)
+    prepared = _Prepared(n, links.shape[1], row, codes % n, link, begin)
+    if known.sides is None:
+        prepared.sides.append((nodes, nodes, Excluded(codes, (n, n))))
+        return prepared
+    sides = known.sides.to(known.device)
+    one, other = (own.nonzero().squeeze(1) for own in (~sides, sides))
+    for rows, columns in ((one, other), (other, one)):
+        prepared.sides.append((rows, columns, prepared.excluded_of(rows, columns)))
+    return prepared
 
 
 METHOD = Method(

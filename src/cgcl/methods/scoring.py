@@ -207,8 +207,8 @@ class InnerProductScorer(EmbeddingScorer):
         self._terms = terms
 
     def _products(self, z: Tensor, pairs: Tensor) -> Tensor:
-        one, other = pairs
-        # The term of the smaller node first: a sum of three depends on its order.
+        # The smaller node is the left one: rounding tells the ends apart.
+        one, other = pairs.amin(dim=0), pairs.amax(dim=0)
         products = self._left.index_select(0, one) * z.index_select(0, other)
         ends = self._terms.index_select(0, one) + self._terms.index_select(0, other)
         return products.sum(dim=1) + ends

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -66,9 +67,8 @@ class RankingEncoder(nn.Module):
         for weight in (self.weight, self.own, self.links):
             if weight is not None:
                 nn.init.uniform_(weight, -bound, bound)
-        for layer in self.deeper:
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)
+        for name, weight in self.deeper.named_parameters():
+            nn.init.zeros_(weight) if name.endswith("bias") else nn.init.xavier_uniform_(weight)
 
     def forward(self, x: Tensor, adjacency: Tensor, linked: Tensor | None = None) -> Tensor:
         """Return the embeddings Z, [n, d_v].
@@ -194,15 +194,15 @@ class _SymmetricProduct(torch.autograd.Function):
     """A symmetric sparse matrix times a dense one; the gradient is one more such product."""
 
     @staticmethod
-    def forward(ctx: object, matrix: Tensor, dense: Tensor) -> Tensor:
+    def forward(*args: Any, **_: Any) -> Tensor:  # noqa: ANN401
         """Return the product."""
-        ctx.matrix = matrix  # type: ignore[attr-defined]
-        return _product(matrix, dense)
+        ctx, ctx.matrix, dense = args
+        return _product(ctx.matrix, dense)
 
     @staticmethod
-    def backward(ctx: object, *grads: Tensor) -> tuple[None, Tensor]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:  # noqa: ANN401
         """Return the gradient of the dense matrix."""
-        return None, _product(ctx.matrix, grads[0])  # type: ignore[attr-defined]
+        return None, _product(ctx.matrix, grads[0])
 
 
 def _product(matrix: Tensor, dense: Tensor) -> Tensor:

@@ -77,15 +77,9 @@ class _RowLogSumExp(torch.autograd.Function):
     """The blocks of `row_logsumexp`, forward and backward."""
 
     @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401
-        left: Tensor,
-        right: Tensor,
-        bias: Tensor,
-        excluded: Excluded,
-        workspace: Workspace,
-    ) -> Tensor:
+    def forward(*args: Any, **_: Any) -> Tensor:  # noqa: ANN401
         """Return the logarithm of each row's sum, [r]."""
+        ctx, left, right, bias, excluded, workspace = args
         rows, columns = excluded.shape
         held = rows if excluded.is_kept else excluded.block_rows
         room = workspace.take(held * columns, left).view(held, columns)
@@ -97,7 +91,7 @@ class _RowLogSumExp(torch.autograd.Function):
             total[block] = scores.sub_(top.unsqueeze(1)).exp_().sum(dim=1)
             highest[block] = top
         ctx.save_for_backward(left, right, bias, highest, total)
-        ctx.excluded, ctx.workspace, ctx.room = excluded, workspace, room
+        ctx.excluded, ctx.room = excluded, room
         return (highest + total.log()).clamp_(min=_NOTHING)
 
     @staticmethod
@@ -105,7 +99,8 @@ class _RowLogSumExp(torch.autograd.Function):
         """Return the gradients of left, right and bias."""
         left, right, bias, highest, total = ctx.saved_tensors
         excluded: Excluded = ctx.excluded
-        share = (grads[0] / total.clamp(min=torch.finfo(total.dtype).tiny)).unsqueeze(1)
+        # Nobody has a share of an empty sum.
+        share = (grads[0] / total).where(total > 0, 0).unsqueeze(1)
         to_left, to_right = torch.empty_like(left), torch.zeros_like(right)
         to_bias = torch.zeros_like(bias)
         for block, nothing in excluded.blocks():
@@ -172,7 +167,9 @@ def softmax_loss(
         row_share: How much the rows count; the rest goes to all pairs.
     """
     one, other = (functional.softplus(log_sums.index_select(0, end) - scores) for end in pairs)
-    everywhere = torch.logsumexp(log_sums, 0) - scores
+    total = torch.logsumexp(log_sums, 0)
+    # Where every pair is a known link there is nothing to stand out from.
+    everywhere = (total - scores).where(total > _NOTHING / 2, 0)
     costs = row_share * (one + other) / 2 + (1 - row_share) * everywhere
     asked = is_asked.to(scores.dtype)
     # A tiny graph may leave a view empty: then nothing is asked, and nothing is learned.

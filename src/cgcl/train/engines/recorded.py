@@ -16,6 +16,7 @@ from cgcl.methods.method import Epoch, Known
 from cgcl.methods.settings import TrainedSettings
 from cgcl.model.softmax import Excluded, Workspace, row_logsumexp
 from cgcl.seeds import seeded
+from cgcl.train.engines.engine import Moments
 from cgcl.train.engines.kernels.launch import launch
 from cgcl.train.engines.kernels.softmax import softmax_rows
 from cgcl.train.engines.plain import PlainEngine
@@ -60,6 +61,11 @@ class RecordedEngine(PlainEngine):
         self._losses: list[Tensor] = []
         self._is_warm = False
 
+    def restore(self, moments: Moments) -> None:
+        """Take over what `moments` gave; what was recorded writes to other memory."""
+        super().restore(moments)
+        self._graph = None
+
     def _run_epoch(self, epoch: Epoch) -> list[float]:
         if not self._is_warm:
             self._is_warm = True
@@ -84,14 +90,9 @@ class _FusedRowLogSumExp(torch.autograd.Function):
     """All scores at once: one product, one kernel, and two products back."""
 
     @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401
-        left: Tensor,
-        right: Tensor,
-        bias: Tensor,
-        excluded: Excluded,
-    ) -> Tensor:
+    def forward(*args: Any, **_: Any) -> Tensor:  # noqa: ANN401
         """Return the logarithm of each row's sum, [r]."""
+        ctx, left, right, bias, excluded = args
         rows, columns = excluded.shape
         scores = left @ right.T
         scores.view(-1).index_fill_(0, excluded.codes, -torch.inf)

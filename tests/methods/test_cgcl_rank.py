@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+
+import pytest
+import torch
+from torch import Tensor
+
+from cgcl.graph.structure import Structure
+from cgcl.methods import cgcl_rank
+from cgcl.methods.cgcl_rank import RankingLearner
+from cgcl.methods.cgcl_rank_settings import RankSettings
+from cgcl.methods.draws import tossed
+from cgcl.methods.method import Epoch, Known
+from cgcl.methods.scoring import InnerProductScorer
+from cgcl.methods.settings import TrainedSettings
+from cgcl.metrics import auc
+from cgcl.model import softmax
+from cgcl.seeds import seeded, stream
+from cgcl.train.engines.plain import PlainEngine
+
+NODES = 24
+SMALL = {"hidden": 8}
+STILL = {"input_dropout": 0.0, "hidden_dropout": 0.0, "decoder_dropout": 0.0}
+
+
+def all_pairs(n: int = NODES) -> Tensor:
+    return torch.combinations(torch.arange(n)).T
+
+
+def a_graph(seed: int = 0, *, structural: bool = False, sides: bool = False) -> Known:
+    """Two groups, mostly linked within; with sides, only across these."""
+    side, group = torch.arange(NODES) % 2, torch.arange(NODES) // 2 % 2
+    one, other = all_pairs()
+    chance = torch.where(group[one] == group[other], 0.6, 0.1)
+    drawn = torch.rand(len(one), generator=stream(seed, "links")) < chance
+    if sides:
+        drawn &= side[one] != side[other]
+    links = torch.stack([one[drawn], other[drawn]])
+    x = torch.rand(NODES, 5, generator=stream(seed, "x")) + torch.eye(2, 5)[group]
+    features = Structure.of(links, NODES) if structural else x
+    return Known(NODES, links, features, side.bool() if sides else None)
+
+
+def a_learner(known: Known, seed: int = 0, **told) -> RankingLearner:
+    with seeded(seed, "weights"):
+        return RankingLearner(known.num_features, RankSettings(**(SMALL | told)))
+
+
+def an_engine(learner: RankingLearner, known: Known, **told) -> PlainEngine:
+    return PlainEngine(learner, known, RankSettings(**(SMALL | told)), 0)
+
+
+def trained(known: Known, epochs: int = 3, **told) -> tuple[RankingLearner, list[list[float]]]:
+    learner = a_learner(known, **told)
+    return learner, an_engine(learner, known, **told).run(1, epochs)
+
+
+def answers(known: Known, **told) -> list[Tensor]:
+    """Return the losses of three epochs, and scores."""
+    learner, losses = trained(known, **told)
+    return [torch.tensor(losses), learner.scorer(known).logits(all_pairs())]
+
+
+KINDS = pytest.mark.parametrize(
+    "kind", [{}, {"structural": True}, {"sides": True}], ids=["features", "links", "sides"]
+)
+
+
+@KINDS
+def test_the_same_seed_gives_the_same_bits_with_two_threads(kind: dict) -> None:
+    torch.set_num_threads(2)
+    known = a_graph(**kind)
+    told = {"signatures": 4, "link_columns": 10, "negatives": 9, "hidden": 64}
+    first, again = answers(known, **told), answers(known, **told)
+    for one, other in zip(first, again, strict=True):
+        assert torch.equal(one, other)
+
+
+@KINDS
+def test_losses_fall_and_links_come_to_stand_above_other_pairs(kind: dict) -> None:
+    known = a_graph(**kind)
+    learner, losses = trained(known, epochs=60, lr=0.01)
+    assert sum(losses[-1]) < sum(losses[0]) - 0.3
+    scorer = learner.scorer(known)
+    others = all_pairs()
+    if known.sides is not None:
+        others = others[:, known.sides[others[0]] != known.sides[others[1]]]
+    is_link = torch.isin(others[0] * NODES + others[1], known.links[0] * NODES + known.links[1])
+    found = auc(scorer.logits(known.links), scorer.logits(others[:, ~is_link]))
+    assert found > 0.75
+
+
+# What each setting is changed to, and what it takes for that to matter.
+CHANGES = {
+    "hidden": {"hidden": 9},
+    "layers": {"layers": 3},
+    "self_term": {"self_term": False},
+    "link_columns": {"link_columns": 5},
+    "norm": {"norm": False},
+    "popularity": {"popularity": False},
+    "signatures": {"signatures": 4},
+    "input_dropout": {"input_dropout": 0.1},
+    "hidden_dropout": {"hidden_dropout": 0.1},
+    "decoder_dropout": {"decoder_dropout": 0.1},
+    "row_share": {"row_share": 0.9},
+    "negatives": {"negatives": 7},
+    "average": {"average": 0.1},
+    "lr": {"lr": 0.02},
+    "weight_decay": {"weight_decay": 0.1},
+    "clip": {"clip": 0.001},
+}
+WITHOUT_FEATURES = {"own_vectors": {"own_vectors": True}}
+ELSEWHERE = {"preset", "epochs", "evaluate_every", "choose_by"}
+"""How long it is trained, and which epoch is taken: not the model's business."""
+
+
+def test_every_setting_is_tried() -> None:
+    names = {own.name for own in fields(RankSettings)}
+    assert names == set(CHANGES) | set(WITHOUT_FEATURES) | ELSEWHERE
+    assert {own.name for own in fields(TrainedSettings)} <= names
+
+
+@pytest.mark.parametrize("name", [*CHANGES, *WITHOUT_FEATURES])
+def test_no_setting_is_dead(name: str) -> None:
+    known = a_graph(structural=name in WITHOUT_FEATURES)
+    before, after = answers(known), answers(known, **(CHANGES | WITHOUT_FEATURES)[name])
+    assert not all(torch.equal(*both) for both in zip(before, after, strict=True))
+
+
+def test_averages_follow_the_weights() -> None:
+    """By hand: each step of epoch e keeps 1 - 1 / (2 e) of the average, at most 0.9."""
+    known = a_graph()
+    learner = a_learner(known, average=0.9)
+    engine = an_engine(learner, known)
+    expected = learner.decode.scale.detach().clone()
+    original, seen = engine.optimizer.step, []
+    engine.optimizer.step = lambda: [original(), seen.append(learner.decode.scale.detach().clone())]
+    for number in range(1, 9):
+        engine.run(number, 1)
+        kept = min(0.9, 1 - 1 / (2 * number))
+        for weight in seen:
+            expected = kept * expected + (1 - kept) * weight
+        seen.clear()
+        found = learner.get_buffer("average_decode_scale")
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
+
+
+def test_it_scores_by_the_averages_and_leaves_the_weights_alone() -> None:
+    known = a_graph()
+    learner, _ = trained(known)
+    before = {name: weight.clone() for name, weight in learner.named_parameters()}
+    found = learner.scorer(known).logits(all_pairs())
+    for name, weight in learner.named_parameters():
+        assert torch.equal(weight, before[name])
+    plain = a_learner(known, average=0.0)
+    plain.load_state_dict(
+        {name: learner.get_buffer(f"average_{name.replace('.', '_')}") for name in before}
+    )
+    assert torch.equal(plain.scorer(known).logits(all_pairs()), found)
+    assert learner.training
+
+
+def test_resuming_gives_the_same_bits() -> None:
+    known = a_graph()
+    straight, losses = trained(known, epochs=4)
+    first = a_learner(known)
+    before = an_engine(first, known)
+    assert before.run(1, 2) == losses[:2]
+    second = a_learner(known, seed=5)
+    second.load_state_dict(first.state_dict())
+    after = an_engine(second, known)
+    after.restore(before.moments())
+    assert after.run(3, 2) == losses[2:]
+    pairs = all_pairs()
+    assert torch.equal(second.scorer(known).logits(pairs), straight.scorer(known).logits(pairs))
+
+
+def test_comparing_with_as_many_nodes_as_there_are_is_comparing_with_all() -> None:
+    known = a_graph()
+    for one, other in zip(answers(known), answers(known, negatives=NODES), strict=True):
+        assert torch.equal(one, other)
+
+
+def log_sums_of(learner: RankingLearner, known: Known) -> Tensor:
+    """Return what a step compares its links with: noted on the way to the loss."""
+    noted: list[Tensor] = []
+
+    def spied(*args) -> Tensor:
+        noted.append(args[2])
+        return softmax.softmax_loss(*args)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cgcl_rank, "softmax_loss", spied)
+        list(learner.steps(known, Epoch(1, 0)))
+    return torch.stack(noted)
+
+
+@KINDS
+def test_some_nodes_stand_for_all_of_them(kind: dict) -> None:
+    """The mean over draws of a row's sum is the sum over all nodes, up to chance."""
+    known = a_graph(**kind)
+    whole = log_sums_of(a_learner(known, **STILL), known).double().exp()
+    learner = a_learner(known, negatives=6, **STILL)
+    drawn = []
+    for number in range(300):
+        with seeded(number, "epoch"):
+            drawn.append(log_sums_of(learner, known).double().exp())
+    found = torch.stack(drawn)
+    errors = found.std(dim=0) / math.sqrt(len(drawn))
+    assert ((found.mean(dim=0) - whole).abs() <= 5 * errors + 1e-6).all()
+    assert (errors > 0).any()
+
+
+@KINDS
+def test_a_row_sums_over_all_that_its_node_may_link_to_and_is_not_linked_to(kind: dict) -> None:
+    known = a_graph(**kind)
+    learner = a_learner(known, **STILL)
+    found = log_sums_of(learner, known)
+    linked = set(map(tuple, known.links.T.tolist()))
+    coin = tossed(known.links, Epoch(1, 0))[0]
+    for row, is_seen in zip(found, (coin, ~coin), strict=True):
+        scorer = RankingLearner.scorer(learner, known.with_links(known.links[:, is_seen]))
+        scores = scorer.rows(torch.arange(NODES))
+        for node in range(NODES):
+            others = [
+                k
+                for k in range(NODES)
+                if k != node
+                and (min(node, k), max(node, k)) not in linked
+                and (known.sides is None or known.sides[node] != known.sides[k])
+            ]
+            expected = torch.logsumexp(scores[node, others], 0)
+            torch.testing.assert_close(row[node], expected, atol=1e-4, rtol=1e-4)
+
+
+@KINDS
+@pytest.mark.parametrize("told", [{}, {"link_columns": NODES}, {"signatures": 4}, {"layers": 3}])
+def test_a_step_knows_nothing_but_the_links_it_sees(kind: dict, told: dict) -> None:
+    """Its embeddings are those of a graph in which the links it has to find do not exist."""
+    known, epoch = a_graph(**kind), Epoch(1, 3)
+    learner = a_learner(known, average=0.0, **told, **STILL)
+    noted: list[tuple[Tensor, ...]] = []
+    handle = learner.decode.register_forward_hook(lambda *args: noted.append(args[2]))
+    list(learner.steps(known, epoch))
+    handle.remove()
+    coin = tossed(known.links, epoch)[0]
+    assert len(noted) == 2
+    for made, is_seen in zip(noted, (coin, ~coin), strict=True):
+        assert 0 < is_seen.sum() < is_seen.numel()
+        alone = learner(known.with_links(known.links[:, is_seen]))
+        # Signatures of some of the links are brought to the measure of all of them.
+        measure = torch.ones(alone[1].shape[1])
+        measure[learner.decode.scale.numel() :] = is_seen.float().mean().rsqrt()
+        for own, other in zip(made[:2], alone[:2], strict=True):
+            torch.testing.assert_close(own, other * measure, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(made[2], alone[2], atol=1e-5, rtol=1e-5)
+
+
+@KINDS
+def test_targets_are_the_links_that_are_not_seen(kind: dict, monkeypatch) -> None:
+    known, epoch, asked = a_graph(**kind), Epoch(2, 3), []
+
+    def spied(scores: Tensor, pairs: Tensor, log_sums: Tensor, is_asked: Tensor, *_) -> Tensor:
+        asked.append(pairs[:, is_asked])
+        return scores.sum()
+
+    monkeypatch.setattr(cgcl_rank, "softmax_loss", spied)
+    list(a_learner(known).steps(known, epoch))
+    coin = tossed(known.links, epoch)[0]
+    assert torch.equal(asked[0], known.links[:, ~coin])
+    assert torch.equal(asked[1], known.links[:, coin])
+
+
+@pytest.mark.parametrize(
+    "links",
+    [[(0, 1)], [(0, 1), (1, 2)], [(0, 1), (0, 2), (1, 2)], []],
+    ids=["one", "two", "complete", "none"],
+)
+@pytest.mark.parametrize("structural", [True, False])
+def test_tiny_graphs_learn_without_a_number_that_is_none(links: list, structural: bool) -> None:
+    """A view may be empty, and every pair may be a known link."""
+    pairs = torch.tensor(links, dtype=torch.int64).reshape(-1, 2).T
+    known = Known(3, pairs, Structure.of(pairs, 3) if structural else torch.eye(3))
+    learner, losses = trained(known, epochs=3, signatures=2, link_columns=2)
+    assert torch.isfinite(torch.tensor(losses)).all()
+    assert torch.tensor(losses).abs().max() < 100
+    assert torch.isfinite(learner.scorer(known).logits(all_pairs(3))).all()
+    for weight in learner.parameters():
+        assert torch.isfinite(weight).all()
+
+
+def a_scorer(nodes: int = 40, width: int = 19) -> InnerProductScorer:
+    right = torch.randn(nodes, width, generator=stream(0, "right"))
+    left = right * torch.randn(width, generator=stream(0, "scale"))
+    return InnerProductScorer(left, right, torch.randn(nodes, generator=stream(0, "terms")))
+
+
+def test_a_pair_scores_the_same_both_ways_and_wherever_it_stands() -> None:
+    scorer, pairs = a_scorer(), torch.cartesian_prod(*[torch.arange(40)] * 2).T
+    whole = scorer.logits(pairs)
+    assert torch.equal(whole, scorer.logits(pairs.flip(0)))
+    for count in (1, 2, 63, 65, 700):
+        assert torch.equal(scorer.logits(pairs[:, 100 : 100 + count]), whole[100 : 100 + count])
+    rows = scorer.rows(torch.arange(40)).flatten()
+    torch.testing.assert_close(rows, whole, atol=1e-4, rtol=1e-5)
+
+
+def test_factors_order_a_nodes_partners() -> None:
+    scorer = a_scorer()
+    left, right = scorer.factors()
+    rows = scorer.rows(torch.arange(40))
+    difference = rows - left @ right.T
+    # What is missing is the node's own term, the same for all of its partners.
+    assert (difference - difference[:, :1]).abs().max() < 1e-4

@@ -1,0 +1,170 @@
+"""The encoder and the decoder of CGCL that ranks."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from cgcl.model import GCNEncoder, symmetric
+from cgcl.model.ranker import RankingDecoder, RankingEncoder, signatures, symmetric_product
+from cgcl.seeds import seeded, stream
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR")
+
+
+def random_links(n: int, seed: int) -> Tensor:
+    chosen = torch.rand(n, n, generator=stream(seed, "links")) < 0.4
+    return chosen.triu(1).nonzero().T
+
+
+def dense(links: Tensor, n: int) -> Tensor:
+    matrix = torch.zeros(n, n)
+    matrix[links[0], links[1]] = matrix[links[1], links[0]] = 1
+    return matrix
+
+
+def csr(matrix: Tensor) -> Tensor:
+    rows, columns = matrix.nonzero().T
+    begin = torch.searchsorted(rows.contiguous(), torch.arange(len(matrix) + 1))
+    values = matrix[rows, columns]
+    return torch.sparse_csr_tensor(begin, columns, values, matrix.shape, check_invariants=True)
+
+
+def normalised(links: Tensor, n: int) -> Tensor:
+    """Eq. 1, dense."""
+    matrix = dense(links, n) + torch.eye(n)
+    scale = matrix.sum(dim=1).rsqrt()
+    return scale[:, None] * matrix * scale
+
+
+def an_encoder(*sizes: int, seed: int = 0, **told) -> RankingEncoder:
+    with seeded(seed, "weights"):
+        encoder = RankingEncoder(*sizes, **told)
+        with torch.no_grad():
+            for weight in encoder.parameters():
+                weight.uniform_(-1, 1)
+    return encoder.eval()
+
+
+def test_one_layer_without_a_self_term_is_the_papers_encoder() -> None:
+    links, x = random_links(8, 0), torch.rand(8, 5, generator=stream(0, "x"))
+    encoder, paper = an_encoder(5, 4, 1, self_term=False), GCNEncoder(5, 4).eval()
+    with torch.no_grad():
+        paper.weight.copy_(encoder.weight)
+        paper.bias.copy_(encoder.bias)
+        theirs = paper(x, symmetric(links))
+        for features in (x, x.to_sparse_coo().coalesce()):
+            ours = encoder(features, csr(normalised(links, 8)))
+            torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)
+
+
+def test_deeper_layers_are_added_to_what_was_there() -> None:
+    links, x = random_links(7, 1), torch.rand(7, 5, generator=stream(0, "x"))
+    encoder, a = an_encoder(5, 4, 3), normalised(links, 7)
+    w, own = encoder.weight[:, :4], encoder.weight[:, 4:]
+    with torch.no_grad():
+        z = torch.nn.functional.elu(a @ x @ w + x @ own + encoder.bias)
+        for layer in encoder.deeper:
+            z = z + torch.nn.functional.elu(a @ z @ layer.weight.T + layer.bias)
+        torch.testing.assert_close(encoder(x, csr(a)), z, atol=1e-5, rtol=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 10), st.integers(0, 30), st.integers(1, 3), st.booleans())
+def test_renaming_nodes_renames_embeddings_and_nothing_else(n, seed, layers, self_term) -> None:
+    links, x = random_links(n, seed), torch.rand(n, 5, generator=stream(seed, "x"))
+    encoder = an_encoder(5, 4, layers, self_term=self_term)
+    order = torch.randperm(n, generator=stream(seed, "order"))
+    a = normalised(links, n)
+    with torch.no_grad():
+        plain, renamed = encoder(x, csr(a)), encoder(x[order], csr(a[order][:, order]))
+    torch.testing.assert_close(renamed, plain[order], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [3, 6, 9])
+def test_links_are_features_beside_the_given_ones(columns: int) -> None:
+    """Of the first nodes; of those beyond the graph nothing is said."""
+    links, x = random_links(6, 2), torch.rand(6, 5, generator=stream(0, "x"))
+    encoder = an_encoder(5, 4, 2, link_channels=columns)
+    told = torch.nn.functional.pad(dense(links, 6), (0, 3))[:, :columns]
+    joined = an_encoder(5 + columns, 4, 2)
+    with torch.no_grad():
+        joined.load_state_dict(
+            {key: value for key, value in encoder.state_dict().items() if key != "links"}
+            | {"weight": torch.cat([encoder.weight, encoder.links])}
+        )
+        a = csr(normalised(links, 6))
+        found = encoder(x, a, csr(dense(links, 6)))
+        torch.testing.assert_close(found, joined(torch.cat([x, told], dim=1), a))
+
+
+@pytest.mark.parametrize("own_channels", [0, 4])
+def test_a_graph_without_features_has_its_links(own_channels: int) -> None:
+    """Two nodes share a feature, of one no feature speaks."""
+    links, feature = random_links(6, 2), torch.tensor([0, 1, 2, 3, 3, -1])
+    encoder = an_encoder(4, 3, 2, own_channels=own_channels)
+    speaks = torch.zeros(6, 4)
+    speaks[torch.arange(5), feature[:5]] = 1
+    a = normalised(links, 6)
+    h = dense(links, 6) @ speaks @ encoder.weight
+    if own_channels:
+        h = h + speaks @ encoder.own
+    with torch.no_grad():
+        z = torch.nn.functional.elu(a @ h[:, :3] + h[:, 3:] + encoder.bias)
+        (layer,) = encoder.deeper
+        z = z + torch.nn.functional.elu(a @ z @ layer.weight.T + layer.bias)
+        found = encoder.of_links(csr(dense(links, 6)), feature, csr(a))
+    torch.testing.assert_close(found, z, atol=1e-5, rtol=1e-5)
+
+
+def test_the_gradient_of_a_symmetric_product_is_one_more_product() -> None:
+    a = normalised(random_links(6, 3), 6)
+    h = torch.randn(6, 4, generator=stream(0, "h")).requires_grad_()
+    weights = torch.randn(6, 4, generator=stream(1, "h"))
+    (ours,) = torch.autograd.grad((symmetric_product(csr(a), h) * weights).sum(), h)
+    torch.testing.assert_close(ours, a.T @ weights)
+
+
+@pytest.mark.parametrize("norm", [True, False])
+def test_a_score_is_as_by_hand_and_the_same_both_ways(norm: bool) -> None:
+    """Embeddings (1, 3) and (2, -2), normalised (-1, 1) and (1, -1); w = (2, 3), e^t = 5."""
+    decoder = RankingDecoder(2, norm=norm, signatures=True).eval()
+    with torch.no_grad():
+        decoder.scale.copy_(torch.tensor([2.0, 3.0]))
+        decoder.temperature.fill_(math.log(5))
+        decoder.popularity.weight.copy_(torch.tensor([[0.5, 1.0]]))
+        decoder.popularity.bias.fill_(0.25)
+        decoder.sharing.fill_(7.0)
+        left, right, p = decoder(torch.tensor([[1.0, 3.0], [2.0, -2.0]]), torch.ones(2, 1))
+    products = -(2 + 3) if norm else 2 * 1 * 2 - 3 * 3 * 2
+    expected = 5 / math.sqrt(2) * products + 7 + (0.5 + 3 + 0.25) + (1 - 2 + 0.25)
+    scores = left @ right.T + p[:, None] + p
+    assert scores[0, 1].item() == pytest.approx(expected, rel=1e-4)
+    assert scores[1, 0].item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_dropout_acts_in_training_only() -> None:
+    z = torch.randn(5, 8, generator=stream(0, "z"))
+    decoder = RankingDecoder(8, 0.5)
+    with seeded(0, "coins"):
+        dropped = decoder(z)[1]
+    assert (dropped == 0).any()
+    assert torch.equal(decoder.eval()(z)[1], torch.nn.functional.layer_norm(z, (8,)))
+
+
+def test_signatures_estimate_resource_allocation() -> None:
+    links, n, count = random_links(12, 5), 12, 20_000
+    adjacency = dense(links, n)
+    b = adjacency * adjacency.sum(dim=0).clamp(min=1).rsqrt()
+    exact = b @ b.T  # sum of 1 / degree over shared neighbours
+    signed = signatures(csr(b), count)
+    assert signed.shape == (n, count)
+    # Signs, so the error of an entry is at most the product of two rows' lengths, over sqrt k.
+    within = exact.diag().sqrt()[:, None] * exact.diag().sqrt() / math.sqrt(count)
+    assert ((signed @ signed.T - exact).abs() <= 5 * within + 1e-5).all()
+    assert torch.equal(signed, signatures(csr(b), count))

@@ -1,0 +1,154 @@
+"""The softmax over all nodes and all pairs: by hand, and against torch on the whole matrix."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from cgcl.model import softmax
+from cgcl.model.softmax import Excluded, Workspace, row_logsumexp, softmax_loss
+from cgcl.seeds import stream
+
+# 0 - 1, 1 - 2, 2 - 3: what is left of a path of four nodes are the pairs (0, 2), (0, 3), (1, 3).
+PATH = torch.tensor([[0, 1, 2], [1, 2, 3]])
+NOTHING = -1e30
+
+
+def excluded_of(mask: Tensor) -> Excluded:
+    """The entries where a mask is True."""
+    return Excluded(mask.flatten().nonzero().squeeze(1), tuple(mask.shape))
+
+
+def known_of(links: Tensor, nodes: int) -> Excluded:
+    mask = torch.eye(nodes, dtype=torch.bool)
+    mask[links[0], links[1]] = mask[links[1], links[0]] = True
+    return excluded_of(mask)
+
+
+def test_sums_are_as_by_hand() -> None:
+    """Left (1, 2), right (1, -1, 0.5), biases (0, log 3, 1); the entry (0, 1) does not count."""
+    left, right = torch.tensor([[1.0], [2.0]]), torch.tensor([[1.0], [-1.0], [0.5]])
+    bias = torch.tensor([0.0, math.log(3), 1.0])
+    found = row_logsumexp(left, right, bias, Excluded(torch.tensor([1]), (2, 3)))
+    expected = [
+        math.log(math.exp(1) + math.exp(1.5)),
+        math.log(math.exp(2) + 3 * math.exp(-2) + math.exp(2)),
+    ]
+    assert found.tolist() == pytest.approx(expected, rel=1e-6)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Vectors, biases and which entries do not count: none, some, whole rows, everything."""
+    rows, columns, width = (draw(st.integers(least, 9)) for least in (0, 1, 1))
+    source = stream(draw(st.integers(0, 999)), "softmax")
+    size = draw(st.sampled_from([0.1, 1.0, 30.0]))
+    left, right = (size * torch.randn(n, width, generator=source) for n in (rows, columns))
+    bias = torch.randn(columns, generator=source)
+    mask = torch.rand(rows, columns, generator=source) < draw(st.sampled_from([0, 0.3, 0.9, 1]))
+    return left, right, bias, mask
+
+
+def gradients(sums: Tensor, weights: Tensor, *inputs: Tensor) -> list[Tensor]:
+    return list(torch.autograd.grad((sums * weights).sum(), inputs))
+
+
+@settings(max_examples=150, deadline=None)
+@given(problems(), st.sampled_from([1, 7, 20, 2**20]), st.sampled_from([0, 2**24]))
+def test_sums_and_gradients_are_torchs_on_the_whole_matrix(problem, block, kept) -> None:
+    *inputs, mask = problem
+    inputs = [given.requires_grad_() for given in inputs]
+    is_empty = mask.all(dim=1)
+    weights = torch.randn(len(mask), generator=stream(0, "weights"))
+    left, right, bias = inputs
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(softmax, "_CPU_BLOCK", block)
+        patch.setattr(softmax, "_CPU_KEPT", kept)
+        excluded = excluded_of(mask)
+        assert excluded.is_kept == (kept > 0 or mask.numel() == 0)
+        found = row_logsumexp(left, right, bias, excluded, Workspace())
+        ours = gradients(found, weights, *inputs)
+    scores = (left @ right.T + bias).masked_fill(mask, -torch.inf)
+    # A row without entries: torch says minus infinity, and has no gradient to offer.
+    expected = torch.logsumexp(scores[~is_empty], dim=1)
+    theirs = gradients(expected, weights[~is_empty], *inputs)
+    torch.testing.assert_close(found[~is_empty], expected, atol=1e-5, rtol=1e-5)
+    assert (found[is_empty] == NOTHING).all()
+    for own, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(own, other, atol=1e-4, rtol=1e-4)
+
+
+def test_a_workspace_is_used_again_and_changes_nothing() -> None:
+    workspace, excluded = Workspace(), known_of(PATH, 4)
+    room = workspace.take(6, torch.zeros(1)).data_ptr()
+    assert workspace.take(4, torch.zeros(1)).data_ptr() == room
+    for seed in range(3):
+        left, right = torch.randn(2, 4, 5, generator=stream(seed, "left"))
+        bias = torch.randn(4, generator=stream(seed, "bias"))
+        sums = [row_logsumexp(left, right, bias, excluded, own) for own in (workspace, None)]
+        assert torch.equal(*sums)
+
+
+def test_the_loss_is_as_by_hand() -> None:
+    """Sums L = log (1, 2, 3, 4) of four nodes, links 0 - 1 and 2 - 3 with scores log 2 and log 5.
+
+    By rows the first costs (log(1 + 1/2) + log(1 + 2/2)) / 2, the second (log(1 + 3/5) +
+    log(1 + 4/5)) / 2; among all pairs, log(10 / 2) and log(10 / 5).
+    """
+    scores, pairs = torch.tensor([2.0, 5.0]).log(), torch.tensor([[0, 2], [1, 3]])
+    log_sums, both = torch.tensor([1.0, 2.0, 3.0, 4.0]).log(), torch.tensor([True, True])
+    rows = [math.log(1.5 * 2) / 2, math.log(1.6 * 1.8) / 2]
+    everywhere = [math.log(5), math.log(2)]
+
+    def loss(asked: Tensor, share: float) -> float:
+        return softmax_loss(scores, pairs, log_sums, asked, share).item()
+
+    assert loss(both, 1.0) == pytest.approx(sum(rows) / 2, rel=1e-6)
+    assert loss(both, 0.0) == pytest.approx(sum(everywhere) / 2, rel=1e-6)
+    mixed = 0.25 * rows[1] + 0.75 * everywhere[1]
+    assert loss(torch.tensor([False, True]), 0.25) == pytest.approx(mixed, rel=1e-6)
+
+
+def test_the_loss_of_a_path_is_that_of_its_dense_matrix() -> None:
+    z = torch.randn(4, 3, generator=stream(0, "z"))
+    dense = z @ z.T
+    log_sums = row_logsumexp(z, z, torch.zeros(4), known_of(PATH, 4))
+    scores = dense[PATH[0], PATH[1]]
+    found = softmax_loss(scores, PATH, log_sums, torch.tensor([True, False, True]), 0.5)
+    others = {0: (2, 3), 1: (3,), 2: (0,), 3: (0, 1)}
+    total = sum(math.exp(dense[i, k]) for i, ks in others.items() for k in ks)
+    expected = 0.0
+    for i, j in ((0, 1), (2, 3)):
+        own = math.exp(dense[i, j])
+        for end in (i, j):
+            sums = sum(math.exp(dense[end, k]) for k in others[end])
+            expected -= 0.25 * math.log(own / (own + sums))
+        expected += 0.5 * math.log(total / own)
+    assert found.item() == pytest.approx(expected / 2, rel=1e-5)
+
+
+def test_a_view_with_nothing_to_find_costs_nothing_and_teaches_nothing() -> None:
+    z = torch.randn(4, 3, generator=stream(0, "z")).requires_grad_()
+    scores = (z[PATH[0]] * z[PATH[1]]).sum(dim=1)
+    log_sums = row_logsumexp(z, z, torch.zeros(4), known_of(PATH, 4))
+    loss = softmax_loss(scores, PATH, log_sums, torch.zeros(3, dtype=torch.bool))
+    loss.backward()
+    assert loss.item() == 0
+    assert (z.grad == 0).all()
+
+
+@pytest.mark.parametrize("size", [1.0, 100.0])
+def test_where_all_pairs_are_links_nothing_is_compared_and_nothing_breaks(size: float) -> None:
+    z = (size * torch.randn(4, 3, generator=stream(0, "z"))).requires_grad_()
+    links = torch.combinations(torch.arange(4)).T
+    scores = (z[links[0]] * z[links[1]]).sum(dim=1)
+    log_sums = row_logsumexp(z, z, torch.zeros(4), known_of(links, 4))
+    loss = softmax_loss(scores, links, log_sums, torch.ones(6, dtype=torch.bool))
+    loss.backward()
+    assert loss.item() == 0
+    assert (z.grad == 0).all()
