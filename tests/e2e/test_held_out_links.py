@@ -112,7 +112,7 @@ def by_train_once(world: World, folder: Path, **resources: Any) -> tuple[Any, An
 
 def by_train_together(world: World, folder: Path) -> tuple[Any, Any]:
     """Side by side, with the GPU's kernels; where there is none, each step takes seconds."""
-    both = [recipe(seed=seed, hidden=2, epochs=1, views="one") for seed in (0, 1)]
+    both = [recipe(seed=seed, epochs=1, views="one") for seed in (0, 1)]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(together, "can_fuse", lambda known, own, _: supports(known, own))
         found = train_together(world.graph, [world.split] * 2, both, HERE)

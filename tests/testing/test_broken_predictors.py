@@ -505,7 +505,7 @@ class Leaks(Simple):
 
 
 @breaks("held_out_links_change_nothing")
-class TestsByAllLinks(Simple):
+class EncodesItsTest(Simple):
     """What it says about a test link depends on the other test links."""
 
     def test_scores(self):
