@@ -28,7 +28,7 @@ from cgcl.methods.method import EVERY_GRAPH, Epoch, Known, Learner
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.subgraphs import Adjacency, Subgraphs
 from cgcl.methods.table import METHODS, method_named
-from cgcl.model import View, consistency_loss, symmetric
+from cgcl.model import View, Views, consistency_loss, divide, symmetric
 from cgcl.seeds import seeded, stream
 from cgcl.train.engines.blocked import BlockedEngine
 from cgcl.train.recipe import Recipe
@@ -144,15 +144,14 @@ class Watch:
     @contextmanager
     def on_features(self) -> Iterator[None]:
         """Note which links features are made of, whenever anyone asks for some."""
-        original = Known.features_along
+        original = Structure.features
 
-        def spied(known: Known, edge_index: Tensor) -> Tensor:
-            if known.structure is not None:
-                self.step.featured |= codes(edge_index)
-            return original(known, edge_index)
+        def spied(structure: Structure, edge_index: Tensor) -> Tensor:
+            self.step.featured |= codes(edge_index)
+            return original(structure, edge_index)
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Known, "features_along", spied)
+            patched.setattr(Structure, "features", spied)
             # Not only when they are made: to look at kept ones is to see their links, too.
             asked = property(lambda known: known.features_along(symmetric(known.links)))
             patched.setattr(Known, "features", asked)
@@ -576,6 +575,61 @@ def test_the_audit_finds_a_learner_whose_features_show_its_targets() -> None:
     assert all(step.leaks for step in audited(toy(FeaturesOfAllLinks, NODES), known))
     # With features of its own, a graph has none that could show a link.
     assert not any(step.leaks for step in audited(toy(FeaturesOfAllLinks), known_graph()))
+
+
+def features_of_all(known: Known, _: Tensor) -> Tensor:
+    """Make features of all links that are known, whatever is seen of them."""
+    if isinstance(known.x, Structure):
+        return known.x.features(symmetric(known.links))
+    assert known.x is not None
+    return known.x
+
+
+def with_old_features(known: Known, links: Tensor) -> Known:
+    """Take the features along, as if they were given."""
+    return replace(known, links=links, x=known.features)
+
+
+@pytest.mark.parametrize("name", [*WITH_MESSAGES, *sorted(FEATURES_ONLY)])
+def test_the_audit_finds_targets_in_the_features_of_any_method(name: str, monkeypatch) -> None:
+    monkeypatch.setattr(Known, "features_along", features_of_all)
+    monkeypatch.setattr(Known, "with_links", with_old_features)
+    known = known_graph(structural=True)
+    assert all(step.leaks for step in audited(learner_of(name, known), known, name))
+
+
+@pytest.mark.parametrize("structural", [False, True])
+@pytest.mark.parametrize("name", [name for name in WITH_MESSAGES if name != "cgcl"])
+def test_the_audit_finds_targets_among_the_messages_of_any_method(
+    name: str, structural: bool, monkeypatch
+) -> None:
+    monkeypatch.setattr(Known, "with_links", lambda known, _: known)
+    known = known_graph(structural=structural)
+    assert all(step.leaks for step in audited(learner_of(name, known), known, name))
+
+
+@pytest.mark.parametrize("structural", [False, True])
+def test_the_audit_finds_targets_among_the_messages_of_cgcl(structural: bool, monkeypatch) -> None:
+    def everything(links: Tensor, _: str, *coins: Tensor) -> Views:
+        return replace(divide(links, "all", *coins), both_ways=True)
+
+    monkeypatch.setattr("cgcl.methods.draws.divide", everything)
+    known = known_graph(structural=structural)
+    assert all(step.leaks for step in audited(learner_of("cgcl", known), known))
+
+
+@pytest.mark.parametrize("name", sorted(PER_PAIR))
+def test_the_audit_finds_examples_in_the_features(name: str, monkeypatch) -> None:
+    leaking = f"{METHODS[name]}.features_without"
+    monkeypatch.setattr(leaking, lambda known, _: known.features)
+    with pytest.raises(AssertionError):
+        test_no_example_is_in_features_that_are_made_of_links(name)
+
+
+def test_the_audit_finds_targets_in_the_features_of_the_blocked_engine(monkeypatch) -> None:
+    monkeypatch.setattr(Known, "features_along", features_of_all)
+    with pytest.raises(AssertionError):
+        test_no_target_is_in_features_that_the_blocked_engine_makes_of_links()
 
 
 def test_the_audit_notices_steps_that_ask_nothing() -> None:

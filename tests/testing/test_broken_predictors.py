@@ -504,6 +504,18 @@ class Leaks(Simple):
         return self
 
 
+@breaks("held_out_links_change_nothing")
+class EncodesItsTest(Simple):
+    """What it says about a test link depends on the other test links."""
+
+    def test_scores(self):
+        pairs = self.split_.test, self.split_.test_negatives
+        found = [
+            CommonNeighbours(self.graph_.edges, self.graph_.num_nodes).logits(p) for p in pairs
+        ]
+        return found[0], found[1]
+
+
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch) -> None:
     """Keep small computations from waiting for each other's threads."""

@@ -98,7 +98,7 @@ def with_structural_features(graph: Graph, links: Tensor) -> Graph:
         graph: The graph without features.
         links: The links to learn from, each once, int64 [2, m].
     """
-    structure = Structure.of(links, graph.num_nodes)
+    structure = Structure.of(links, graph.num_nodes, MAX_FEATURES)
     count = structure.num_features
     many = "feature was" if count == 1 else "features were"
     note = (

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any
+
 import torch
+from torch import Tensor
 
 from cgcl.graph import Graph
 from cgcl.metrics import auc
 from cgcl.seeds import stream
-from cgcl.split import UnlinkedPairs
-from cgcl.testing.graphs import noise, planted_partition
+from cgcl.split import Split, UnlinkedPairs
+from cgcl.testing.graphs import groups, noise, planted_partition
 from cgcl.testing.predictor import Make, expect
 
-__all__ = ["check_learns_nothing_from_noise", "check_learns_planted_partition"]
+__all__ = [
+    "check_held_out_links_change_nothing",
+    "check_learns_nothing_from_noise",
+    "check_learns_planted_partition",
+]
 
 _LEARNED = 0.8
 # With 900 test links the standard error of an AUC by chance is 0.014.
@@ -51,3 +59,43 @@ def check_learns_nothing_from_noise(make: Make) -> None:
             f"an AUC from {low} to {high} on a random graph with {what}",
             f"{found:.3f}",
         )
+
+
+def check_held_out_links_change_nothing(make: Make) -> None:
+    """Other links to test on change no bit of what the test says about the rest.
+
+    Asked of predictors whose `fit` takes a split and that have `test_scores`.
+    """
+    predictor: Any = make()
+    takes_splits = "split" in inspect.signature(predictor.fit).parameters
+    if not takes_splits or not hasattr(predictor, "test_scores"):
+        return
+    graph = groups()
+    for what, x in (("features", graph.x), ("no features", None)):
+        first, second = (
+            _scores_of_the_rest(make(), Graph(graph.title, graph.names, graph.edges, x), world)
+            for world in (0, 1)
+        )
+        same = all(map(torch.equal, first, second))
+        expect(same, f"the same test scores on a graph with {what} beside other links", "others")
+
+
+def _scores_of_the_rest(predictor: Any, graph: Graph, world: int) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    """Return the test scores of links and pairs that are the same in both worlds.
+
+    A tenth of the links is tested in both; another tenth is in the one world only, and another in
+    the other. No link chooses an epoch: what is chosen would depend on it, and rightly so.
+    """
+    tenth = graph.num_edges // 10
+    order = torch.randperm(graph.num_edges, generator=stream(0, "contract worlds"))
+    rest, *own, train = (
+        graph.edges.index_select(1, part.sort().values)
+        for part in order.split([tenth, tenth, tenth, graph.num_edges - 3 * tenth])
+    )
+    pairs = UnlinkedPairs(graph.edges, graph.num_nodes)
+    others = pairs.draw_distinct(2 * tenth, stream(0, "contract unlinked"))
+    test, none = torch.cat([rest, own[world]], dim=1), train.new_empty(2, 0)
+    split = Split(graph.num_nodes, train, none, test, none, others)
+    here = Graph.from_pairs(graph.title, graph.names, torch.cat([train, test], dim=1), graph.x)
+    positive, negative = predictor.fit(here, split).test_scores()
+    return positive[:tenth], negative
