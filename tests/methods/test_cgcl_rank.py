@@ -72,7 +72,7 @@ KINDS = pytest.mark.parametrize(
 def test_the_same_seed_gives_the_same_bits_with_two_threads(kind: dict) -> None:
     torch.set_num_threads(2)
     known = a_graph(**kind)
-    told = {"signatures": 4, "link_columns": 10, "negatives": 9, "hidden": 64}
+    told = {"signatures": 4, "link_columns": 10, "sampled": 9, "hidden": 64}
     first, again = answers(known, **told), answers(known, **told)
     for one, other in zip(first, again, strict=True):
         assert torch.equal(one, other)
@@ -105,7 +105,7 @@ CHANGES = {
     "hidden_dropout": {"hidden_dropout": 0.1},
     "decoder_dropout": {"decoder_dropout": 0.1},
     "row_share": {"row_share": 0.9},
-    "negatives": {"negatives": 7},
+    "sampled": {"sampled": 7},
     "average": {"average": 0.1},
     "lr": {"lr": 0.02},
     "weight_decay": {"weight_decay": 0.1},
@@ -179,7 +179,7 @@ def test_resuming_gives_the_same_bits() -> None:
 
 def test_comparing_with_as_many_nodes_as_there_are_is_comparing_with_all() -> None:
     known = a_graph()
-    for one, other in zip(answers(known), answers(known, negatives=NODES), strict=True):
+    for one, other in zip(answers(known), answers(known, sampled=NODES), strict=True):
         assert torch.equal(one, other)
 
 
@@ -202,7 +202,7 @@ def test_some_nodes_stand_for_all_of_them(kind: dict) -> None:
     """The mean over draws of a row's sum is the sum over all nodes, up to chance."""
     known = a_graph(**kind)
     whole = log_sums_of(a_learner(known, **STILL), known).double().exp()
-    learner = a_learner(known, negatives=6, **STILL)
+    learner = a_learner(known, sampled=6, **STILL)
     drawn = []
     for number in range(300):
         with seeded(number, "epoch"):

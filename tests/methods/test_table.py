@@ -21,6 +21,7 @@ GRAPHS = {EVERY_GRAPH, "cora", "citeseer", "pubmed", "photo", "computers"}
 def test_the_methods_are_those_that_users_know() -> None:
     assert list(METHODS) == [
         "cgcl",
+        "cgcl-rank",
         "graphsage",
         "vgae",
         "seal",

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.method import Epoch, Known
@@ -94,12 +95,18 @@ class _FusedRowLogSumExp(torch.autograd.Function):
         """Return the logarithm of each row's sum, [r]."""
         ctx, left, right, bias, excluded = args
         rows, columns = excluded.shape
+        # Rows of scores begin at whole eights, too: the columns more are left out of every sum.
+        more = -columns % _EIGHT
+        right = functional.pad(right, (0, 0, 0, more))
+        bias = functional.pad(bias, (0, more), value=-torch.inf)
         scores = left @ right.T
-        scores.view(-1).index_fill_(0, excluded.codes, -torch.inf)
+        places = excluded.codes + excluded.codes // columns * more
+        scores.view(-1).index_fill_(0, places, -torch.inf)
         shares = torch.empty_like(scores, dtype=torch.bfloat16)
         log_sums = left.new_empty(rows)
-        launch(softmax_rows, rows)(scores, bias, shares, log_sums, columns, BLOCK=_BLOCK)
+        launch(softmax_rows, rows)(scores, bias, shares, log_sums, columns + more, BLOCK=_BLOCK)
         ctx.save_for_backward(left, right, shares)
+        ctx.columns = columns
         return log_sums
 
     @staticmethod
@@ -111,7 +118,7 @@ class _FusedRowLogSumExp(torch.autograd.Function):
         # The gradient of the bias is one more column.
         padding = left.new_zeros(left.shape[0], -(width + 1) % _EIGHT)
         weighted = torch.cat([left * grad, grad, padding], dim=1).to(shares.dtype)
-        to_right = _product(shares.T, weighted)
+        to_right = _product(shares.T, weighted)[: ctx.columns]
         return to_left, to_right[:, :width], to_right[:, width], None
 
 
