@@ -57,6 +57,10 @@ PER_PAIR = {"seal", "s3grl"}
 ALSO_SEEN = {"ncn": "NeighbourLists"}
 """What else in a method's file is made of links that a step looks at."""
 
+ASKED_BY_MASK = "cgcl-rank"
+"""A method whose steps take all links, and a mask that says which are asked for; `softmax_loss`
+gets it. What it sees goes into `encode` as sparse matrices with zeros for what is hidden."""
+
 TRAINED = [name for name in METHODS if issubclass(method_named(name).settings, TrainedSettings)]
 WITH_MESSAGES = [name for name in TRAINED if name not in PER_PAIR | FEATURES_ONLY]
 
@@ -121,6 +125,13 @@ class Watch:
         for thing in things:
             if isinstance(thing, Known):
                 self.step.seen |= codes(thing.links)
+            elif isinstance(thing, Tensor) and thing.layout == torch.sparse_csr:
+                row, column = thing.to_sparse_coo().coalesce().indices()[:, thing.values() != 0]
+                pairs = torch.stack([row, column])[:, row != column]
+                # With the nodes themselves it carries messages, without it is a feature.
+                (self.step.seen if bool((row == column).any()) else self.step.featured).update(
+                    codes(pairs)
+                )
             elif isinstance(thing, Tensor) and is_pairs(thing):
                 found = codes(thing)
                 if self._inside:
@@ -199,6 +210,14 @@ def audited(learner: Learner, known: Known, name: str = "", epochs: int = 2) -> 
                 return kind(links, *args)
 
             patched.setattr(f"{METHODS[name]}.{ALSO_SEEN[name]}", made)
+        if name == ASKED_BY_MASK:
+            loss = sys.modules[METHODS[name]].softmax_loss
+
+            def asked(scores: Tensor, pairs: Tensor, sums: Tensor, mask: Tensor, *more: Any) -> Any:
+                watch.step.targets |= codes(pairs[:, mask])
+                return loss(scores, pairs, sums, mask, *more)
+
+            patched.setattr(f"{METHODS[name]}.softmax_loss", asked)
         learner.train()
         for number in range(1, epochs + 1):
             with seeded(0, "epoch", number):
@@ -402,7 +421,9 @@ def nothing_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_a_score_depends_on_the_links_it_is_given_and_on_no_other(name: str) -> None:
     learner = learner_of(name, known_graph())
-    require_no_memory_of_links(learner, encodes=name in WITH_MESSAGES)
+    # What goes into the encoder of one is made of links by `scorer`, which is looked at anyway.
+    encodes = name in WITH_MESSAGES and name != ASKED_BY_MASK
+    require_no_memory_of_links(learner, encodes=encodes)
     # And it does depend on those that it is given.
     some, all_of_them = given_links(), known_graph()
     same = torch.equal(*(learner.scorer(known).logits(PAIRS) for known in (some, all_of_them)))
@@ -590,7 +611,9 @@ def with_old_features(known: Known, links: Tensor) -> Known:
     return replace(known, links=links, x=known.features)
 
 
-@pytest.mark.parametrize("name", [*WITH_MESSAGES, *sorted(FEATURES_ONLY)])
+@pytest.mark.parametrize(
+    "name", [name for name in (*WITH_MESSAGES, *sorted(FEATURES_ONLY)) if name != ASKED_BY_MASK]
+)
 def test_the_audit_finds_targets_in_the_features_of_any_method(name: str, monkeypatch) -> None:
     monkeypatch.setattr(Known, "features_along", features_of_all)
     monkeypatch.setattr(Known, "with_links", with_old_features)
@@ -599,13 +622,24 @@ def test_the_audit_finds_targets_in_the_features_of_any_method(name: str, monkey
 
 
 @pytest.mark.parametrize("structural", [False, True])
-@pytest.mark.parametrize("name", [name for name in WITH_MESSAGES if name != "cgcl"])
+@pytest.mark.parametrize(
+    "name", [name for name in WITH_MESSAGES if name not in ("cgcl", ASKED_BY_MASK)]
+)
 def test_the_audit_finds_targets_among_the_messages_of_any_method(
     name: str, structural: bool, monkeypatch
 ) -> None:
     monkeypatch.setattr(Known, "with_links", lambda known, _: known)
     known = known_graph(structural=structural)
     assert all(step.leaks for step in audited(learner_of(name, known), known, name))
+
+
+@pytest.mark.parametrize("where", ["adjacency", "linked"])
+def test_the_audit_finds_targets_among_what_cgcl_rank_sees(where: str, monkeypatch) -> None:
+    prepared = sys.modules[METHODS[ASKED_BY_MASK]]._Prepared
+    sound = getattr(prepared, where)
+    monkeypatch.setattr(prepared, where, lambda own, _, *more: sound(own, None, *more))
+    known = known_graph(structural=True)
+    assert all(step.leaks for step in audited(learner_of("cgcl-rank", known), known, "cgcl-rank"))
 
 
 @pytest.mark.parametrize("structural", [False, True])

@@ -95,7 +95,7 @@ def test_heuristics_leave_the_features_out(sbm: Build) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"method": "magic"}, "method is 'magic'; it must be one of cgcl, graphsage"),
+        ({"method": "magic"}, "method is 'magic'; it must be one of cgcl, cgcl-rank, graphsage"),
         ({"method": "mlp", "hidden": -5}, "hidden is -5"),
         ({"method": "mlp", "lr": float("nan")}, "lr is nan"),
         ({"method": "adamic-adar", "val": 2.0}, "val is 2.0"),

@@ -123,7 +123,7 @@ class RankingLearner(Learner):
         dropout = self._settings.input_dropout if self.training else 0
         if structure is not None:
             linked = prepared.linked(is_seen, dropout)
-            z = self.encode.of_links(linked, structure.feature_of_node, adjacency)
+            z = self.encode(None, adjacency, linked, structure.feature_of_node)
         else:
             has_columns = self._settings.link_columns > 0
             linked = prepared.linked(is_seen, dropout) if has_columns else None

@@ -45,7 +45,8 @@ class RankingEncoder(nn.Module):
             hidden_channels: Width of the embeddings, d_v.
             layers: How many graph convolutions.
             self_term: Whether a node's own features count beside its neighbours'.
-            own_channels: How many vectors of nodes' own are learned, for `of_links`; 0 for none.
+            own_channels: How many vectors of nodes' own are learned, beside features that are made
+                of links; 0 for none.
             link_channels: Of how many nodes `linked` tells in `forward`; 0 for none.
             input_dropout: Chance of a feature to be dropped while training.
             hidden_dropout: Chance of an entry between two layers to be dropped while training.
@@ -70,30 +71,37 @@ class RankingEncoder(nn.Module):
         for name, weight in self.deeper.named_parameters():
             nn.init.zeros_(weight) if name.endswith("bias") else nn.init.xavier_uniform_(weight)
 
-    def forward(self, x: Tensor, adjacency: Tensor, linked: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor | None,
+        adjacency: Tensor,
+        linked: Tensor | None = None,
+        feature_of_node: Tensor | None = None,
+    ) -> Tensor:
         """Return the embeddings Z, [n, d_v].
 
         Args:
-            x: Features, [n, d], dense or coalesced sparse COO.
+            x: Features, [n, d], dense or coalesced sparse COO; None where links are the only ones.
             adjacency: The normalised adjacency of Eq. 1, symmetric sparse CSR [n, n].
             linked: Who is linked to whom, after dropout, symmetric sparse CSR [n, n]; features
-                beside x, if there are weights for them.
+                beside x if there are weights for them, or the only ones.
+            feature_of_node: Where links are the only features, which of them speaks of each node,
+                int64 [n]; -1 for none.
         """
+        if x is None:
+            return self._pass_messages(self._of_links(linked, feature_of_node), adjacency)
         h = product(self._dropped(x), self.weight)
         if self.links is not None and linked is not None:
+            # Nodes that joined after training are nobody's feature.
             more = max(x.shape[0] - self.links.shape[0], 0)
             links = functional.pad(self.links, (0, 0, 0, more))[: x.shape[0]]
             h = h + symmetric_product(linked, links)
-        return self._deepen(h, adjacency)
+        return self._pass_messages(h, adjacency)
 
-    def of_links(self, linked: Tensor, feature_of_node: Tensor, adjacency: Tensor) -> Tensor:
-        """Return the embeddings of a graph whose only features are its links, [n, d_v].
-
-        Args:
-            linked: Who is linked to whom, after dropout, symmetric sparse CSR [n, n].
-            feature_of_node: Which feature speaks of each node, int64 [n]; -1 for none.
-            adjacency: As in `forward`.
-        """
+    def _of_links(self, linked: Tensor | None, feature_of_node: Tensor | None) -> Tensor:
+        """Return X W, and X W_s beside it, where X is made of links."""
+        assert linked is not None
+        assert feature_of_node is not None
         has_none = self.weight.new_zeros(1, self.weight.shape[1])
         place = feature_of_node.where(feature_of_node >= 0, self.weight.shape[0])
         h = symmetric_product(linked, torch.cat([self.weight, has_none]).index_select(0, place))
@@ -101,10 +109,10 @@ class RankingEncoder(nn.Module):
             coins = h.new_ones(h.shape[0], 1)
             coins = functional.dropout(coins, self.input_dropout, self.training)
             h = h + coins * torch.cat([self.own, has_none]).index_select(0, place)
-        return self._deepen(h, adjacency)
+        return h
 
-    def _deepen(self, h: Tensor, adjacency: Tensor) -> Tensor:
-        """Pass messages: h is X W beside X W_s, [n, d_v] or [n, 2 d_v]."""
+    def _pass_messages(self, h: Tensor, adjacency: Tensor) -> Tensor:
+        """Return Z from X W, with X W_s beside it if there is a self term, [n, d_v]."""
         width = self.bias.shape[0]
         z = symmetric_product(adjacency, h[:, :width]) + self.bias
         z = functional.elu(z + h[:, width:] if h.shape[1] > width else z)
