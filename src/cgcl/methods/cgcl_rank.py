@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 from torch.nn import functional
 
 from cgcl.coins import words, words_below
@@ -106,14 +106,42 @@ class RankingLearner(Learner):
 
     def scorer(self, known: Known) -> InnerProductScorer:
         """Return inner products of embeddings that all these links give."""
-        with evaluating(self):
-            left, right, p = functional_call(self, self._averaged(), (known,))
-        return InnerProductScorer(left, right, p)
+        with self.finished():
+            return InnerProductScorer(*self(known))
 
     def forward(self, known: Known) -> tuple[Tensor, Tensor, Tensor]:
         """Return what the decoder makes of all these links."""
         left, right, p = self.decode(*self._embed(known, self._prepare(known), None))
         return left, right, p
+
+    @property
+    def num_signatures(self) -> int:
+        """Random numbers per node that estimate what two nodes share."""
+        return self._settings.signatures
+
+    @contextmanager
+    def finished(self) -> Iterator[None]:
+        """Take the averaged weights, and switch dropout and gradients off, for a while."""
+        with evaluating(self):
+            self._swap()
+            try:
+                yield
+            finally:
+                self._swap()
+
+    def inputs(self, known: Known) -> tuple[Tensor, Tensor]:
+        """Return what the encoder makes of features, and what a link adds to it, [n, any] each.
+
+        The second says for each node what a link to it adds to the first at the link's other end:
+        zeros where features tell of no links.
+        """
+        structure, linked = known.structure, self._prepare(known).linked(None, 0)
+        if structure is None:
+            found = self.encode.inputs(known.features, linked)
+            return found, self.encode.of_neighbours(known.num_nodes)
+        speaking = structure.feature_of_node
+        found = self.encode.inputs_of_links(linked, speaking)
+        return found, self.encode.of_neighbours(known.num_nodes, speaking)
 
     def _embed(
         self, known: Known, prepared: _Prepared, is_seen: Tensor | None
@@ -161,6 +189,11 @@ class RankingLearner(Learner):
         """Let the moving average follow the weights after a step."""
         for name, average in self._averaged().items():
             average.lerp_(self._trained[name], step)
+
+    def _swap(self) -> None:
+        for name, average in self._averaged().items():
+            weight = self._trained[name]
+            weight.data, average.data = average.data, weight.data
 
     def _averaged(self) -> dict[str, Tensor]:
         if not self._settings.average:
