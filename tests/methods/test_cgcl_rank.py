@@ -307,6 +307,19 @@ def test_a_pair_scores_the_same_both_ways_and_wherever_it_stands() -> None:
     torch.testing.assert_close(rows, whole, atol=1e-4, rtol=1e-5)
 
 
+def test_embeddings_have_the_scores_for_inner_products_but_for_a_term_of_each_end() -> None:
+    right = torch.randn(30, 9, generator=stream(0, "right"))
+    scale, terms = torch.rand(9, generator=stream(0, "scale")), torch.arange(30.0)
+    scorer = InnerProductScorer(right * scale, right, terms)
+    z = scorer.embeddings
+    torch.testing.assert_close(z, right * scale.sqrt())
+    one, other = all_pairs(30)
+    expected = scorer.logits(all_pairs(30)) - terms[one] - terms[other]
+    torch.testing.assert_close((z @ z.T)[one, other], expected, atol=1e-4, rtol=1e-4)
+    # A weight below zero is none that two equal vectors can have: it counts by its size.
+    assert torch.equal(InnerProductScorer(-right, right, terms).embeddings, right)
+
+
 def test_factors_order_a_nodes_partners() -> None:
     scorer = a_scorer()
     left, right = scorer.factors()

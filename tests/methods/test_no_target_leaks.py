@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from cgcl.graph.structure import Structure
 from cgcl.methods import subgraphs as extraction
+from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.draws import draw
 from cgcl.methods.gcn import MaskedGCN, MaskedGCNSettings
 from cgcl.methods.masking import masked_batches
@@ -57,9 +58,11 @@ PER_PAIR = {"seal", "s3grl"}
 ALSO_SEEN = {"ncn": "NeighbourLists"}
 """What else in a method's file is made of links that a step looks at."""
 
-ASKED_BY_MASK = "cgcl-rank"
-"""A method whose steps take all links, and a mask that says which are asked for; `softmax_loss`
-gets it. What it sees goes into `encode` as sparse matrices with zeros for what is hidden."""
+BY_MATRIX = "cgcl-rank"
+"""Sees links as sparse matrices, and asks about them in its loss."""
+
+NUMBERS: dict[str, list[dict[str, Any]]] = {BY_MATRIX: [{"link_columns": 30}, {"signatures": 8}]}
+"""Settings that let a method look at links in one more way, by method."""
 
 TRAINED = [name for name in METHODS if issubclass(method_named(name).settings, TrainedSettings)]
 WITH_MESSAGES = [name for name in TRAINED if name not in PER_PAIR | FEATURES_ONLY]
@@ -73,6 +76,12 @@ def known_graph(seed: int = 0, *, structural: bool = False) -> Known:
     links = pairs[chosen].T.contiguous()
     x = torch.rand(NODES, 6, generator=stream(0, "audited features"))
     return Known(NODES, links, Structure.of(links, NODES) if structural else x)
+
+
+def entries(matrix: Tensor) -> Tensor:
+    """Return the pairs of different nodes that a sparse matrix joins, int64 [2, e]."""
+    pairs = matrix.detach().to_dense().nonzero().T
+    return pairs[:, pairs[0] != pairs[1]]
 
 
 def codes(pairs: Tensor) -> set[int]:
@@ -126,12 +135,7 @@ class Watch:
             if isinstance(thing, Known):
                 self.step.seen |= codes(thing.links)
             elif isinstance(thing, Tensor) and thing.layout == torch.sparse_csr:
-                row, column = thing.to_sparse_coo().coalesce().indices()[:, thing.values() != 0]
-                pairs = torch.stack([row, column])[:, row != column]
-                # With the nodes themselves it carries messages, without it is a feature.
-                (self.step.seen if bool((row == column).any()) else self.step.featured).update(
-                    codes(pairs)
-                )
+                self.step.seen |= codes(entries(thing))
             elif isinstance(thing, Tensor) and is_pairs(thing):
                 found = codes(thing)
                 if self._inside:
@@ -197,6 +201,30 @@ class Watch:
                 handle.remove()
 
 
+def watch_matrices(watch: Watch, patched: pytest.MonkeyPatch) -> None:
+    """Note what goes into features and signatures as a matrix, and what the loss asks."""
+    encode, module = watch.learner.encode, sys.modules[METHODS[BY_MATRIX]]
+    of_links, signatures, loss = encode.of_links, module.signatures, module.softmax_loss
+
+    def encoded(linked: Tensor, feature_of_node: Tensor, adjacency: Tensor) -> Tensor:
+        watch.step.encodings += 1
+        watch.step.featured |= codes(entries(linked))
+        watch.note(linked, adjacency)
+        return of_links(linked, feature_of_node, adjacency)
+
+    def signed(counted: Tensor, count: int) -> Tensor:
+        watch.note(counted)
+        return signatures(counted, count)
+
+    def asked(scores: Tensor, pairs: Tensor, sums: Tensor, is_asked: Tensor, *more: Any) -> Tensor:
+        watch.note(pairs[:, is_asked])
+        return loss(scores, pairs, sums, is_asked, *more)
+
+    patched.setattr(encode, "of_links", encoded)
+    patched.setattr(module, "signatures", signed)
+    patched.setattr(module, "softmax_loss", asked)
+
+
 def audited(learner: Learner, known: Known, name: str = "", epochs: int = 2) -> list[Step]:
     """Take the steps of some epochs and return what each looked at."""
     found: list[Step] = []
@@ -210,14 +238,8 @@ def audited(learner: Learner, known: Known, name: str = "", epochs: int = 2) -> 
                 return kind(links, *args)
 
             patched.setattr(f"{METHODS[name]}.{ALSO_SEEN[name]}", made)
-        if name == ASKED_BY_MASK:
-            loss = sys.modules[METHODS[name]].softmax_loss
-
-            def asked(scores: Tensor, pairs: Tensor, sums: Tensor, mask: Tensor, *more: Any) -> Any:
-                watch.step.targets |= codes(pairs[:, mask])
-                return loss(scores, pairs, sums, mask, *more)
-
-            patched.setattr(f"{METHODS[name]}.softmax_loss", asked)
+        if name == BY_MATRIX:
+            watch_matrices(watch, patched)
         learner.train()
         for number in range(1, epochs + 1):
             with seeded(0, "epoch", number):
@@ -246,6 +268,7 @@ def variants(name: str) -> list[dict[str, Any]]:
     method = method_named(name)
     found = [{}, *(method.authors_settings(graph) for graph in (EVERY_GRAPH, *method.authors))]
     found += [{key: choice} for key, choices in method.search.items() for choice in choices]
+    found += NUMBERS.get(name, [])
     for key, hint in get_type_hints(method.settings).items():
         choices = (True, False) if hint is bool else get_args(hint)
         found += [{key: choice} for choice in choices if get_origin(hint) is not ClassVar]
@@ -265,7 +288,9 @@ def is_excepted(name: str, told: dict[str, Any]) -> bool:
 
 
 def test_every_trained_method_is_audited() -> None:
-    assert {"cgcl", "graphsage", "vgae", "s2gae", "maskgae", "ncn", "gcn"} <= set(WITH_MESSAGES)
+    assert {"cgcl", "cgcl-rank", "graphsage", "vgae", "s2gae", "maskgae", "ncn", "gcn"} <= set(
+        WITH_MESSAGES
+    )
     assert set(TRAINED) == set(WITH_MESSAGES) | PER_PAIR | FEATURES_ONLY
     for name in WITH_MESSAGES:
         assert hasattr(learner_of(name, known_graph()), "encode"), name
@@ -375,7 +400,9 @@ def weights(learner: Learner) -> dict[str, Tensor]:
 def encoded(learner: Learner, known: Known) -> list[Tensor]:
     learner.eval()
     with torch.no_grad():
-        if isinstance(learner.encode, nn.Module):
+        if isinstance(learner, RankingLearner):
+            found = learner(known)
+        elif isinstance(learner.encode, nn.Module):
             found = learner.encode(known.features, symmetric(known.links))
         else:
             found = learner.encode(known)
@@ -422,7 +449,7 @@ def nothing_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_score_depends_on_the_links_it_is_given_and_on_no_other(name: str) -> None:
     learner = learner_of(name, known_graph())
     # What goes into the encoder of one is made of links by `scorer`, which is looked at anyway.
-    encodes = name in WITH_MESSAGES and name != ASKED_BY_MASK
+    encodes = name in WITH_MESSAGES and name != BY_MATRIX
     require_no_memory_of_links(learner, encodes=encodes)
     # And it does depend on those that it is given.
     some, all_of_them = given_links(), known_graph()
@@ -612,7 +639,7 @@ def with_old_features(known: Known, links: Tensor) -> Known:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in (*WITH_MESSAGES, *sorted(FEATURES_ONLY)) if name != ASKED_BY_MASK]
+    "name", [name for name in (*WITH_MESSAGES, *sorted(FEATURES_ONLY)) if name != BY_MATRIX]
 )
 def test_the_audit_finds_targets_in_the_features_of_any_method(name: str, monkeypatch) -> None:
     monkeypatch.setattr(Known, "features_along", features_of_all)
@@ -623,7 +650,7 @@ def test_the_audit_finds_targets_in_the_features_of_any_method(name: str, monkey
 
 @pytest.mark.parametrize("structural", [False, True])
 @pytest.mark.parametrize(
-    "name", [name for name in WITH_MESSAGES if name not in ("cgcl", ASKED_BY_MASK)]
+    "name", [name for name in WITH_MESSAGES if name not in ("cgcl", BY_MATRIX)]
 )
 def test_the_audit_finds_targets_among_the_messages_of_any_method(
     name: str, structural: bool, monkeypatch
@@ -631,15 +658,6 @@ def test_the_audit_finds_targets_among_the_messages_of_any_method(
     monkeypatch.setattr(Known, "with_links", lambda known, _: known)
     known = known_graph(structural=structural)
     assert all(step.leaks for step in audited(learner_of(name, known), known, name))
-
-
-@pytest.mark.parametrize("where", ["adjacency", "linked"])
-def test_the_audit_finds_targets_among_what_cgcl_rank_sees(where: str, monkeypatch) -> None:
-    prepared = sys.modules[METHODS[ASKED_BY_MASK]]._Prepared
-    sound = getattr(prepared, where)
-    monkeypatch.setattr(prepared, where, lambda own, _, *more: sound(own, None, *more))
-    known = known_graph(structural=True)
-    assert all(step.leaks for step in audited(learner_of("cgcl-rank", known), known, "cgcl-rank"))
 
 
 @pytest.mark.parametrize("structural", [False, True])
@@ -664,6 +682,24 @@ def test_the_audit_finds_targets_in_the_features_of_the_blocked_engine(monkeypat
     monkeypatch.setattr(Known, "features_along", features_of_all)
     with pytest.raises(AssertionError):
         test_no_target_is_in_features_that_the_blocked_engine_makes_of_links()
+
+
+@pytest.mark.parametrize(
+    ("made", "told", "structural"),
+    [
+        ("adjacency", {}, False),
+        ("linked", {"link_columns": 30}, False),
+        ("linked", {}, True),
+        ("counted", {"signatures": 8}, False),
+    ],
+)
+def test_the_audit_finds_a_ranker_one_of_whose_matrices_holds_all_links(
+    made: str, told: dict[str, Any], structural: bool, monkeypatch
+) -> None:
+    kind = sys.modules[METHODS[BY_MATRIX]]._Prepared
+    original, known = getattr(kind, made), known_graph(structural=structural)
+    monkeypatch.setattr(kind, made, lambda own, _, *more: original(own, None, *more))
+    assert all(s.leaks for s in audited(learner_of(BY_MATRIX, known, **told), known, BY_MATRIX))
 
 
 def test_the_audit_notices_steps_that_ask_nothing() -> None:

@@ -155,7 +155,7 @@ def test_scores_are_inner_products_of_the_means() -> None:
 def test_the_widths_are_as_told() -> None:
     learner, known = small(hidden=5, embedding=3)
     assert learner.network.encoder.first.weight.shape == (4, 5)
-    assert learner.scorer(known).factors()[0].shape == (6, 3)
+    assert learner.scorer(known).embeddings.shape == (6, 3)
 
 
 def test_the_mask_says_how_many_links_are_hidden() -> None:

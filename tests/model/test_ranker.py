@@ -118,7 +118,7 @@ def test_a_graph_without_features_has_its_links(own_channels: int) -> None:
         z = torch.nn.functional.elu(a @ h[:, :3] + h[:, 3:] + encoder.bias)
         (layer,) = encoder.deeper
         z = z + torch.nn.functional.elu(a @ z @ layer.weight.T + layer.bias)
-        found = encoder(None, csr(a), csr(dense(links, 6)), feature)
+        found = encoder.of_links(csr(dense(links, 6)), feature, csr(a))
     torch.testing.assert_close(found, z, atol=1e-5, rtol=1e-5)
 
 

@@ -11,14 +11,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from cgcl.evidence.removals import Removals, links_to_try
 from cgcl.evidence.sorted_lists import Numbers, SortedLists, blocks_of, neighbour_lists
+from cgcl.evidence.surroundings import MOST_TRIED_AROUND, Surroundings
 from cgcl.graph import Graph
+from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.scoring import decode_pairs, evaluating
 from cgcl.model import CGCL
 from cgcl.model.product import product
 from cgcl.train.once import known_of
 
-__all__ = ["MOST_TRIED", "Reason", "Removals", "RestsOn", "rests_on", "without_each_link"]
+__all__ = ["MOST_TRIED", "Explainable", "Reason", "RestsOn", "rests_on", "without_each_link"]
+
+Explainable = CGCL | RankingLearner
+"""Networks that can say which links a score rests on."""
 
 MOST_TRIED = 1_000
 """How many links of one end are tried; of a hub those whose messages weigh most."""
@@ -55,26 +61,8 @@ class RestsOn:
     """How many links the two ends have; more than `tried` if one is a hub."""
 
 
-@dataclass(frozen=True, eq=False)
-class Removals:
-    """The logits of some pairs, and again without each link of their ends."""
-
-    pairs: slice
-    """Which of the pairs asked for these are."""
-    logits: npt.NDArray[np.float32]
-    """With all known links, [p]."""
-    pair: Numbers
-    """For each removal the pair, from 0 in this block, [r]."""
-    end: Numbers
-    """The node whose link was removed, [r]."""
-    neighbour: Numbers
-    """The node that the link joined it to, [r]."""
-    logits_without: npt.NDArray[np.float32]
-    """The pair's logit without the link, [r]."""
-
-
 def rests_on(
-    model: CGCL,
+    model: Explainable,
     graph: Graph,
     pairs: Tensor,
     count: int = 3,
@@ -117,7 +105,7 @@ def rests_on(
 
 
 def without_each_link(
-    model: CGCL,
+    model: Explainable,
     graph: Graph,
     pairs: Tensor,
     *,
@@ -126,7 +114,8 @@ def without_each_link(
 ) -> Iterator[Removals]:
     r"""Yield, block by block, the logits of pairs without each link of their ends in turn.
 
-    These are the logits that encoding the graph again without the link would give. One layer
+    These are the logits that encoding the graph again without the link would give. CGCL that ranks
+    encodes the surroundings of the pair again (`Surroundings`). In the paper's CGCL, one layer
     means that only the pair's own two rows matter, and with $s_u = \tilde d_u^{-1/2}$ and
     $m_u = \sum_{v \in N(u)} s_v h_v$ a row of Eq. 5 is
 
@@ -147,7 +136,10 @@ def without_each_link(
     """
     lists = neighbour_lists(graph) if neighbours is None else neighbours
     ends = pairs.numpy()
-    rows = _Rows(model, graph, lists)
+    if isinstance(model, RankingLearner):
+        most, rows = min(most, MOST_TRIED_AROUND), Surroundings(model, graph, lists)
+    else:
+        rows = _Rows(model, graph, lists)
     for block in blocks_of(np.minimum(lists.sizes[ends], most).sum(axis=0) + 1, _BUDGET):
         yield rows.removals(block, ends[:, block], most)
 
@@ -170,7 +162,7 @@ class _Rows:
 
     def removals(self, block: slice, ends: Numbers, most: int) -> Removals:
         """Return the logits of the pairs `ends`, [2, p], with and without each link."""
-        pair, end, neighbour = _links_to_try(self._lists, ends, most)
+        pair, end, neighbour = links_to_try(self._lists, ends, most)
         first, second = ends[:, pair]
         other = np.where(end == first, second, first)
         with evaluating(self._model):
@@ -236,27 +228,6 @@ class _Rows:
 
     def _on(self, array: npt.NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._h.device)
-
-
-def _links_to_try(lists: SortedLists, ends: Numbers, most: int) -> tuple[Numbers, Numbers, Numbers]:
-    """Return pair, end and neighbour of each link to remove, the pair's own link once."""
-    parts: list[tuple[Numbers, Numbers, Numbers]] = []
-    for side in (0, 1):
-        pair, neighbour = lists.take(ends[side])
-        end = ends[side][pair]
-        if (lists.sizes[ends[side]] > most).any():
-            # A message's weight falls with its sender's links: the fewest first.
-            order = np.lexsort((neighbour, lists.sizes[neighbour], pair))
-            pair, end, neighbour = pair[order], end[order], neighbour[order]
-            rank = np.arange(len(pair)) - np.searchsorted(pair, pair)
-            kept = rank < most
-            pair, end, neighbour = pair[kept], end[kept], neighbour[kept]
-        if side == 1:
-            is_repeated = (neighbour == ends[0][pair]) | (end == ends[0][pair])
-            pair, end, neighbour = pair[~is_repeated], end[~is_repeated], neighbour[~is_repeated]
-        parts.append((pair, end, neighbour))
-    pairs, nodes, partners = zip(*parts, strict=True)
-    return np.concatenate(pairs), np.concatenate(nodes), np.concatenate(partners)
 
 
 def _num_links(lists: SortedLists, one: int, other: int) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 from torch.nn import functional
 
 from cgcl.coins import words, words_below
@@ -95,7 +95,8 @@ class RankingLearner(Learner):
             left, right, p = self.decode(*self._embed(known, prepared, is_seen))
             scores = _scores(left, right, p, known.links)
             log_sums = self._log_sums(left, right, p, prepared)
-            yield softmax_loss(scores, known.links, log_sums, ~is_seen, self._settings.row_share)
+            row_share, share = self._settings.row_share, self._share_of_rows(known.num_nodes)
+            yield softmax_loss(scores, known.links, log_sums, ~is_seen, row_share, share)
             self._follow(now.step)
 
     def is_recordable(self, known: Known) -> bool:
@@ -106,14 +107,42 @@ class RankingLearner(Learner):
 
     def scorer(self, known: Known) -> InnerProductScorer:
         """Return inner products of embeddings that all these links give."""
-        with evaluating(self):
-            left, right, p = functional_call(self, self._averaged(), (known,))
-        return InnerProductScorer(left, right, p)
+        with self.finished():
+            return InnerProductScorer(*self(known))
 
     def forward(self, known: Known) -> tuple[Tensor, Tensor, Tensor]:
         """Return what the decoder makes of all these links."""
         left, right, p = self.decode(*self._embed(known, self._prepare(known), None))
         return left, right, p
+
+    @property
+    def num_signatures(self) -> int:
+        """Random numbers per node that estimate what two nodes share."""
+        return self._settings.signatures
+
+    @contextmanager
+    def finished(self) -> Iterator[None]:
+        """Take the averaged weights, and switch dropout and gradients off, for a while."""
+        with evaluating(self):
+            self._swap()
+            try:
+                yield
+            finally:
+                self._swap()
+
+    def inputs(self, known: Known) -> tuple[Tensor, Tensor]:
+        """Return what the encoder makes of features, and what a link adds to it, [n, any] each.
+
+        The second says for each node what a link to it adds to the first at the link's other end:
+        zeros where features tell of no links.
+        """
+        structure, linked = known.structure, self._prepare(known).linked(None, 0)
+        if structure is None:
+            found = self.encode.inputs(known.features, linked)
+            return found, self.encode.of_neighbours(known.num_nodes)
+        speaking = structure.feature_of_node
+        found = self.encode.inputs_of_links(linked, speaking)
+        return found, self.encode.of_neighbours(known.num_nodes, speaking)
 
     def _embed(
         self, known: Known, prepared: _Prepared, is_seen: Tensor | None
@@ -123,7 +152,7 @@ class RankingLearner(Learner):
         dropout = self._settings.input_dropout if self.training else 0
         if structure is not None:
             linked = prepared.linked(is_seen, dropout)
-            z = self.encode(None, adjacency, linked, structure.feature_of_node)
+            z = self.encode.of_links(linked, structure.feature_of_node, adjacency)
         else:
             has_columns = self._settings.link_columns > 0
             linked = prepared.linked(is_seen, dropout) if has_columns else None
@@ -132,24 +161,32 @@ class RankingLearner(Learner):
         return z, signatures(prepared.counted(is_seen), count) if count else None
 
     def _log_sums(self, left: Tensor, right: Tensor, p: Tensor, prepared: _Prepared) -> Tensor:
-        """Return for each node the logarithm of the sum over all it is not linked to, [n]."""
+        """Return for each node the logarithm of the sum over all it is not linked to, [n].
+
+        Where a step looks at some rows only, the others have the logarithm of nothing.
+        """
         sums = torch.full_like(p, -1e30)
-        for (rows, some, excluded), room in zip(prepared.sides, self._workspaces, strict=False):
-            shift, count = 0.0, self._settings.sampled
-            if 0 < count < some.numel():
-                order = torch.randperm(some.numel(), device=p.device)
-                shift = math.log(some.numel() / count)
-                some = some.index_select(0, order[:count].sort().values)
-                excluded = prepared.excluded_of(rows, some)
+        share = self._share_of_rows(p.shape[0])
+        for (rows, columns, excluded), room in zip(prepared.sides, self._workspaces, strict=False):
+            some = rows
+            if share < 1:
+                order = torch.randperm(rows.numel(), device=p.device)
+                count = math.ceil(share * rows.numel())
+                some = rows.index_select(0, order[:count].sort().values)
+                excluded = prepared.excluded_of(some, columns)
             found = self.sum_rows(
-                left.index_select(0, rows),
-                right.index_select(0, some),
-                p.index_select(0, some),
+                left.index_select(0, some),
+                right.index_select(0, columns),
+                p.index_select(0, columns),
                 excluded,
                 room,
             )
-            sums = sums.index_copy(0, rows, found + shift + p.index_select(0, rows))
+            sums = sums.index_copy(0, some, found + p.index_select(0, some))
         return sums
+
+    def _share_of_rows(self, num_nodes: int) -> float:
+        """Return the share of nodes whose lists a step looks at."""
+        return min(self._settings.sampled / num_nodes, 1.0) if self._settings.sampled else 1.0
 
     def _prepare(self, known: Known) -> _Prepared:
         if known not in self._prepared:
@@ -161,6 +198,11 @@ class RankingLearner(Learner):
         """Let the moving average follow the weights after a step."""
         for name, average in self._averaged().items():
             average.lerp_(self._trained[name], step)
+
+    def _swap(self) -> None:
+        for name, average in self._averaged().items():
+            weight = self._trained[name]
+            weight.data, average.data = average.data, weight.data
 
     def _averaged(self) -> dict[str, Tensor]:
         if not self._settings.average:

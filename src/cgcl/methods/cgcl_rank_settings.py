@@ -83,7 +83,7 @@ class RankSettings(TrainedSettings):
     """How much a link's place in its two nodes' lists counts; the rest is its place among all
     pairs."""
     sampled: int = 0
-    """Nodes that a step compares with, drawn anew in every step; 0 for all nodes."""
+    """Nodes whose lists a step looks at, drawn anew in every step; 0 for all nodes."""
     average: float = 0.99
     """How much of the moving average of the weights each step keeps; 0 for the weights as they
     are."""

@@ -107,6 +107,11 @@ class EmbeddingScorer:
         """About how many operations one pair takes: the products, and fetching two embeddings."""
         return self._operations + _FETCH * self.z.shape[1]
 
+    @property
+    def embeddings(self) -> Tensor:
+        """What others may take a node for, [n, width]."""
+        return self.z
+
     def logits(self, pairs: Tensor) -> Tensor:
         """Return the logits of pairs of node numbers, float32 [p] on the CPU."""
         size = block_size(self.z.shape[1], self.z.device)
@@ -205,6 +210,20 @@ class InnerProductScorer(EmbeddingScorer):
         self.cost_in_rows = 2.0 * right.shape[1]
         self._left = left
         self._terms = terms
+
+    @property
+    def cost_in_rows(self) -> float:
+        """A product of matrices fetches nothing pair by pair."""
+        return 2.0 * self.z.shape[1]
+
+    @property
+    def embeddings(self) -> Tensor:
+        r"""Vectors whose inner products are the scores less the terms of both ends, [n, d].
+
+        $l_{ik} = w_k r_{ik}$ is divided evenly: $\sqrt{|w_k|} r_{ik}$. Where a weight is negative,
+        what two nodes have in common there counts against the score, and here for it.
+        """
+        return (self._left * self.z).abs().sqrt().copysign(self.z)
 
     def _products(self, z: Tensor, pairs: Tensor) -> Tensor:
         # The smaller node is the left one: rounding tells the ends apart.

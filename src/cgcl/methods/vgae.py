@@ -16,12 +16,12 @@ from cgcl.methods.hidden_links import hidden_links
 from cgcl.methods.masking import MaskedBatch
 from cgcl.methods.method import Epoch, Known, Learner, Method
 from cgcl.methods.row_shares import row_shares
-from cgcl.methods.scoring import EmbeddingScorer, evaluating
+from cgcl.methods.scoring import InnerProductScorer, evaluating
 from cgcl.methods.settings import TrainedSettings
 from cgcl.model import consistency_loss, symmetric
 from cgcl.settings import Range
 
-__all__ = ["METHOD", "InnerProductScorer", "VGAELearner", "VGAESettings"]
+__all__ = ["METHOD", "VGAELearner", "VGAESettings"]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class VGAELearner(Learner):
         """Return the inner product of the means that these links give."""
         with evaluating(self):
             mean, _ = self.encode(known)
-        return InnerProductScorer(self.network.decoder, mean)
+        return InnerProductScorer(mean, mean, mean.new_zeros(mean.shape[0]))
 
     def _batches(self, known: Known, epoch: Epoch) -> Iterator[MaskedBatch]:
         """Yield the links to predict and those to see: one batch, however many they are."""
@@ -108,27 +108,6 @@ class VGAELearner(Learner):
             return
         negatives = known.unlinked.draw(count, epoch.stream("negatives", known.device))
         yield MaskedBatch(targets=links, negatives=negatives, seen=links)
-
-
-class InnerProductScorer(EmbeddingScorer):
-    """Scores a pair by the inner product of its embeddings."""
-
-    def __init__(self, decoder: nn.Module, z: Tensor) -> None:
-        """Take what multiplies, and the embeddings of all nodes, [n, width]."""
-        super().__init__(decoder, z, decoder, 2.0 * z.shape[1])
-
-    @property
-    def cost_in_rows(self) -> float:
-        """A product of matrices fetches nothing pair by pair."""
-        return 2.0 * self.z.shape[1]
-
-    def rows(self, nodes: Tensor) -> Tensor:
-        """Return the logits of nodes with every node, float32 [r, n], where the embeddings are."""
-        return self.z[nodes.to(self.z.device)] @ self.z.T
-
-    def factors(self) -> tuple[Tensor, Tensor]:
-        """Return the embeddings twice: their product is the score."""
-        return self.z, self.z
 
 
 class _GaussianEncoder(nn.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -45,8 +46,7 @@ class RankingEncoder(nn.Module):
             hidden_channels: Width of the embeddings, d_v.
             layers: How many graph convolutions.
             self_term: Whether a node's own features count beside its neighbours'.
-            own_channels: How many vectors of nodes' own are learned, beside features that are made
-                of links; 0 for none.
+            own_channels: How many vectors of nodes' own are learned, for `of_links`; 0 for none.
             link_channels: Of how many nodes `linked` tells in `forward`; 0 for none.
             input_dropout: Chance of a feature to be dropped while training.
             hidden_dropout: Chance of an entry between two layers to be dropped while training.
@@ -71,53 +71,66 @@ class RankingEncoder(nn.Module):
         for name, weight in self.deeper.named_parameters():
             nn.init.zeros_(weight) if name.endswith("bias") else nn.init.xavier_uniform_(weight)
 
-    def forward(
-        self,
-        x: Tensor | None,
-        adjacency: Tensor,
-        linked: Tensor | None = None,
-        feature_of_node: Tensor | None = None,
-    ) -> Tensor:
+    def forward(self, x: Tensor, adjacency: Tensor, linked: Tensor | None = None) -> Tensor:
         """Return the embeddings Z, [n, d_v].
 
         Args:
-            x: Features, [n, d], dense or coalesced sparse COO; None where links are the only ones.
+            x: Features, [n, d], dense or coalesced sparse COO.
             adjacency: The normalised adjacency of Eq. 1, symmetric sparse CSR [n, n].
             linked: Who is linked to whom, after dropout, symmetric sparse CSR [n, n]; features
-                beside x if there are weights for them, or the only ones.
-            feature_of_node: Where links are the only features, which of them speaks of each node,
-                int64 [n]; -1 for none.
+                beside x, if there are weights for them.
         """
-        if x is None:
-            return self._pass_messages(self._of_links(linked, feature_of_node), adjacency)
+        return self.deepen(self.inputs(x, linked), [adjacency] * (1 + len(self.deeper)))
+
+    def of_links(self, linked: Tensor, feature_of_node: Tensor, adjacency: Tensor) -> Tensor:
+        """Return the embeddings of a graph whose only features are its links, [n, d_v].
+
+        Args:
+            linked: Who is linked to whom, after dropout, symmetric sparse CSR [n, n].
+            feature_of_node: Which feature speaks of each node, int64 [n]; -1 for none.
+            adjacency: As in `forward`.
+        """
+        h = self.inputs_of_links(linked, feature_of_node)
+        return self.deepen(h, [adjacency] * (1 + len(self.deeper)))
+
+    def inputs(self, x: Tensor, linked: Tensor | None) -> Tensor:
+        """Return X W beside X W_s, [n, d_v] or [n, 2 d_v]; arguments as in `forward`."""
         h = product(self._dropped(x), self.weight)
-        if self.links is not None and linked is not None:
-            # Nodes that joined after training are nobody's feature.
-            more = max(x.shape[0] - self.links.shape[0], 0)
-            links = functional.pad(self.links, (0, 0, 0, more))[: x.shape[0]]
-            h = h + symmetric_product(linked, links)
-        return self._pass_messages(h, adjacency)
+        if self.links is None or linked is None:
+            return h
+        return h + symmetric_product(linked, self.of_neighbours(x.shape[0]))
 
-    def _of_links(self, linked: Tensor | None, feature_of_node: Tensor | None) -> Tensor:
-        """Return X W, and X W_s beside it, where X is made of links."""
-        assert linked is not None
-        assert feature_of_node is not None
-        has_none = self.weight.new_zeros(1, self.weight.shape[1])
-        place = feature_of_node.where(feature_of_node >= 0, self.weight.shape[0])
-        h = symmetric_product(linked, torch.cat([self.weight, has_none]).index_select(0, place))
-        if self.own is not None:
-            coins = h.new_ones(h.shape[0], 1)
-            coins = functional.dropout(coins, self.input_dropout, self.training)
-            h = h + coins * torch.cat([self.own, has_none]).index_select(0, place)
-        return h
+    def inputs_of_links(self, linked: Tensor, feature_of_node: Tensor) -> Tensor:
+        """Return the same for a graph whose only features are its links."""
+        h = symmetric_product(linked, _of_each(self.weight, feature_of_node))
+        if self.own is None:
+            return h
+        coins = functional.dropout(h.new_ones(h.shape[0], 1), self.input_dropout, self.training)
+        return h + coins * _of_each(self.own, feature_of_node)
 
-    def _pass_messages(self, h: Tensor, adjacency: Tensor) -> Tensor:
-        """Return Z from X W, with X W_s beside it if there is a self term, [n, d_v]."""
-        width = self.bias.shape[0]
-        z = symmetric_product(adjacency, h[:, :width]) + self.bias
-        z = functional.elu(z + h[:, width:] if h.shape[1] > width else z)
-        for layer in self.deeper:
+    def of_neighbours(self, num_nodes: int, feature_of_node: Tensor | None = None) -> Tensor:
+        """Return what a link to each node adds to its other end's inputs, [n, any]."""
+        if feature_of_node is not None:
+            return _of_each(self.weight, feature_of_node)
+        if self.links is None:
+            return self.weight.new_zeros(num_nodes, self.weight.shape[1])
+        more = max(num_nodes - self.links.shape[0], 0)
+        return functional.pad(self.links, (0, 0, 0, more))[:num_nodes]
+
+    def deepen(self, h: Tensor, adjacencies: Sequence[Tensor]) -> Tensor:
+        """Return embeddings from inputs.
+
+        Args:
+            h: The inputs, [n, d_v] or [n, 2 d_v].
+            adjacencies: For each layer the normalised adjacency, symmetric. Without gradients, a
+                layer may have fewer rows than columns: it embeds the first nodes only.
+        """
+        width, rows = self.bias.shape[0], adjacencies[0].shape[0]
+        z = symmetric_product(adjacencies[0], h[:, :width]) + self.bias
+        z = functional.elu(z + h[:rows, width:] if h.shape[1] > width else z)
+        for layer, adjacency in zip(self.deeper, adjacencies[1:], strict=True):
             dropped = functional.dropout(z, self.hidden_dropout, self.training)
+            z = z[: adjacency.shape[0]] if adjacency.shape[0] < z.shape[0] else z
             z = z + functional.elu(layer(symmetric_product(adjacency, dropped)))
         return z
 
@@ -182,19 +195,28 @@ class RankingDecoder(nn.Module):
         return left, right, p
 
 
-def signatures(counted: Tensor, count: int) -> Tensor:
+def _of_each(weight: Tensor, feature_of_node: Tensor) -> Tensor:
+    """Return the row of each node's feature, zeros for a node of which none speaks, [n, any]."""
+    has_none = weight.new_zeros(1, weight.shape[1])
+    place = feature_of_node.where(feature_of_node >= 0, weight.shape[0])
+    return torch.cat([weight, has_none]).index_select(0, place)
+
+
+def signatures(counted: Tensor, count: int, numbers: Tensor | None = None) -> Tensor:
     r"""Return vectors whose inner products estimate what two nodes share, [n, k].
 
     With R of random signs, $E[(B R)(B R)^\top / k] = B B^\top$: for $B = A D^{-1/2}$ that is
     resource allocation.
 
     Args:
-        counted: B, sparse CSR [n, n].
+        counted: B, sparse CSR [n, n], or some of its rows and columns.
         count: k; the estimate's error falls with its square root.
+        numbers: The node of each column, int64, if these are not all nodes.
     """
-    nodes = torch.arange(counted.shape[0], device=counted.device).unsqueeze(1)
+    if numbers is None:
+        numbers = torch.arange(counted.shape[1], device=counted.device)
     dims = torch.arange(count, device=counted.device).unsqueeze(0)
-    signs = 2 * (words(_SIGNS, nodes, dims) & 1) - 1
+    signs = 2 * (words(_SIGNS, numbers.unsqueeze(1), dims) & 1) - 1
     return _product(counted, signs.to(counted.dtype)) / math.sqrt(count)
 
 

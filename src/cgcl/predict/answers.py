@@ -16,11 +16,10 @@ from cgcl.calibrate import Calibration
 from cgcl.errors import ConfigError, GraphContentError, ModelFileError
 from cgcl.evidence.evidence import evidence_of
 from cgcl.evidence.explain import explained
-from cgcl.evidence.messages import rests_on
+from cgcl.evidence.messages import Explainable, rests_on
 from cgcl.evidence.sorted_lists import SortedLists, neighbour_lists
 from cgcl.graph import Graph
 from cgcl.methods.method import PairScorer
-from cgcl.model import CGCL
 from cgcl.predict.links import Links
 from cgcl.search.query import Query
 from cgcl.search.search import Search, find
@@ -61,7 +60,7 @@ class Answers:
         graph: Graph,
         scorer: PairScorer,
         calibration: Calibration | None = None,
-        model: CGCL | None = None,
+        model: Explainable | None = None,
     ) -> None:
         """Take what is needed to answer; nothing is computed yet.
 

@@ -32,6 +32,9 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # what zip calls the beginning; equal content gi
 def embeddings_of(scorer: PairScorer, title: str) -> Embeddings:
     """Return the embedding of every node, in node order, [n, d_v].
 
+    What a method decodes links from. Where it scores by inner products they are scaled such that
+    these are the scores, but for a term of each end: see `InnerProductScorer.embeddings`.
+
     Args:
         scorer: A trained method with the links it looks at.
         title: What the method is called.
@@ -45,7 +48,7 @@ def embeddings_of(scorer: PairScorer, title: str) -> Embeddings:
             f"{title} scores pairs as a whole and has no embedding of a node.\n"
             f"Train a method that embeds nodes, such as --method cgcl."
         )
-    z = scorer.z.cpu()
+    z = scorer.embeddings.cpu()
     if not torch.isfinite(z).all():
         raise ModelFileError(
             "The model gives embeddings that are not finite numbers.\n"

@@ -13,10 +13,10 @@ import numpy.typing as npt
 from torch import Tensor
 
 from cgcl.errors import GraphContentError, NotFittedError
+from cgcl.evidence.messages import Explainable
 from cgcl.graph import Graph
 from cgcl.methods.method import PairScorer
 from cgcl.methods.table import DEFAULT_METHOD, METHODS, method_named
-from cgcl.model import CGCL
 from cgcl.predict.answers import Answers, Ask, Pairs, checked_pairs
 from cgcl.predict.embeddings import embeddings_of
 from cgcl.predict.links import Links
@@ -389,7 +389,7 @@ class LinkPredictor(Params):
     def _answers(self) -> Answers:
         fitted = self._fitted()
         if self._answering is None:
-            model = fitted.learner if isinstance(fitted.learner, CGCL) else None
+            model = fitted.learner if isinstance(fitted.learner, Explainable) else None
             self._answering = Answers(fitted.graph, self.scorer(), fitted.calibration, model)
         return self._answering
 

@@ -22,11 +22,13 @@ from cgcl.graph.structure import Structure
 from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import Known
-from cgcl.train.engines import fused, fused_decoder, fused_draws, fused_encoder
+from cgcl.model.softmax import Excluded
+from cgcl.train.engines import fused, fused_decoder, fused_draws, fused_encoder, recorded
 
 HOPPER = GPUTarget("cuda", 90, 32)
 POINTERS = {
     torch.float32: "*fp32",
+    torch.bfloat16: "*bf16",
     torch.int64: "*i64",
     torch.int32: "*i32",
     torch.int8: "*i8",
@@ -64,7 +66,7 @@ def compile_instead(kernel: Any, *grid: int) -> Callable[..., None]:
 
 
 def main(width: int, precision: str, features: str) -> None:
-    for module in (fused, fused_draws, fused_encoder, fused_decoder):
+    for module in (fused, fused_draws, fused_encoder, fused_decoder, recorded):
         module.launch = compile_instead
     settings = CGCLSettings(hidden=width)
     links = torch.combinations(torch.arange(13), 2).T[:, :30]
@@ -74,6 +76,9 @@ def main(width: int, precision: str, features: str) -> None:
     runs = fused.FusedRuns([learner], [known], [settings], [0], precision)
     runs.run_epoch()
     runs.decoder.logits(links.to(torch.int32)[None])
+    recorded.fused_row_logsumexp(
+        torch.rand(9, width), torch.rand(13, width), torch.rand(13), Excluded(links[0][:0], (9, 13))
+    )
     print(json.dumps(compiled))
 
 

@@ -37,7 +37,8 @@ def softmax_rows(scores, bias, shares, log_sums, columns, BLOCK: tl.constexpr):
         highest = above
     top = tl.max(highest, 0)
     whole = tl.sum(total * tl.exp(highest - top), 0)
-    log_sum = tl.maximum(top + tl.log(whole), _NOTHING)
+    # The highest score alone adds 1; an empty sum adds nothing, and has no logarithm.
+    log_sum = top + tl.log(tl.maximum(whole, 1.0))
     tl.store(log_sums + row, log_sum)
     for start in range(0, columns, BLOCK):
         inside = start + at < columns
