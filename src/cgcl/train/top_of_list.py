@@ -199,8 +199,8 @@ class _Sweep:
         place = torch.full((self._num_nodes,), -1)
         place[nodes] = torch.arange(nodes.numel())
         row, column = place[pairs.flatten()], pairs.flip(0).flatten()
-        which = row.argsort(stable=True)
-        which = which[row[which] >= 0]
+        which = (row >= 0).nonzero().squeeze(1)  # first: a few rows meet few of many links
+        which = which[row[which].argsort(stable=True)]
         row, column = row[which], column[which]
         first = torch.arange(0, nodes.numel() + height, height)
         ends = torch.searchsorted(row, first).tolist()
