@@ -41,7 +41,7 @@ def compare(graph: Graph, method: str, settings: Line, resources: Resources) -> 
     seconds = 0.0
     for _ in range(2):
         start = time.perf_counter()
-        trained = train_once(graph, split, recipe, resources)
+        trained = train_once(graph, split, recipe, resources, top_of_list=False)
         seconds = time.perf_counter() - start
         with computing_with(resources):
             scores = trained.scorer(split.train).logits(split.test)

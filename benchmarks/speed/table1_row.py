@@ -41,7 +41,7 @@ def cell(graph: Graph, job: Line, resources: Resources) -> list[Line]:
         random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)
         for recipe in recipes
     ]
-    results = train_together(graph, splits, recipes, resources)
+    results = train_together(graph, splits, recipes, resources, top_of_list=False)
     seconds = time.perf_counter() - start
     return [
         {

@@ -193,7 +193,7 @@ def test_a_large_graph_is_set_beside_formulas_and_nothing_is_trained_unasked(
 ) -> None:
     """As if it were so large that formulas could only look at some links."""
     monkeypatch.setattr("cgcl.predict.beside.CHEAP_PAIRS", 0)
-    monkeypatch.setattr("cgcl.predict.beside.BUDGET", 1.2e6)
+    monkeypatch.setattr("cgcl.predict.beside.BUDGET", 6e5)
     monkeypatch.setattr("cgcl.train.top_of_list._FEWEST_LINKS", 2)
     compared = compare(fitted)
     assert compared is not None

@@ -157,7 +157,8 @@ def test_it_is_what_a_brute_force_counts(case) -> None:
     expected = brute(scores, split, part, best=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(top_of_list, "_BEST", (2,))
-        patch.setattr(top_of_list, "_CELLS_CPU", 3 * n)  # several blocks, the last one smaller
+        for name in ("_CELLS_CPU", "_PAIRS"):  # several blocks, the last one smaller
+            patch.setattr(top_of_list, name, 3 * n)
         found = ranking_metrics(kind(scores), split, part).metrics
     assert found == pytest.approx(expected)
 

@@ -24,8 +24,8 @@ _BUDGET = 2**20
 _GRAIN = 2.0**-32
 # A step in a table, or of a walk; measured: 2e7 a second.
 _OPERATIONS = 2000.0
-# Filling an entry of a table of sums and reading it; measured: 4e8 a second.
-_TABLE_ENTRY = 100.0
+# Filling an entry of a table of sums and reading it; measured: 8e8 a second.
+_TABLE_ENTRY = 50.0
 _NOTHING = 1e-6
 
 

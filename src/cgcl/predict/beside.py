@@ -70,7 +70,7 @@ def set_beside(fitted: Fitted, resources: Resources, *, thorough: bool = False) 
     results = [_ours(fitted, thorough)]
     sampled = results[0]["sampled"]
     for name, scorer in _others(fitted, resources, thorough or unknown <= CHEAP_PAIRS):
-        budget = BUDGET / len(_FORMULAS) if name in _FORMULAS else BUDGET
+        budget = BUDGET / 2 if name in _FORMULAS else BUDGET
         found = _measured(
             scorer,
             fitted,

@@ -65,9 +65,7 @@ def render_page(
         audit: What the split audit found, empty if nothing, None if there was no audit.
         survey: The shape of the graph, None if nobody looked.
     """
-    from cgcl.metrics.table import METRICS
-
-    links, others, test = _scores(positive), _scores(negative), run.get("test") or {}
+    links, others = _scores(positive), _scores(negative)
     comparison = comparison if comparison and best_values(comparison.results) else None
     trust = None
     if probabilities:
@@ -90,14 +88,22 @@ def render_page(
         graph=run["graph"],
         split=run["split"],
         spread=_spread(links, others),
-        metrics=METRICS,
-        headline=[(metric_name(k), test[k]) for k in _HEADLINE if k in test],
+        **_measures(run),
         **_method(run),
         last_consistency=_last_consistency(history),
         contents=_contents(parts),
         **_notes(run["graph"].get("notes") or []),
         **parts,
     )
+
+
+def _measures(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known about every metric, and which of the test come first."""
+    from cgcl.metrics.table import METRICS
+
+    test = run.get("test") or {}
+    first = [(METRICS[key].title, test[key]) for key in _HEADLINE if key in test]
+    return {"metrics": METRICS, "headline": first}
 
 
 def _method(run: Mapping[str, Any]) -> dict[str, Any]:
