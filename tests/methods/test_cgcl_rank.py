@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from dataclasses import fields
 
 import pytest
@@ -198,19 +197,21 @@ def log_sums_of(learner: RankingLearner, known: Known) -> Tensor:
 
 
 @KINDS
-def test_some_nodes_stand_for_all_of_them(kind: dict) -> None:
-    """The mean over draws of a row's sum is the sum over all nodes, up to chance."""
+def test_a_step_may_look_at_some_rows_each_whole(kind: dict) -> None:
     known = a_graph(**kind)
-    whole = log_sums_of(a_learner(known, **STILL), known).double().exp()
+    whole = log_sums_of(a_learner(known, **STILL), known)
     learner = a_learner(known, sampled=6, **STILL)
-    drawn = []
-    for number in range(300):
+    looked_at = torch.zeros(NODES, dtype=torch.int64)
+    for number in range(40):
         with seeded(number, "epoch"):
-            drawn.append(log_sums_of(learner, known).double().exp())
-    found = torch.stack(drawn)
-    errors = found.std(dim=0) / math.sqrt(len(drawn))
-    assert ((found.mean(dim=0) - whole).abs() <= 5 * errors + 1e-6).all()
-    assert (errors > 0).any()
+            found = log_sums_of(learner, known)
+        is_there = found > -1e29
+        assert torch.allclose(found[is_there], whole[is_there], atol=1e-5)
+        # A share of each side, rounded up.
+        assert (is_there.sum(dim=1) >= 6).all()
+        assert (is_there.sum(dim=1) <= 7).all()
+        looked_at += is_there.sum(dim=0)
+    assert (looked_at > 0).all()
 
 
 @KINDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -152,3 +153,21 @@ def test_where_all_pairs_are_links_nothing_is_compared_and_nothing_breaks(size: 
     loss.backward()
     assert loss.item() == 0
     assert (z.grad == 0).all()
+
+
+def test_some_rows_stand_for_all_of_them_without_bias() -> None:
+    """The mean over all choices of two of four rows is what all rows cost."""
+    pairs = torch.tensor([[0, 1, 0], [1, 2, 3]])
+    scores, sums = torch.tensor([0.5, -1.0, 2.0]), torch.tensor([1.0, 0.0, 3.0, -2.0])
+    asked = torch.tensor([True, True, False])
+    costs = []
+    for chosen in itertools.combinations(range(4), 2):
+        some = torch.full((4,), -1e30)
+        some[list(chosen)] = sums[list(chosen)]
+        costs.append(softmax_loss(scores, pairs, some, asked, 1.0, sampled=0.5))
+    whole = softmax_loss(scores, pairs, sums, asked, 1.0)
+    assert torch.stack(costs).mean().item() == pytest.approx(whole.item(), rel=1e-5)
+    # Among all pairs, two rows of four count twice.
+    half = softmax_loss(scores, pairs, torch.tensor([1.0, 0.0, -1e30, -1e30]), asked, 0.0, 0.5)
+    expected = math.log(2 * (math.e + 1)) - (0.5 - 1.0) / 2
+    assert half.item() == pytest.approx(expected, rel=1e-5)

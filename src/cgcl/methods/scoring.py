@@ -207,7 +207,6 @@ class InnerProductScorer(EmbeddingScorer):
     def __init__(self, left: Tensor, right: Tensor, terms: Tensor) -> None:
         """Take the vectors of every node as left and as right end, [n, d], and its term, [n]."""
         super().__init__(nn.Identity(), right, self._products, 2.0 * right.shape[1])
-        self.cost_in_rows = 2.0 * right.shape[1]
         self._left = left
         self._terms = terms
 

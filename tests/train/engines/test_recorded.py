@@ -78,7 +78,7 @@ def a_learner(known: Known, settings: RankSettings) -> RankingLearner:
 
 def test_what_changes_its_shape_is_not_recorded() -> None:
     known = a_graph("features")
-    for told, expected in (({}, True), ({"negatives": 60}, True), ({"negatives": 9}, False)):
+    for told, expected in (({}, True), ({"sampled": 60}, True), ({"sampled": 9}, False)):
         assert a_learner(known, RankSettings(hidden=8, **told)).is_recordable(known) == expected
     sparse = Known(60, known.links, known.features.to_sparse_coo().coalesce())
     assert not a_learner(sparse, RankSettings(hidden=8)).is_recordable(sparse)
