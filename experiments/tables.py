@@ -21,6 +21,7 @@ from typing import Any
 
 import method_tables
 import own_graph_tables
+import ranking_tables
 import reproduced
 import speed_tables
 
@@ -31,6 +32,7 @@ PAGES = (
     "docs/measured.md",
     "docs/your-own-graph.md",
     "docs/methods.md",
+    "docs/ranking.md",
     "docs/speed.md",
     "docs/results.md",
 )
@@ -125,6 +127,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "cost": own_graph_tables.cost_table,
     "structure": own_graph_tables.structure_table,
     **method_tables.TABLES,
+    **ranking_tables.TABLES,
     **speed_tables.TABLES,
     **reproduced.TABLES,
 }

@@ -1,0 +1,246 @@
+"""The tables of docs/ranking.md: the top of the list, from the results of ranking.py."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cgcl.compare.statistics import LEVEL, holm, paired_difference, spread_of
+from cgcl.methods.table import METHODS, method_named
+
+__all__ = ["TABLES"]
+
+HERE = Path(__file__).parent
+OURS = "cgcl-rank"
+FORMULAS = (
+    "common-neighbours",
+    "adamic-adar",
+    "resource-allocation",
+    "preferential-attachment",
+    "katz",
+    "pagerank",
+)
+TITLES = {
+    "cora": "Cora",
+    "citeseer": "CiteSeer",
+    "pubmed": "PubMed",
+    "photo": "Photo",
+    "computers": "Computers",
+}
+MEASURES = {
+    "node_mrr": "node MRR",
+    "precision@100": "P@100",
+    "precision@1000": "P@1,000",
+    "auc": "AUC",
+}
+
+Result = dict[str, Any]
+
+
+def _lines(name: str) -> list[Result]:
+    path = HERE / "results" / name
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    found = [json.loads(line) for line in text.splitlines()]
+    return [line for line in found if "failure" not in line]
+
+
+def _stage(stage: str) -> dict[tuple[str, str], dict[int, Result]]:
+    """Return the runs of a stage by graph and name, then by split."""
+    found: dict[tuple[str, str], dict[int, Result]] = defaultdict(dict)
+    for line in _lines("ranking.jsonl") + _lines("ranking_search.jsonl"):
+        if line["stage"] == stage:
+            found[line["graph"], line["name"]][line["seed"]] = line
+    return found
+
+
+def _asked(stage: str) -> dict[str, Any]:
+    told = tomllib.loads((HERE / "ranking.toml").read_text(encoding="utf-8"))
+    asked: dict[str, Any] = told[stage]
+    return asked
+
+
+def _percent(runs: Iterable[Result], part: str, measure: str) -> list[float]:
+    return [100 * run[part][measure] for run in runs if measure in (run[part] or {})]
+
+
+def _cell(values: Sequence[float], digits: int = 1) -> str:
+    if not values:
+        return ""
+    spread = spread_of(list(values))
+    return f"{spread.mean:.{digits}f}" + ("" if spread.sd is None else f" ± {spread.sd:.{digits}f}")
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(head)} |", "|" + " --- |" * len(head)]
+    return [*lines, *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def _missing(stage: str) -> str:
+    return f"Not run yet: `python experiments/ranking.py {stage} --device cuda`."
+
+
+def search_table() -> str:
+    """What was searched on validation links, and what did best on each graph."""
+    by_graph: dict[tuple[str, bool], dict[str, list[Result]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for line in _lines("ranking_search.jsonl"):
+        if line["stage"] in ("first search", "search"):
+            has_features = line.get("features", True)
+            by_graph[line["graph"], has_features][line["name"]].append(line)
+    rows = []
+    for (graph, has_features), found in by_graph.items():
+        most = max(len(runs) for runs in found.values())
+        whole = [runs for runs in found.values() if len(runs) == most]
+        best = max(whole, key=lambda runs: sum(_percent(runs, "val", "node_mrr")))
+        cells = [_cell(_percent(best, "val", m), 2 if m == "auc" else 1) for m in MEASURES]
+        where = TITLES[graph] + ("" if has_features else ", features taken away")
+        rows.append([where, str(len(found)), str(most), best[0]["name"], *cells])
+    head = ["graph", "settings tried", "splits", "most node MRR with", *MEASURES.values()]
+    return "\n".join(_table(head, rows)) if rows else _missing("search")
+
+
+def ablation_table() -> str:
+    """What each part of the model is worth on validation links."""
+    found, asked = _stage("ablation"), _asked("ablation")
+    if not found:
+        return _missing("ablation")
+    shown = ("node_mrr", "precision@1000", "auc")
+    head = ["", *(f"{TITLES[g]} {MEASURES[m]}" for g in asked["graphs"] for m in shown)]
+    rows = []
+    for name in asked["variants"]:
+        cells = [
+            _cell(_percent(found.get((graph, name), {}).values(), "val", m), 2 if m == "auc" else 1)
+            for graph in asked["graphs"]
+            for m in shown
+        ]
+        rows.append([name, *cells])
+    return "\n".join(_table(head, rows))
+
+
+def _difference(
+    found: dict[tuple[str, str], dict[int, Result]], graph: str, name: str, measure: str
+) -> tuple[float, float | None] | None:
+    """Return ours minus another method's, and how likely chance makes it, over common splits."""
+    ours, theirs = found.get((graph, OURS), {}), found.get((graph, name), {})
+    seeds = [
+        seed
+        for seed in sorted(ours.keys() & theirs.keys())
+        if measure in ours[seed]["test"] and measure in theirs[seed]["test"]
+    ]
+    if not seeds:
+        return None
+    one, other = (
+        _percent([runs[seed] for seed in seeds], "test", measure) for runs in (ours, theirs)
+    )
+    links = ours[seeds[0]]["links"]
+    difference = paired_difference(one, other, links["test"] / links["train"])
+    return difference.mean, difference.p
+
+
+def _result_table(stage: str, names: Sequence[str]) -> list[str]:
+    found, asked = _stage(stage), _asked(stage)
+    if stage == "bare":  # formulas look at no features
+        found |= {key: runs for key, runs in _stage("run").items() if key[1] in FORMULAS}
+    lines: list[str] = []
+    for graph in asked["graphs"]:
+        rows = []
+        for name in names:
+            runs = found.get((graph, name), {})
+            if not runs:
+                continue
+            splits = [
+                run for seed, run in sorted(runs.items()) if seed < asked["splits"].get(name, 5)
+            ]
+            values = {m: _percent(splits, "test", m) for m in MEASURES}
+            sampled = any(run.get("sampled") for run in splits)
+            cells = [_cell(values[m], 2 if m == "auc" else 1) for m in MEASURES]
+            cells[0] += " (sampled)" if sampled else ""
+            rows.append([method_named(name).title, *cells, str(len(splits))])
+        if rows:
+            head = [TITLES[graph], *MEASURES.values(), "splits"]
+            lines += [*_table(head, rows), ""]
+    return lines
+
+
+def run_table() -> str:
+    """Every method on the same test links."""
+    found, asked = _stage("run"), _asked("run")
+    names = [name for name in METHODS if name in asked["splits"]]
+    lines = _result_table("run", names)
+    if not any(name == OURS for _, name in found):
+        return "\n".join([*lines, _missing("run")])
+    return "\n".join([*lines, *_ahead(found, names, asked["graphs"])])
+
+
+def _ahead(
+    found: dict[tuple[str, str], dict[int, Result]], names: Sequence[str], graphs: Sequence[str]
+) -> list[str]:
+    """Return who is ahead of whom, by paired tests corrected for their number."""
+    lines = []
+    for measure in ("node_mrr", "precision@1000"):
+        tested = {
+            (graph, name): difference
+            for graph in graphs
+            for name in names
+            if name != OURS and (difference := _difference(found, graph, name, measure))
+        }
+        chances = [p for _, p in tested.values() if p is not None]
+        adjusted = dict(
+            zip((k for k, (_, p) in tested.items() if p is not None), holm(chances), strict=True)
+        )
+        behind = [
+            f"{method_named(name).title} on {TITLES[graph]} ({mean:+.1f})"
+            for (graph, name), (mean, _) in tested.items()
+            if mean < 0
+        ]
+        sure = sum(mean > 0 and adjusted.get(key, 1.0) < LEVEL for key, (mean, _) in tested.items())
+        lines.append(
+            f"**{MEASURES[measure]}**: the mean is ahead in {len(tested) - len(behind)} of "
+            f"{len(tested)} comparisons, in {sure} by more than chance explains (paired test, "
+            f"corrected for overlapping splits and for the number of comparisons)."
+            + (f" Behind: {'; '.join(behind)}." if behind else "")
+        )
+        lines.append("")
+    return lines[:-1]
+
+
+def bare_table() -> str:
+    """The same without features."""
+    lines = _result_table("bare", [OURS, "cgcl", *FORMULAS])
+    is_there = any(name == OURS for _, name in _stage("bare"))
+    return "\n".join(lines[:-1] if is_there else [*lines, _missing("bare")])
+
+
+def quick_table() -> str:
+    """The quick preset on two cores, beside Adamic-Adar."""
+    found = _stage("quick")
+    rows = []
+    for graph in _asked("quick")["graphs"]:
+        runs = [run for _, run in sorted(found.get((graph, OURS), {}).items())]
+        if not runs:
+            continue
+        cells = [_cell(_percent(runs, "test", m), 2 if m == "auc" else 1) for m in MEASURES]
+        seconds = _cell([run["seconds"] for run in runs], 0)
+        rows.append([TITLES[graph], *cells, seconds, str(len(runs))])
+        formula = [_stage("run").get((graph, "adamic-adar"), {}).get(run["seed"]) for run in runs]
+        there = [run for run in formula if run is not None]
+        if there:
+            cells = [_cell(_percent(there, "test", m), 2 if m == "auc" else 1) for m in MEASURES]
+            rows.append(["Adamic-Adar there", *cells, "", str(len(there))])
+    if not rows:
+        return _missing("quick").replace("--device cuda", "--threads 2")
+    return "\n".join(_table(["", *MEASURES.values(), "seconds", "splits"], rows))
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "ranking-search": search_table,
+    "ranking-ablation": ablation_table,
+    "ranking-run": run_table,
+    "ranking-bare": bare_table,
+    "ranking-quick": quick_table,
+}
