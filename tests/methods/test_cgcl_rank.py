@@ -12,6 +12,7 @@ from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.draws import tossed
 from cgcl.methods.method import Epoch, Known
+from cgcl.methods.resource_allocation import ResourceAllocation
 from cgcl.methods.scoring import InnerProductScorer
 from cgcl.methods.settings import TrainedSettings
 from cgcl.metrics import auc
@@ -257,6 +258,19 @@ def test_a_step_knows_nothing_but_the_links_it_sees(kind: dict, told: dict) -> N
         for own, other in zip(made[:2], alone[:2], strict=True):
             torch.testing.assert_close(own, other * measure, atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(made[2], alone[2], atol=1e-5, rtol=1e-5)
+
+
+def test_signatures_estimate_resource_allocation_of_all_links() -> None:
+    known, count = a_graph(), 5000
+    learner = a_learner(known, signatures=count).eval()
+    with torch.no_grad():
+        _, right, _ = learner(known)
+    signed = right[:, learner.decode.scale.numel() :]
+    pairs = all_pairs()
+    exact = torch.from_numpy(ResourceAllocation(known.links, NODES).values(pairs)).float()
+    found = (signed @ signed.T)[pairs[0], pairs[1]]
+    assert exact.max() > 0.5
+    assert (found - exact).abs().max() < 0.1
 
 
 @KINDS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -80,7 +79,7 @@ class RankingEncoder(nn.Module):
             linked: Who is linked to whom, after dropout, symmetric sparse CSR [n, n]; features
                 beside x, if there are weights for them.
         """
-        return self.deepen(self.inputs(x, linked), [adjacency] * (1 + len(self.deeper)))
+        return self._deepen(self.inputs(x, linked), adjacency)
 
     def of_links(self, linked: Tensor, feature_of_node: Tensor, adjacency: Tensor) -> Tensor:
         """Return the embeddings of a graph whose only features are its links, [n, d_v].
@@ -90,8 +89,7 @@ class RankingEncoder(nn.Module):
             feature_of_node: Which feature speaks of each node, int64 [n]; -1 for none.
             adjacency: As in `forward`.
         """
-        h = self.inputs_of_links(linked, feature_of_node)
-        return self.deepen(h, [adjacency] * (1 + len(self.deeper)))
+        return self._deepen(self.inputs_of_links(linked, feature_of_node), adjacency)
 
     def inputs(self, x: Tensor, linked: Tensor | None) -> Tensor:
         """Return X W beside X W_s, [n, d_v] or [n, 2 d_v]; arguments as in `forward`."""
@@ -117,21 +115,25 @@ class RankingEncoder(nn.Module):
         more = max(num_nodes - self.links.shape[0], 0)
         return functional.pad(self.links, (0, 0, 0, more))[:num_nodes]
 
-    def deepen(self, h: Tensor, adjacencies: Sequence[Tensor]) -> Tensor:
-        """Return embeddings from inputs.
+    def layer(self, number: int, messages: Tensor, before: Tensor) -> Tensor:
+        """Return what a layer makes of what has arrived at each node, [any, d_v].
 
         Args:
-            h: The inputs, [n, d_v] or [n, 2 d_v].
-            adjacencies: For each layer the normalised adjacency, symmetric. Without gradients, a
-                layer may have fewer rows than columns: it embeds the first nodes only.
+            number: 0 for the first layer.
+            messages: The normalised adjacency times the inputs, or the layer before.
+            before: The layer before; for the first one the node's own term, if there is any.
         """
-        width, rows = self.bias.shape[0], adjacencies[0].shape[0]
-        z = symmetric_product(adjacencies[0], h[:, :width]) + self.bias
-        z = functional.elu(z + h[:rows, width:] if h.shape[1] > width else z)
-        for layer, adjacency in zip(self.deeper, adjacencies[1:], strict=True):
+        if number:
+            return before + functional.elu(self.deeper[number - 1](messages))
+        z = messages + self.bias
+        return functional.elu(z + before if before.shape[1] else z)
+
+    def _deepen(self, h: Tensor, adjacency: Tensor) -> Tensor:
+        width = self.bias.shape[0]
+        z = self.layer(0, symmetric_product(adjacency, h[:, :width]), h[:, width:])
+        for number in range(1, 1 + len(self.deeper)):
             dropped = functional.dropout(z, self.hidden_dropout, self.training)
-            z = z[: adjacency.shape[0]] if adjacency.shape[0] < z.shape[0] else z
-            z = z + functional.elu(layer(symmetric_product(adjacency, dropped)))
+            z = self.layer(number, symmetric_product(adjacency, dropped), z)
         return z
 
     def _dropped(self, x: Tensor) -> Tensor:
