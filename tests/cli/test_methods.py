@@ -18,7 +18,7 @@ from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import EVERY_GRAPH
 from cgcl.methods.mlp import METHOD as MLP
 from cgcl.methods.settings import MethodSettings
-from cgcl.methods.table import METHODS, method_named
+from cgcl.methods.table import DEFAULT_METHOD, METHODS, method_named
 from cgcl.predict import LinkPredictor
 
 SHARES = ["--test", "0.2", "--val", "0.1", "--threads", "1"]
@@ -63,7 +63,8 @@ def test_the_settings_of_every_method_are_explained(cli, name: str) -> None:
     head, *lines = result.out.splitlines()
     assert head.count(method.title) == 1
     for field in fields(method.settings):
-        at = lines.index(f"  {field.name} = {field.default}")
+        value = "chosen for the graph" if field.name in method.ruled else field.default
+        at = lines.index(f"  {field.name} = {value}")
         assert lines[at + 1].startswith("    ")
         assert lines[at + 1].strip().endswith(".")
     for graph, values in method.authors.items():
@@ -294,3 +295,23 @@ def test_truth_is_read_as_people_write_it(text: str, value) -> None:
             from_text(Switch, {"is-on": text}, "toy")
     else:
         assert from_text(Switch, {"is-on": text}, "toy") == {"is_on": value}
+
+
+@pytest.mark.parametrize(
+    ("told", "method", "said"),
+    [
+        (("--preset", "paper"), "cgcl", ""),
+        (("--method", "cgcl-rank", "--preset", "best"), "cgcl-rank", ""),
+        (("--method", "cgcl-rank", "--preset", "paper"), "", "has no preset paper; it has quick"),
+        (("--method", "cgcl", "--preset", "best"), "", "cgcl has no preset best; it has quick"),
+        (("--method", "mlp", "--preset", "best"), "", "mlp has no preset best; it has quick"),
+    ],
+)
+def test_a_preset_belongs_to_its_method(cli, friends: Path, told, method: str, said: str) -> None:
+    result = cli("train", str(friends), "--val", "0", "--test", "0", "--epochs", "2", *told)
+    assert said in result.err
+    assert (result.code == 0) == bool(method)
+    if method:
+        about = json.loads((Path(result.out.strip()) / "run.json").read_text())
+        assert about["config"]["method"] == method
+        assert f"--method {method}" in about["command"] or method == DEFAULT_METHOD

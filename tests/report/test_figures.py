@@ -151,3 +151,13 @@ def test_a_bar_that_was_not_measured_says_so():
 def test_a_dollar_in_the_name_of_a_method_is_no_formula():
     svg = comparison_figure(Comparison([MethodResult("$x$ <b>", {"auc": 0.5})]))
     assert ">$x$ &lt;b&gt;<" in svg
+
+
+def test_a_run_whose_epoch_node_mrr_chose_shows_that() -> None:
+    history = [
+        {"epoch": 10 * k, "losses": [1.0], "val": {"auc": 0.9, "ap": 0.9, "node_mrr": 0.02 * k}}
+        for k in (1, 2, 3)
+    ]
+    drawn = validation_figure(history, best_epoch=30)
+    assert "Validation node MRR over the epochs" in drawn
+    assert "AUC" not in drawn

@@ -32,7 +32,8 @@ def methods(name: str | None = None, /) -> None:
     print(line if line.startswith(method.title) else f"{method.title}: {line}")  # noqa: T201
     told = _explained(method.settings)
     for field in fields(method.settings):
-        print(f"\n  {field.name} = {field.default}\n    {told[field.name]}")  # noqa: T201
+        value = "chosen for the graph" if field.name in method.ruled else field.default
+        print(f"\n  {field.name} = {value}\n    {told[field.name]}")  # noqa: T201
     for graph, values in method.authors.items():
         where = "on every graph" if graph == "*" else f"on {graph}"
         settings = ", ".join(f"{key} {value}" for key, value in values.items())

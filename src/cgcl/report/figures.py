@@ -73,23 +73,27 @@ def loss_figure(history: Epochs, best_epoch: int | None = None) -> str:
 
 
 def validation_figure(history: Epochs, best_epoch: int | None = None) -> str:
-    """Return validation AUC and AP over the epochs.
+    """Return what the epoch was chosen by, node MRR or AUC with AP, over the epochs.
 
     Args:
         history: Entries with "epoch" and, where the epoch was evaluated, "val".
         best_epoch: The epoch whose weights were kept, to be marked.
     """
     panel = Panel("Epoch", "Validation, %", is_counted=True)
-    drawn = False
-    for key, label, color, dashes in (("auc", "AUC", FIRST, SOLID), ("ap", "AP", SECOND, _DASHED)):
+    lines = [("auc", "AUC", FIRST, SOLID), ("ap", "AP", SECOND, _DASHED)]
+    # A node MRR of a quarter is a good one: beside an AUC it would be a flat line.
+    if _series(history, "val", "node_mrr")[0].size:
+        lines = [("node_mrr", "node MRR", FIRST, SOLID)]
+    drawn: list[str] = []
+    for key, label, color, dashes in lines:
         epochs, values = _series(history, "val", key)
         if epochs.size:
             panel.line(epochs, 100 * values, color, dashes=dashes, label=label)
-            drawn = True
+            drawn.append(label)
     if not drawn:
         return ""
     _mark_epoch(panel, best_epoch)
-    return drawing("validation", "Validation AUC and AP over the epochs", [panel])
+    return drawing("validation", f"Validation {' and '.join(drawn)} over the epochs", [panel])
 
 
 def consistency_figure(history: Epochs) -> str:
