@@ -60,7 +60,7 @@ WATCHED: dict[str, tuple[str, ...]] = {
 # Kernels of a GPU, by part; the first that fits counts.
 _KERNELS = (
     ("optimizer", r"adam"),
-    ("decoder", r"decod|layer_gradient"),
+    ("decoder", r"decod|layer_gradient|softmax_rows"),
     ("draws", r"draw_|scale_nodes"),
     ("propagation", r"propagate|elu"),
     ("features", r"multiply|drop_features|gemm|nvjet|cutlass|bmm"),

@@ -267,7 +267,7 @@ def test_every_setting_makes_a_difference(known: Known, name: str) -> None:
 
 
 def test_all_settings_of_its_own_are_tested() -> None:
-    trained = {"lr", "epochs", "weight_decay", "evaluate_every", "clip"}  # the trainer's
+    trained = {"lr", "epochs", "weight_decay", "evaluate_every", "clip", "choose_by"}
     assert {field.name for field in fields(SEALSettings)} == trained | CHANGES.keys()
 
 

@@ -92,8 +92,7 @@ class LinkPredictor(Params):
             time_limit: Stop at the next epoch after this long, such as 5m; empty for no limit.
             track_consistency: Log the method's own figures, for CGCL the terms of Eq. 10-11.
             **settings: Settings of the method by name, such as `hidden=64`; `cgcl methods NAME`
-                prints them. What is not given is as by default, or, where that is None, as the
-                method's rule chooses for the graph.
+                prints them. None, as some are by default, lets the method's rule choose.
 
         Raises:
             ConfigError: The method has no setting of that name.

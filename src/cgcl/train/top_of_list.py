@@ -25,7 +25,7 @@ _GPU = 400.0
 _PER_ENTRY = 300.0
 _PER_COMPARISON = 100.0
 # How many entries of rows are held at once; a method that scores pair by pair needs more for each.
-_CELLS_CPU, _CELLS_GPU, _PAIRS = 2**21, 2**24, 2**18
+_CELLS_CPU, _CELLS_GPU, _PAIRS = 2**20, 2**24, 2**18
 # Fewer sampled links say nothing; they are worth twice the budget, not more.
 _FEWEST_LINKS = 10
 _BEST = (100, 1000)
