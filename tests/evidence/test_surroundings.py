@@ -151,4 +151,5 @@ def test_a_predictor_says_what_its_suggestions_rest_on(has_features: bool) -> No
         ["new"], [("new", some)], None if graph.x is None else graph.x[:1]
     )
     (sentence,) = joined.links_of("new", 1, explain=True).evidence["because"]
-    assert f"new-{some}" in sentence or "The score rests on no single link." in sentence
+    assert "new and " in sentence
+    assert "The score rests" in sentence

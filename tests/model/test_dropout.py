@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cgcl.model.dropout import dropout
+from cgcl.model.dropout import dropout, dropout_by_bytes
 from cgcl.seeds import stream
 
 
@@ -36,3 +36,25 @@ def test_the_given_generator_is_used_and_the_global_one_left_alone() -> None:
     first, again = (dropout(torch.ones(50), 0.5, stream(0, "coins")) for _ in range(2))
     assert torch.equal(first, again)
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_dropout_by_bytes_keeps_the_mean_and_rounds_the_chance() -> None:
+    torch.random.manual_seed(0)  # noqa: TID251
+    x = torch.ones(300, 400, requires_grad=True)
+    for chance in (0.1, 0.5, 0.8):
+        found = dropout_by_bytes(x, chance, training=True)
+        dropped = round(256 * chance) / 256
+        share = (found == 0).float().mean().item()
+        assert share == pytest.approx(dropped, abs=5 * (0.25 / x.numel()) ** 0.5)
+        assert torch.allclose(found[found != 0], torch.tensor(1 / (1 - dropped)))
+        # Each entry has a coin of its own: as many are dropped in every column of eight.
+        by_place = (found.view(-1, 8) == 0).float().mean(dim=0)
+        assert torch.allclose(by_place, torch.full((8,), dropped), atol=0.02)
+        [gradient] = torch.autograd.grad(found.sum(), x)
+        assert torch.equal(gradient, found.detach())
+
+
+def test_dropout_by_bytes_drops_nothing_when_told_not_to() -> None:
+    x = torch.rand(5, 3)
+    assert torch.equal(dropout_by_bytes(x, 0.5, training=False), x)
+    assert torch.equal(dropout_by_bytes(x, 0.0, training=True), x)

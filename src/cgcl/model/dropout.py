@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-__all__ = ["dropout"]
+__all__ = ["dropout", "dropout_by_bytes"]
 
 
 def dropout(x: Tensor, probability: float, generator: torch.Generator | None) -> Tensor:
@@ -32,3 +33,23 @@ def dropout(x: Tensor, probability: float, generator: torch.Generator | None) ->
         check_invariants=False,
         is_coalesced=True,
     )
+
+
+def dropout_by_bytes(x: Tensor, probability: float, training: bool) -> Tensor:
+    """Zero entries with a probability in steps of 1/256; several times as fast on a CPU.
+
+    A CPU tosses torch's own coins one by one. Here each random number gives eight; the chance is
+    rounded, and the others are scaled by what it was rounded to. Coins come from torch's global
+    generator. Elsewhere than on a CPU it is torch's own dropout.
+
+    Args:
+        x: Dense.
+        probability: Chance of an entry to be dropped, in [0, 1).
+        training: Whether to drop anything.
+    """
+    dropped = min(round(256 * probability), 255)
+    if not training or dropped == 0 or x.device.type != "cpu":
+        return functional.dropout(x, probability, training)
+    numbers = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+    coins = numbers.view(torch.uint8)[: x.numel()].view(x.shape)
+    return x * (coins >= dropped).to(x.dtype).mul_(256 / (256 - dropped))

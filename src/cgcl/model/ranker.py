@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cgcl.coins import base_key, words
-from cgcl.model.dropout import dropout
+from cgcl.model.dropout import dropout, dropout_by_bytes
 from cgcl.model.product import product
 
 __all__ = ["RankingDecoder", "RankingEncoder", "signatures", "symmetric_product"]
@@ -103,7 +103,7 @@ class RankingEncoder(nn.Module):
         h = symmetric_product(linked, _of_each(self.weight, feature_of_node))
         if self.own is None:
             return h
-        coins = functional.dropout(h.new_ones(h.shape[0], 1), self.input_dropout, self.training)
+        coins = dropout_by_bytes(h.new_ones(h.shape[0], 1), self.input_dropout, self.training)
         return h + coins * _of_each(self.own, feature_of_node)
 
     def of_neighbours(self, num_nodes: int, feature_of_node: Tensor | None = None) -> Tensor:
@@ -132,7 +132,7 @@ class RankingEncoder(nn.Module):
         width = self.bias.shape[0]
         z = self.layer(0, symmetric_product(adjacency, h[:, :width]), h[:, width:])
         for number in range(1, 1 + len(self.deeper)):
-            dropped = functional.dropout(z, self.hidden_dropout, self.training)
+            dropped = dropout_by_bytes(z, self.hidden_dropout, self.training)
             z = self.layer(number, symmetric_product(adjacency, dropped), z)
         return z
 
@@ -141,7 +141,7 @@ class RankingEncoder(nn.Module):
             return x
         if x.is_sparse:
             return dropout(x, self.input_dropout, None)
-        return functional.dropout(x, self.input_dropout)
+        return dropout_by_bytes(x, self.input_dropout, training=True)
 
 
 class RankingDecoder(nn.Module):
@@ -188,7 +188,7 @@ class RankingDecoder(nn.Module):
             signed: Signatures, [n, k], if they count.
         """
         right = functional.layer_norm(z, z.shape[1:]) if self.norm else z
-        right = functional.dropout(right, self.decoder_dropout, self.training)
+        right = dropout_by_bytes(right, self.decoder_dropout, self.training)
         left = right * (self.scale * (self.temperature.exp() / math.sqrt(z.shape[1])))
         p = z.new_zeros(z.shape[0]) if self.popularity is None else self.popularity(z).squeeze(1)
         if self.sharing is not None and signed is not None:
