@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cgcl.model.dropout import dropout, dropout_by_bytes
-from cgcl.seeds import stream
+from cgcl.seeds import seeded, stream
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
@@ -39,10 +39,10 @@ def test_the_given_generator_is_used_and_the_global_one_left_alone() -> None:
 
 
 def test_dropout_by_bytes_keeps_the_mean_and_rounds_the_chance() -> None:
-    torch.random.manual_seed(0)  # noqa: TID251
     x = torch.ones(300, 400, requires_grad=True)
     for chance in (0.1, 0.5, 0.8):
-        found = dropout_by_bytes(x, chance, training=True)
+        with seeded(0, "coins"):
+            found = dropout_by_bytes(x, chance, training=True)
         dropped = round(256 * chance) / 256
         share = (found == 0).float().mean().item()
         assert share == pytest.approx(dropped, abs=5 * (0.25 / x.numel()) ** 0.5)
