@@ -18,6 +18,7 @@ import time
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,6 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
     """Train once and measure; None if time ran out."""
     from dataclasses import replace
 
-    import cgcl
     from cgcl.errors import CGCLError
     from cgcl.split import random_split
     from cgcl.train.config import Resources
@@ -85,7 +85,7 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
 
     if time.time() >= place["deadline"]:
         return None
-    graph = cgcl.read(job["graph"], data_root=place["data_root"])
+    graph = _read(job["graph"], place["data_root"])
     if job["stage"] == "bare":
         graph = replace(graph, x=None, feature_names=())
     split = random_split(graph, 0.05, 0.10, job["seed"])
@@ -112,6 +112,13 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
         "seconds": round(trained.seconds, 2),
         "parameters": trained.parameters,
     }
+
+
+@cache
+def _read(name: str, data_root: str | None) -> Any:  # noqa: ANN401
+    import cgcl
+
+    return cgcl.read(name, data_root=data_root)
 
 
 def _recipe(job: Job, graph: Any) -> Any:  # noqa: ANN401 - torch is not imported up here
