@@ -215,6 +215,26 @@ def test_a_step_may_look_at_some_rows_each_whole(kind: dict) -> None:
     assert (looked_at > 0).all()
 
 
+def test_some_rows_stand_for_all_of_a_side_however_small_the_side() -> None:
+    """The mean over draws of the rows' loss is the loss of all rows, up to chance."""
+    few, many = 2, 40
+    source = stream(0, "lopsided")
+    pairs = torch.cartesian_prod(torch.arange(few), torch.arange(few, few + many)).T
+    links = pairs[:, torch.randperm(pairs.shape[1], generator=source)[:30].sort().values]
+    x = torch.rand(few + many, 5, generator=source)
+    known = Known(few + many, links, x, torch.arange(few + many) >= few)
+    told = {**STILL, "row_share": 1.0}
+    [whole, _] = a_learner(known, **told).steps(known, Epoch(1, 0))
+    learner, drawn = a_learner(known, sampled=8, **told), []
+    for number in range(300):
+        with seeded(number, "epoch"):
+            drawn.append(next(iter(learner.steps(known, Epoch(1, 0)))).detach())
+    found = torch.stack(drawn)
+    error = found.std() / len(drawn) ** 0.5
+    assert 0 < error < 0.5
+    assert (found.mean() - whole).abs() < 5 * error
+
+
 @KINDS
 def test_a_row_sums_over_all_that_its_node_may_link_to_and_is_not_linked_to(kind: dict) -> None:
     known = a_graph(**kind)

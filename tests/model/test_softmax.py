@@ -164,10 +164,11 @@ def test_some_rows_stand_for_all_of_them_without_bias() -> None:
     for chosen in itertools.combinations(range(4), 2):
         some = torch.full((4,), -1e30)
         some[list(chosen)] = sums[list(chosen)]
-        costs.append(softmax_loss(scores, pairs, some, asked, 1.0, sampled=0.5))
+        costs.append(softmax_loss(scores, pairs, some, asked, 1.0, torch.full((4,), 2.0)))
     whole = softmax_loss(scores, pairs, sums, asked, 1.0)
     assert torch.stack(costs).mean().item() == pytest.approx(whole.item(), rel=1e-5)
     # Among all pairs, two rows of four count twice.
-    half = softmax_loss(scores, pairs, torch.tensor([1.0, 0.0, -1e30, -1e30]), asked, 0.0, 0.5)
+    some, two = torch.tensor([1.0, 0.0, -1e30, -1e30]), torch.full((4,), 2.0)
+    half = softmax_loss(scores, pairs, some, asked, 0.0, two)
     expected = math.log(2 * (math.e + 1)) - (0.5 - 1.0) / 2
     assert half.item() == pytest.approx(expected, rel=1e-5)

@@ -78,7 +78,8 @@ class Told:
 
 
 def _no_preset(preset: str, method: str, there: str) -> ConfigError:
-    return ConfigError(f"{method} has no preset {preset}; it has {there}.")
+    remedy = " The preset best is that of --method cgcl-rank." if preset == "best" else ""
+    return ConfigError(f"{method} has no preset {preset}; it has {there}.{remedy}")
 
 
 def from_text(kind: type[MethodSettings], told: Mapping[str, str], method: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from cgcl.cli.settings import FLAT, given_settings
 from cgcl.cli.terminal import TrainingLine, say, say_fact
 from cgcl.cli.told import Preset, Told
 from cgcl.errors import ConfigError
+from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD
 from cgcl.settings import pick
@@ -68,7 +69,7 @@ def train(
         test_edges: A file with the links to test on, instead of drawing them. They may be in the
             graph's file or not; either way they are not learned from.
         val_edges: A file with the links to choose the epoch by; goes with --test-edges.
-        preset: Settings that other options can override. quick takes seconds on two cores;
+        preset: Settings that other options can override. quick is fit for two cores;
             paper follows the authors' code (hidden 512, lr 0.005, 800 epochs, directed views), and
             for another method its authors' settings; best is cgcl-rank's for all the accuracy
             that there is.
@@ -298,10 +299,14 @@ def _in_words(recipe: Recipe) -> str:
             f"CGCL, width {settings.hidden}, {settings.views} views, {settings.epochs} epochs, "
             f"lr {settings.lr}"
         )
-    shown = asdict(settings)
-    if recipe.method.ruled:  # the others are at their defaults, nearly always
-        shown = {name: value for name, value in shown.items() if name in recipe.method.ruled}
-    told = ", ".join(f"{name} {value}" for name, value in shown.items())
+    if isinstance(settings, RankSettings):
+        layers = "1 layer" if settings.layers == 1 else f"{settings.layers} layers"
+        rows = f", {settings.sampled:,} rows a step" if settings.sampled else ""
+        return (
+            f"CGCL-rank, preset {settings.preset}: width {settings.hidden}, {layers}, "
+            f"{settings.epochs} epochs, lr {settings.lr}{rows}"
+        )
+    told = ", ".join(f"{name} {value}" for name, value in asdict(settings).items())
     return f"{recipe.method.title}{': ' if told else ''}{told}"
 
 

@@ -94,9 +94,9 @@ class RankingLearner(Learner):
         for is_seen in (coin, ~coin):
             left, right, p = self.decode(*self._embed(known, prepared, is_seen))
             scores = _scores(left, right, p, known.links)
-            log_sums = self._log_sums(left, right, p, prepared)
-            row_share, share = self._settings.row_share, self._share_of_rows(known.num_nodes)
-            yield softmax_loss(scores, known.links, log_sums, ~is_seen, row_share, share)
+            sums, stands_for = self._log_sums(left, right, p, prepared)
+            row_share = self._settings.row_share
+            yield softmax_loss(scores, known.links, sums, ~is_seen, row_share, stands_for)
             self._follow(now.step)
 
     def is_recordable(self, known: Known) -> bool:
@@ -160,13 +160,17 @@ class RankingLearner(Learner):
         count = self._settings.signatures
         return z, signatures(prepared.counted(is_seen), count) if count else None
 
-    def _log_sums(self, left: Tensor, right: Tensor, p: Tensor, prepared: _Prepared) -> Tensor:
+    def _log_sums(
+        self, left: Tensor, right: Tensor, p: Tensor, prepared: _Prepared
+    ) -> tuple[Tensor, Tensor | None]:
         """Return for each node the logarithm of the sum over all it is not linked to, [n].
 
-        Where a step looks at some rows only, the others have the logarithm of nothing.
+        Where a step looks at some rows only, the others have the logarithm of nothing, and it is
+        also returned for how many each of them stands, [n].
         """
         sums = torch.full_like(p, -1e30)
         share = self._share_of_rows(p.shape[0])
+        stands_for = torch.ones_like(p) if share < 1 else None
         for (rows, columns, excluded), room in zip(prepared.sides, self._workspaces, strict=False):
             some = rows
             if share < 1:
@@ -174,6 +178,8 @@ class RankingLearner(Learner):
                 count = math.ceil(share * rows.numel())
                 some = rows.index_select(0, order[:count].sort().values)
                 excluded = prepared.excluded_of(some, columns)
+                assert stands_for is not None
+                stands_for[rows] = rows.numel() / max(count, 1)
             found = self.sum_rows(
                 left.index_select(0, some),
                 right.index_select(0, columns),
@@ -182,7 +188,7 @@ class RankingLearner(Learner):
                 room,
             )
             sums = sums.index_copy(0, some, found + p.index_select(0, some))
-        return sums
+        return sums, stands_for
 
     def _share_of_rows(self, num_nodes: int) -> float:
         """Return the share of nodes whose lists a step looks at."""

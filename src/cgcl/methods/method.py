@@ -234,7 +234,7 @@ class Method:
             graph: The graph to learn from.
             given: Settings by name; None for what is left to the rule.
         """
-        told = {name: value for name, value in given.items() if value is not None}
+        told = {n: value for n, value in given.items() if value is not None or n not in self.ruled}
         if self.rule is None:
             return told
         preset = told.get("preset", getattr(self.settings, "preset", ""))

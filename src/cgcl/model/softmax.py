@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -157,7 +156,7 @@ def softmax_loss(
     log_sums: Tensor,
     is_asked: Tensor,
     row_share: float = 0.5,
-    sampled: float = 1.0,
+    stands_for: Tensor | None = None,
 ) -> Tensor:
     r"""Return how far links are from the top of the list, of each end's and of all pairs.
 
@@ -171,14 +170,18 @@ def softmax_loss(
         log_sums: L, [n].
         is_asked: Which of the links to find, bool [m]; the mean is over them.
         row_share: How much the rows count; the rest goes to all pairs.
-        sampled: The share of rows, drawn at random, whose L is there; the others have the
-            logarithm of nothing. Each row then stands for as many more.
+        stands_for: Where only some rows have their L and the others the logarithm of nothing: for
+            how many rows each one stands, [n]; None if all are there.
     """
     one, other = (functional.softplus(log_sums.index_select(0, end) - scores) for end in pairs)
-    total = torch.logsumexp(log_sums, 0) - math.log(sampled)
+    if stands_for is not None:
+        log_sums = log_sums + stands_for.log()
+        one = one * stands_for.index_select(0, pairs[0])
+        other = other * stands_for.index_select(0, pairs[1])
+    total = torch.logsumexp(log_sums, 0)
     # Where every pair is a known link there is nothing to stand out from.
     everywhere = (total - scores).where(total > _NOTHING / 2, 0)
-    costs = row_share * (one + other) / (2 * sampled) + (1 - row_share) * everywhere
+    costs = row_share * (one + other) / 2 + (1 - row_share) * everywhere
     asked = is_asked.to(scores.dtype)
     # A tiny graph may leave a view empty: then nothing is asked, and nothing is learned.
     return (costs * asked).sum() / asked.sum().clamp(min=1)

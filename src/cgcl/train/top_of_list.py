@@ -17,8 +17,8 @@ from cgcl.split import Split, UnlinkedPairs
 __all__ = ["BUDGET", "RankingMetrics", "ranking_metrics"]
 
 BUDGET = 4e11
-"""How many operations measuring may take on a CPU, 10 s on two cores: with as much for the formulas
-beside it, nobody waits more than some 20 s for what they did not ask for."""
+"""How many operations measuring one method may take on a CPU, 10 s on two cores; each formula
+beside it has half of that, so that nobody waits more than half a minute unasked."""
 _GPU = 400.0
 """So many times as much on a GPU, which is at least so many times as fast."""
 # Counting an entry of a row, and comparing it with one link, in the same operations.

@@ -78,7 +78,7 @@ def learned_nothing(val: dict[str, float] | None) -> str | None:
     if val is None or val["auc"] >= CHANCE_AUC:
         return None
     return (
-        f"The model learned nothing: its best validation AUC, {val['auc']:.3f}, is no better than "
+        f"The model learned nothing: its validation AUC, {val['auc']:.3f}, is no better than "
         f"chance.\nTry another --lr or more --epochs. Are the features related to the links? If "
         f"not, try without them."
     )

@@ -55,8 +55,7 @@ class RecordedEngine(PlainEngine):
         """
         super().__init__(learner, known, settings, seed)
         self._ranking = learner
-        self._is_exact = precision == "fp32"
-        if not self._is_exact:
+        if precision != "fp32":
             learner.sum_rows = fused_row_logsumexp
         self._graph: torch.cuda.CUDAGraph | None = None
         self._losses: list[Tensor] = []
