@@ -114,7 +114,7 @@ def tune_once(job: Job, place: dict[str, Any]) -> Result | None:
         "settings": found.settings,
         "values": [trial.auc for trial in found.trials],
         "fingerprint": graph.fingerprint,
-        **_where(place),
+        **where(place),
     }
 
 
@@ -136,7 +136,7 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
     line = {key: job[key] for key in ("graph", "method", "kind", "seed")} | {
         "settings": recipe.settings.to_json(),
         "caps": recipe.settings.caps,
-        **_where(place),
+        **where(place),
     }
     try:
         trained = train_once(graph, split, recipe, resources)
@@ -156,7 +156,8 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
     }
 
 
-def _where(place: dict[str, Any]) -> dict[str, Any]:
+def where(place: dict[str, Any]) -> dict[str, Any]:
+    """Return what decides the last bits of a result: the device, threads and versions."""
     import torch
 
     from cgcl.train.execution import versions

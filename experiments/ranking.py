@@ -22,6 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from methods import lines_of, where
+
 HERE = Path(__file__).parent
 RESULTS, SEARCH = "ranking.jsonl", "ranking_search.jsonl"
 OURS = "cgcl-rank"
@@ -90,7 +92,7 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
         graph = replace(graph, x=None, feature_names=())
     split = random_split(graph, 0.05, 0.10, job["seed"])
     recipe = _recipe(job, graph)
-    line: Result = {**job, "settings": recipe.settings.to_json(), **_where(place)}
+    line: Result = {**job, "settings": recipe.settings.to_json(), **where(place)}
     line |= {"links": split.sizes, "fingerprint": graph.fingerprint, "split": split.fingerprint}
     resources = Resources(device=place["device"], threads=place["threads"])
     is_blind = job["stage"] in BLIND
@@ -139,26 +141,6 @@ def _recipe(job: Job, graph: Any) -> Any:  # noqa: ANN401 - torch is not importe
         return recipe
     told["epochs"] = round(times * recipe.epochs)
     return Recipe.for_graph(job["method"], {**told, "seed": job["seed"]}, graph)
-
-
-def _where(place: dict[str, Any]) -> dict[str, Any]:
-    import torch
-
-    from cgcl.train.execution import versions
-
-    cuda = torch.cuda.is_available() and place["device"] != "cpu"
-    kept = ("cgcl", "python", "torch", "numpy")
-    return {
-        "device": torch.cuda.get_device_name() if cuda else "cpu",
-        "threads": place["threads"],
-        "versions": {name: versions()[name] for name in kept},
-    }
-
-
-def lines_of(path: Path) -> list[Result]:
-    """Return the results that are there."""
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return [json.loads(line) for line in text.splitlines()]
 
 
 def shown(result: Result) -> str:
