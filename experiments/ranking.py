@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
+import sys
 import time
 import tomllib
 from collections.abc import Iterator
@@ -29,7 +31,7 @@ RESULTS, SEARCH = "ranking.jsonl", "ranking_search.jsonl"
 OURS = "cgcl-rank"
 # These two look at validation links only.
 BLIND = ("search", "ablation")
-KEY = ("stage", "graph", "name", "seed")
+KEY = ("stage", "graph", "features", "name", "seed")
 
 Job = dict[str, Any]
 Result = dict[str, Any]
@@ -39,16 +41,20 @@ def jobs_of(experiment: dict[str, Any], stage: str) -> Iterator[Job]:
     """Yield the runs of a stage, the first split of all first."""
     told = experiment[stage]
     if stage in BLIND:
-        for seed in told["seeds"]:
-            for graph in told["graphs"]:
-                for name, changed in told["variants"].items():
-                    yield _job(stage, graph, OURS, name, seed, {"preset": "best", **changed})
+        for part in told.values():
+            for graph, seeds in part["seeds"].items():
+                for seed in seeds:
+                    for name, changed in part["variants"].items():
+                        settings = {"preset": "best", **part.get("base", {}), **changed}
+                        job = _job(stage, graph, OURS, name, seed, settings)
+                        yield {**job, "features": part.get("features", True)}
         return
     for seed in range(max(told["splits"].values())):
         for graph in told["graphs"]:
             for method, splits in told["splits"].items():
                 if seed < splits and graph in told.get("only", {}).get(method, told["graphs"]):
                     settings = _settings(stage, graph, method)
+                    settings |= told.get("settings", {}).get(method, {})
                     yield _job(stage, graph, method, method, seed, settings)
 
 
@@ -56,7 +62,7 @@ def _job(
     stage: str, graph: str, method: str, name: str, seed: int, settings: dict[str, Any]
 ) -> Job:
     values = {"graph": graph, "method": method, "name": name, "seed": seed, "settings": settings}
-    return {"stage": stage, **values}
+    return {"stage": stage, "features": stage != "bare", **values}
 
 
 def _settings(stage: str, graph: str, method: str) -> dict[str, Any]:
@@ -88,7 +94,7 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
     if time.time() >= place["deadline"]:
         return None
     graph = _read(job["graph"], place["data_root"])
-    if job["stage"] == "bare":
+    if not job["features"]:
         graph = replace(graph, x=None, feature_names=())
     split = random_split(graph, 0.05, 0.10, job["seed"])
     recipe = _recipe(job, graph)
@@ -100,15 +106,20 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
         trained = train_once(graph, split, recipe, resources, measure_test=not is_blind)
     except (CGCLError, RuntimeError, MemoryError) as error:
         return {**line, "failure": f"{type(error).__name__}: {error}"[:500]}
-    val = dict(trained.val or {})
+    val, test = dict(trained.val or {}), dict(trained.test or {})
+    sampled = trained.test_sampled
     if is_blind:
         # Test links are pairs like any other here.
         val = ranking_metrics(trained.scorer(split.train), split, "val").metrics | val
+    elif "precision@1000" not in test:
+        # Nobody waits here: all pairs, whatever it takes.
+        scorer = trained.scorer(split.train)
+        test, sampled = test | ranking_metrics(scorer, split, budget=math.inf).metrics, None
     return {
         **line,
         "val": val,
-        "test": trained.test,
-        "sampled": trained.test_sampled,
+        "test": test,
+        "sampled": sampled,
         "best_epoch": trained.best_epoch,
         "stopped": trained.stopped.reason if trained.stopped else None,
         "seconds": round(trained.seconds, 2),
@@ -134,8 +145,6 @@ def _recipe(job: Job, graph: Any) -> Any:  # noqa: ANN401 - torch is not importe
         told.setdefault("choose_by", "node_mrr")
     if job["method"] != OURS:
         told = {**method.authors_settings(job["graph"]), **told}
-    if told.get("link_columns"):
-        told["link_columns"] = min(told["link_columns"], graph.num_nodes)
     recipe = Recipe.for_graph(job["method"], {**told, "seed": job["seed"]}, graph)
     if times == 1:
         return recipe
@@ -143,9 +152,14 @@ def _recipe(job: Job, graph: Any) -> Any:  # noqa: ANN401 - torch is not importe
     return Recipe.for_graph(job["method"], {**told, "seed": job["seed"]}, graph)
 
 
+def _key(line: Result) -> tuple[Any, ...]:
+    return tuple(line.get(name, line["stage"] != "bare") for name in KEY)
+
+
 def shown(result: Result) -> str:
     """Return a result in a line."""
-    head = ", ".join(str(result[name]) for name in KEY)
+    head = ", ".join(str(result[name]) for name in KEY if name != "features")
+    head += "" if result["features"] else ", no features"
     if "failure" in result:
         return f"{head}: failed, {result['failure']}"
     found = result["test"] or result["val"]
@@ -169,17 +183,20 @@ def main() -> None:
     chosen = parser.parse_args()
     experiment = tomllib.loads((HERE / "ranking.toml").read_text(encoding="utf-8"))
     path = chosen.out / (SEARCH if chosen.stage in BLIND else RESULTS)
-    have = {tuple(line[k] for k in KEY) for line in lines_of(path) if "failure" not in line}
+    lines = lines_of(path)
+    have = {_key(line) for line in lines if "failure" not in line}
     methods, graphs = (
         [x for x in text.split(",") if x] for text in (chosen.methods, chosen.graphs)
     )
     todo = [
         job
         for job in jobs_of(experiment, chosen.stage)
-        if tuple(job[k] for k in KEY) not in have
+        if _key(job) not in have
         and (not methods or job["method"] in methods)
         and (not graphs or job["graph"] in graphs)
     ]
+    failed = {_key(line) for line in lines} - have
+    todo.sort(key=lambda job: _key(job) in failed)
     place = {
         "device": chosen.device,
         "threads": chosen.threads,
@@ -199,6 +216,10 @@ def main() -> None:
             file.write(json.dumps(result) + "\n")
             file.flush()
             print(f"{number}/{len(todo)} {shown(result)}", flush=True)
+            if "CUDA error" in result.get("failure", ""):
+                # Nothing runs after such an error in the same process.
+                pool.shutdown(wait=False, cancel_futures=True)
+                sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,15 @@ MEASURES = {
     "auc": "AUC",
 }
 
+# Stages of the search before the last one, and the kinds of graphs that the rule tells apart.
+EARLIER = ("first search", "second search")
+GONE = ("links as features", "own vectors")
+KINDS = {
+    "words": (True, ["cora", "citeseer"]),
+    "denser features": (True, ["photo", "computers", "pubmed"]),
+    "no features": (False, ["cora", "citeseer", "photo", "pubmed"]),
+}
+
 Result = dict[str, Any]
 
 
@@ -84,24 +93,79 @@ def _missing(stage: str) -> str:
 
 
 def search_table() -> str:
-    """What was searched on validation links, and what did best on each graph."""
-    by_graph: dict[tuple[str, bool], dict[str, list[Result]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for line in _lines("ranking_search.jsonl"):
-        if line["stage"] in ("first search", "search"):
-            has_features = line.get("features", True)
-            by_graph[line["graph"], has_features][line["name"]].append(line)
+    """What the model as it is does on validation links, as the rule has it and otherwise."""
+    lines = _lines("ranking_search.jsonl")
+    by_graph = _by_variant(line for line in lines if line["stage"] == "search")
     rows = []
     for (graph, has_features), found in by_graph.items():
-        most = max(len(runs) for runs in found.values())
-        whole = [runs for runs in found.values() if len(runs) == most]
-        best = max(whole, key=lambda runs: sum(_percent(runs, "val", "node_mrr")))
-        cells = [_cell(_percent(best, "val", m), 2 if m == "auc" else 1) for m in MEASURES]
-        where = TITLES[graph] + ("" if has_features else ", features taken away")
-        rows.append([where, str(len(found)), str(most), best[0]["name"], *cells])
-    head = ["graph", "settings tried", "splits", "most node MRR with", *MEASURES.values()]
+        for name, runs in found.items():
+            cells = [_cell(_percent(runs, "val", m), 2 if m == "auc" else 1) for m in MEASURES]
+            rows.append([_title(graph, has_features=has_features), name, *cells, str(len(runs))])
+    before = [sum(line["stage"] == stage for line in lines) for stage in EARLIER]
+    told = (
+        f"Before that, {before[0]} runs found roughly where to look, and {before[1]} compared what "
+        f"is left; in both p was linear in z itself."
+    )
+    head = ["graph", "settings", *MEASURES.values(), "splits"]
+    return "\n".join([*_table(head, rows), "", told]) if rows else _missing("search")
+
+
+def gone_table() -> str:
+    """What was tried and given up, beside what was kept."""
+    before, now = (
+        _by_variant(line for line in _lines("ranking_search.jsonl") if line["stage"] == stage)
+        for stage in (EARLIER[1], "search")
+    )
+    rows = []
+    for key, found in before.items():
+        tried = {name: found[name] for name in GONE if name in found}
+        if tried:
+            tried = {"base": found["base"], **tried}
+        # The same settings, with p of z and of its normalised form.
+        if key[1] and "input dropout 0.3" in found:
+            tried["p of z"] = found["input dropout 0.3"]
+            seeds = [run["seed"] for run in tried["p of z"]]
+            tried["p of z normalised"] = [r for r in now[key]["base"] if r["seed"] in seeds]
+        for name, runs in tried.items():
+            cells = [_cell(_percent(runs, "val", m), 2 if m == "auc" else 1) for m in MEASURES]
+            title = _title(key[0], has_features=key[1])
+            rows.append([title, name, *cells])
+    return "\n".join(_table(["graph", "", *MEASURES.values()], rows))
+
+
+def left_out_table() -> str:
+    """Whether settings chosen on the other graphs of a kind are good on the one left out."""
+    lines = _lines("ranking_search.jsonl")
+    by_graph = _by_variant(line for line in lines if line["stage"] == EARLIER[1])
+    rows = []
+    for kind, (has_features, graphs) in KINDS.items():
+        of = {g: by_graph.get((g, has_features), {}) for g in graphs}
+        names = [n for n in of[graphs[0]] if all(n in found for found in of.values())]
+        mrr = {
+            g: {n: sum(v := _percent(of[g][n], "val", "node_mrr")) / len(v) for n in names}
+            for g in graphs
+        }
+        for graph in graphs if names else ():
+            others = [g for g in graphs if g != graph]
+            # Each graph counts alike: by how far a setting is behind the best one there.
+            told = max(names, key=lambda n: sum(mrr[g][n] / max(mrr[g].values()) for g in others))
+            best = max(names, key=lambda n: mrr[graph][n])
+            cells = [told, f"{mrr[graph][told]:.1f}", best, f"{mrr[graph][best]:.1f}"]
+            rows.append([_title(graph, has_features=has_features), kind, str(len(names)), *cells])
+    head = ["left out", "kind", "settings", "chosen by the others", "node MRR", "best", "node MRR"]
     return "\n".join(_table(head, rows)) if rows else _missing("search")
+
+
+def _by_variant(lines: Iterable[Result]) -> dict[tuple[str, bool], dict[str, list[Result]]]:
+    """Return runs by graph and whether it has its features, then by the name of their settings."""
+    found: dict[tuple[str, bool], dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
+    for line in lines:
+        found[line["graph"], line["features"]][line["name"]].append(line)
+    return found
+
+
+def _title(graph: str, *, has_features: bool) -> str:
+    return TITLES[graph] + ("" if has_features else ", features taken away")
 
 
 def ablation_table() -> str:
@@ -109,13 +173,13 @@ def ablation_table() -> str:
     found, asked = _stage("ablation"), _asked("ablation")
     if not found:
         return _missing("ablation")
-    shown = ("node_mrr", "precision@1000", "auc")
-    head = ["", *(f"{TITLES[g]} {MEASURES[m]}" for g in asked["graphs"] for m in shown)]
+    shown, graphs = ("node_mrr", "precision@1000", "auc"), list(asked["all"]["seeds"])
+    head = ["", *(f"{TITLES[g]} {MEASURES[m]}" for g in graphs for m in shown)]
     rows = []
-    for name in asked["variants"]:
+    for name in asked["all"]["variants"]:
         cells = [
             _cell(_percent(found.get((graph, name), {}).values(), "val", m), 2 if m == "auc" else 1)
-            for graph in asked["graphs"]
+            for graph in graphs
             for m in shown
         ]
         rows.append([name, *cells])
@@ -157,9 +221,7 @@ def _result_table(stage: str, names: Sequence[str]) -> list[str]:
                 run for seed, run in sorted(runs.items()) if seed < asked["splits"].get(name, 5)
             ]
             values = {m: _percent(splits, "test", m) for m in MEASURES}
-            sampled = any(run.get("sampled") for run in splits)
             cells = [_cell(values[m], 2 if m == "auc" else 1) for m in MEASURES]
-            cells[0] += " (sampled)" if sampled else ""
             rows.append([method_named(name).title, *cells, str(len(splits))])
         if rows:
             head = [TITLES[graph], *MEASURES.values(), "splits"]
@@ -239,6 +301,8 @@ def quick_table() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "ranking-search": search_table,
+    "ranking-gone": gone_table,
+    "ranking-left-out": left_out_table,
     "ranking-ablation": ablation_table,
     "ranking-run": run_table,
     "ranking-bare": bare_table,

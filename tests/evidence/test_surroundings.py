@@ -61,8 +61,6 @@ told = st.fixed_dictionaries(
     {
         "layers": st.integers(1, 3),
         "self_term": st.booleans(),
-        "own_vectors": st.booleans(),
-        "link_columns": st.sampled_from([0, 2, 20]),
         "signatures": st.sampled_from([0, 5]),
         "average": st.sampled_from([0.0, 0.9]),
     }

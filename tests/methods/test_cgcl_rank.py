@@ -72,7 +72,7 @@ KINDS = pytest.mark.parametrize(
 def test_the_same_seed_gives_the_same_bits_with_two_threads(kind: dict) -> None:
     torch.set_num_threads(2)
     known = a_graph(**kind)
-    told = {"signatures": 4, "link_columns": 10, "sampled": 9, "hidden": 64}
+    told = {"signatures": 4, "sampled": 9, "hidden": 64}
     first, again = answers(known, **told), answers(known, **told)
     for one, other in zip(first, again, strict=True):
         assert torch.equal(one, other)
@@ -97,7 +97,6 @@ CHANGES = {
     "hidden": {"hidden": 9},
     "layers": {"layers": 3},
     "self_term": {"self_term": False},
-    "link_columns": {"link_columns": 5},
     "norm": {"norm": False},
     "popularity": {"popularity": False},
     "signatures": {"signatures": 4},
@@ -111,21 +110,20 @@ CHANGES = {
     "weight_decay": {"weight_decay": 0.1},
     "clip": {"clip": 0.001},
 }
-WITHOUT_FEATURES = {"own_vectors": {"own_vectors": True}}
 ELSEWHERE = {"preset", "epochs", "evaluate_every", "choose_by"}
 """How long it is trained, and which epoch is taken: not the model's business."""
 
 
 def test_every_setting_is_tried() -> None:
     names = {own.name for own in fields(RankSettings)}
-    assert names == set(CHANGES) | set(WITHOUT_FEATURES) | ELSEWHERE
+    assert names == set(CHANGES) | ELSEWHERE
     assert {own.name for own in fields(TrainedSettings)} <= names
 
 
-@pytest.mark.parametrize("name", [*CHANGES, *WITHOUT_FEATURES])
+@pytest.mark.parametrize("name", CHANGES)
 def test_no_setting_is_dead(name: str) -> None:
-    known = a_graph(structural=name in WITHOUT_FEATURES)
-    before, after = answers(known), answers(known, **(CHANGES | WITHOUT_FEATURES)[name])
+    known = a_graph()
+    before, after = answers(known), answers(known, **CHANGES[name])
     assert not all(torch.equal(*both) for both in zip(before, after, strict=True))
 
 
@@ -258,7 +256,7 @@ def test_a_row_sums_over_all_that_its_node_may_link_to_and_is_not_linked_to(kind
 
 
 @KINDS
-@pytest.mark.parametrize("told", [{}, {"link_columns": NODES}, {"signatures": 4}, {"layers": 3}])
+@pytest.mark.parametrize("told", [{}, {"signatures": 4}, {"layers": 3}])
 def test_a_step_knows_nothing_but_the_links_it_sees(kind: dict, told: dict) -> None:
     """Its embeddings are those of a graph in which the links it has to find do not exist."""
     known, epoch = a_graph(**kind), Epoch(1, 3)
@@ -318,7 +316,7 @@ def test_tiny_graphs_learn_without_a_number_that_is_none(links: list, structural
     """A view may be empty, and every pair may be a known link."""
     pairs = torch.tensor(links, dtype=torch.int64).reshape(-1, 2).T
     known = Known(3, pairs, Structure.of(pairs, 3) if structural else torch.eye(3))
-    learner, losses = trained(known, epochs=3, signatures=2, link_columns=2)
+    learner, losses = trained(known, epochs=3, signatures=2)
     assert torch.isfinite(torch.tensor(losses)).all()
     assert torch.tensor(losses).abs().max() < 100
     assert torch.isfinite(learner.scorer(known).logits(all_pairs(3))).all()

@@ -36,7 +36,8 @@ def test_it_chooses_what_it_says_it_does(density: float | None, preset: str) -> 
 def test_it_goes_by_features_links_and_nodes() -> None:
     words, rich = chosen_for(a_graph(density=0.02), "best"), chosen_for(a_graph(), "best")
     assert words["input_dropout"] > rich["input_dropout"]
-    assert chosen_for(a_graph(links=80), "best")["layers"] == 1
+    assert chosen_for(a_graph(links=80, density=0.02), "best")["layers"] == 1
+    assert chosen_for(a_graph(links=80, density=None), "best")["layers"] > 1
     assert chosen_for(a_graph(), "quick")["sampled"] == 0
     many = chosen_for(a_graph(nodes=1200, links=2400, density=None), "quick")
     assert 0 < many["sampled"] < 1200

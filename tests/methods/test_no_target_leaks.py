@@ -61,7 +61,7 @@ ALSO_SEEN = {"ncn": "NeighbourLists"}
 BY_MATRIX = "cgcl-rank"
 """Sees links as sparse matrices, and asks about them in its loss."""
 
-NUMBERS: dict[str, list[dict[str, Any]]] = {BY_MATRIX: [{"link_columns": 30}, {"signatures": 8}]}
+NUMBERS: dict[str, list[dict[str, Any]]] = {BY_MATRIX: [{"signatures": 8}]}
 """Settings that let a method look at links in one more way, by method."""
 
 TRAINED = [name for name in METHODS if issubclass(method_named(name).settings, TrainedSettings)]
@@ -688,7 +688,6 @@ def test_the_audit_finds_targets_in_the_features_of_the_blocked_engine(monkeypat
     ("made", "told", "structural"),
     [
         ("adjacency", {}, False),
-        ("linked", {"link_columns": 30}, False),
         ("linked", {}, True),
         ("counted", {"signatures": 8}, False),
     ],

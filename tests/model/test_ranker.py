@@ -86,34 +86,14 @@ def test_renaming_nodes_renames_embeddings_and_nothing_else(n, seed, layers, sel
     torch.testing.assert_close(renamed, plain[order], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("columns", [3, 6, 9])
-def test_links_are_features_beside_the_given_ones(columns: int) -> None:
-    """Of the first nodes; of those beyond the graph nothing is said."""
-    links, x = random_links(6, 2), torch.rand(6, 5, generator=stream(0, "x"))
-    encoder = an_encoder(5, 4, 2, link_channels=columns)
-    told = torch.nn.functional.pad(dense(links, 6), (0, 3))[:, :columns]
-    joined = an_encoder(5 + columns, 4, 2)
-    with torch.no_grad():
-        joined.load_state_dict(
-            {key: value for key, value in encoder.state_dict().items() if key != "links"}
-            | {"weight": torch.cat([encoder.weight, encoder.links])}
-        )
-        a = csr(normalised(links, 6))
-        found = encoder(x, a, csr(dense(links, 6)))
-        torch.testing.assert_close(found, joined(torch.cat([x, told], dim=1), a))
-
-
-@pytest.mark.parametrize("own_channels", [0, 4])
-def test_a_graph_without_features_has_its_links(own_channels: int) -> None:
+def test_a_graph_without_features_has_its_links() -> None:
     """Two nodes share a feature, of one no feature speaks."""
     links, feature = random_links(6, 2), torch.tensor([0, 1, 2, 3, 3, -1])
-    encoder = an_encoder(4, 3, 2, own_channels=own_channels)
+    encoder = an_encoder(4, 3, 2)
     speaks = torch.zeros(6, 4)
     speaks[torch.arange(5), feature[:5]] = 1
     a = normalised(links, 6)
     h = dense(links, 6) @ speaks @ encoder.weight
-    if own_channels:
-        h = h + speaks @ encoder.own
     with torch.no_grad():
         z = torch.nn.functional.elu(a @ h[:, :3] + h[:, 3:] + encoder.bias)
         (layer,) = encoder.deeper
@@ -142,7 +122,8 @@ def test_a_score_is_as_by_hand_and_the_same_both_ways(norm: bool) -> None:
         decoder.sharing.fill_(7.0)
         left, right, p = decoder(torch.tensor([[1.0, 3.0], [2.0, -2.0]]), torch.ones(2, 1))
     products = -(2 + 3) if norm else 2 * 1 * 2 - 3 * 3 * 2
-    expected = 5 / math.sqrt(2) * products + 7 + (0.5 + 3 + 0.25) + (1 - 2 + 0.25)
+    sought = (-0.5 + 1 + 0.25) + (0.5 - 1 + 0.25) if norm else (0.5 + 3 + 0.25) + (1 - 2 + 0.25)
+    expected = 5 / math.sqrt(2) * products + 7 + sought
     scores = left @ right.T + p[:, None] + p
     assert scores[0, 1].item() == pytest.approx(expected, rel=1e-4)
     assert scores[1, 0].item() == pytest.approx(expected, rel=1e-4)

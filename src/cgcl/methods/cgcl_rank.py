@@ -47,8 +47,6 @@ class RankingLearner(Learner):
             settings.hidden,
             settings.layers,
             self_term=settings.self_term,
-            own_channels=num_features if settings.own_vectors else 0,
-            link_channels=settings.link_columns,
             input_dropout=settings.input_dropout,
             hidden_dropout=settings.hidden_dropout,
         )
@@ -136,27 +134,24 @@ class RankingLearner(Learner):
         The second says for each node what a link to it adds to the first at the link's other end:
         zeros where features tell of no links.
         """
-        structure, linked = known.structure, self._prepare(known).linked(None, 0)
+        structure = known.structure
         if structure is None:
-            found = self.encode.inputs(known.features, linked)
-            return found, self.encode.of_neighbours(known.num_nodes)
-        speaking = structure.feature_of_node
-        found = self.encode.inputs_of_links(linked, speaking)
-        return found, self.encode.of_neighbours(known.num_nodes, speaking)
+            found = self.encode.inputs(known.features)
+            return found, torch.zeros_like(found)
+        linked, speaking = self._prepare(known).linked(None, 0), structure.feature_of_node
+        return self.encode.inputs_of_links(linked, speaking), self.encode.of_neighbours(speaking)
 
     def _embed(
         self, known: Known, prepared: _Prepared, is_seen: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """Return embeddings, [n, d_v], and signatures, [n, k], if there are any."""
         adjacency, structure = prepared.adjacency(is_seen), known.structure
-        dropout = self._settings.input_dropout if self.training else 0
-        if structure is not None:
+        if structure is None:
+            z = self.encode(known.features, adjacency)
+        else:
+            dropout = self._settings.input_dropout if self.training else 0
             linked = prepared.linked(is_seen, dropout)
             z = self.encode.of_links(linked, structure.feature_of_node, adjacency)
-        else:
-            has_columns = self._settings.link_columns > 0
-            linked = prepared.linked(is_seen, dropout) if has_columns else None
-            z = self.encode(known.features, adjacency, linked)
         count = self._settings.signatures
         return z, signatures(prepared.counted(is_seen), count) if count else None
 

@@ -30,7 +30,7 @@ _WORDS: dict[str, Any] = {
 _RICH: dict[str, Any] = {
     "hidden": 512,
     "layers": 3,
-    "input_dropout": 0.4,
+    "input_dropout": 0.3,
     "hidden_dropout": 0.3,
     "decoder_dropout": 0.2,
     "lr": 0.004,
@@ -69,11 +69,6 @@ class RankSettings(TrainedSettings):
     """Number of graph convolutions; each beyond the first is added to what was there."""
     self_term: bool = True
     """Whether a node's own features count beside those of its neighbours."""
-    own_vectors: bool = False
-    """Whether every node also learns a vector of its own; only where the graph has no features."""
-    link_columns: int = 0
-    """Of how many nodes, the first ones, a node's features also say whether it is linked to them in
-    the seen view; 0 for none. Where the graph has no features of its own, they say so anyway."""
     norm: bool = True
     """Whether embeddings are normalised before they are compared."""
     popularity: bool = True
@@ -106,7 +101,6 @@ class RankSettings(TrainedSettings):
     RANGES: ClassVar[Mapping[str, Range]] = {
         "hidden": Range(low=2, high=65536),
         "layers": Range(low=1, high=16),
-        "link_columns": Range(low=0, high=2**31),
         "signatures": Range(low=0, high=65536),
         "input_dropout": Range(low=0, below=1),
         "hidden_dropout": Range(low=0, below=1),
@@ -151,8 +145,8 @@ def chosen_for(graph: Graph, preset: str) -> dict[str, Any]:
     else:
         chosen = _RICH
     values = {**chosen, **_QUICK} if preset == "quick" else dict(chosen)
-    # Where a node has hardly a neighbour's neighbour to hear from, a second layer only adds noise.
-    if 2 * graph.num_edges < _FEW_LINKS * graph.num_nodes:
+    # Where a node has hardly a neighbour's neighbour, these add more noise than its words lack.
+    if chosen is _WORDS and 2 * graph.num_edges < _FEW_LINKS * graph.num_nodes:
         values["layers"] = 1
     # A look ranks up to 1,000 links among all nodes: on a GPU it takes as long as a few epochs.
     values["evaluate_every"] = 10 if preset == "quick" else 20

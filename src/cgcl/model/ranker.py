@@ -33,8 +33,6 @@ class RankingEncoder(nn.Module):
         layers: int = 2,
         *,
         self_term: bool = True,
-        own_channels: int = 0,
-        link_channels: int = 0,
         input_dropout: float = 0.5,
         hidden_dropout: float = 0.5,
     ) -> None:
@@ -45,8 +43,6 @@ class RankingEncoder(nn.Module):
             hidden_channels: Width of the embeddings, d_v.
             layers: How many graph convolutions.
             self_term: Whether a node's own features count beside its neighbours'.
-            own_channels: How many vectors of nodes' own are learned, for `of_links`; 0 for none.
-            link_channels: Of how many nodes `linked` tells in `forward`; 0 for none.
             input_dropout: Chance of a feature to be dropped while training.
             hidden_dropout: Chance of an entry between two layers to be dropped while training.
         """
@@ -56,30 +52,23 @@ class RankingEncoder(nn.Module):
         width = 2 * hidden_channels if self_term else hidden_channels
         # W beside W_s: one product with the features gives both, [d, d_v] or [d, 2 d_v].
         self.weight = nn.Parameter(torch.empty(in_channels, width))
-        self.own = nn.Parameter(torch.empty(own_channels, width)) if own_channels else None
-        self.links = nn.Parameter(torch.empty(link_channels, width)) if link_channels else None
         self.bias = nn.Parameter(torch.zeros(hidden_channels))
         self.deeper = nn.ModuleList(
             nn.Linear(hidden_channels, hidden_channels) for _ in range(layers - 1)
         )
-        inputs = in_channels + own_channels + link_channels
-        bound = math.sqrt(6 / (inputs + hidden_channels))  # Glorot
-        for weight in (self.weight, self.own, self.links):
-            if weight is not None:
-                nn.init.uniform_(weight, -bound, bound)
+        bound = math.sqrt(6 / (in_channels + hidden_channels))  # Glorot
+        nn.init.uniform_(self.weight, -bound, bound)
         for name, weight in self.deeper.named_parameters():
             nn.init.zeros_(weight) if name.endswith("bias") else nn.init.xavier_uniform_(weight)
 
-    def forward(self, x: Tensor, adjacency: Tensor, linked: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
         """Return the embeddings Z, [n, d_v].
 
         Args:
             x: Features, [n, d], dense or coalesced sparse COO.
             adjacency: The normalised adjacency of Eq. 1, symmetric sparse CSR [n, n].
-            linked: Who is linked to whom, after dropout, symmetric sparse CSR [n, n]; features
-                beside x, if there are weights for them.
         """
-        return self._deepen(self.inputs(x, linked), adjacency)
+        return self._deepen(self.inputs(x), adjacency)
 
     def of_links(self, linked: Tensor, feature_of_node: Tensor, adjacency: Tensor) -> Tensor:
         """Return the embeddings of a graph whose only features are its links, [n, d_v].
@@ -91,29 +80,23 @@ class RankingEncoder(nn.Module):
         """
         return self._deepen(self.inputs_of_links(linked, feature_of_node), adjacency)
 
-    def inputs(self, x: Tensor, linked: Tensor | None) -> Tensor:
+    def inputs(self, x: Tensor) -> Tensor:
         """Return X W beside X W_s, [n, d_v] or [n, 2 d_v]; arguments as in `forward`."""
-        h = product(self._dropped(x), self.weight)
-        if self.links is None or linked is None:
-            return h
-        return h + symmetric_product(linked, self.of_neighbours(x.shape[0]))
+        return product(self._dropped(x), self.weight)
 
     def inputs_of_links(self, linked: Tensor, feature_of_node: Tensor) -> Tensor:
         """Return the same for a graph whose only features are its links."""
-        h = symmetric_product(linked, _of_each(self.weight, feature_of_node))
-        if self.own is None:
-            return h
-        coins = dropout_by_bytes(h.new_ones(h.shape[0], 1), self.input_dropout, self.training)
-        return h + coins * _of_each(self.own, feature_of_node)
+        return symmetric_product(linked, self.of_neighbours(feature_of_node))
 
-    def of_neighbours(self, num_nodes: int, feature_of_node: Tensor | None = None) -> Tensor:
-        """Return what a link to each node adds to its other end's inputs, [n, any]."""
-        if feature_of_node is not None:
-            return _of_each(self.weight, feature_of_node)
-        if self.links is None:
-            return self.weight.new_zeros(num_nodes, self.weight.shape[1])
-        more = max(num_nodes - self.links.shape[0], 0)
-        return functional.pad(self.links, (0, 0, 0, more))[:num_nodes]
+    def of_neighbours(self, feature_of_node: Tensor) -> Tensor:
+        """Return what a link to each node adds to its other end's inputs, [n, any].
+
+        Args:
+            feature_of_node: As in `of_links`; a node of which no feature speaks adds nothing.
+        """
+        adds_nothing = self.weight.new_zeros(1, self.weight.shape[1])
+        place = feature_of_node.where(feature_of_node >= 0, self.weight.shape[0])
+        return torch.cat([self.weight, adds_nothing]).index_select(0, place)
 
     def layer(self, number: int, messages: Tensor, before: Tensor) -> Tensor:
         """Return what a layer makes of what has arrived at each node, [any, d_v].
@@ -147,8 +130,9 @@ class RankingEncoder(nn.Module):
 class RankingDecoder(nn.Module):
     r"""A symmetric inner product: all pairs are one matrix product.
 
-    $s_{ij} = \frac{e^t}{\sqrt{d_v}} \sum_k w_k \bar z_{ik} \bar z_{jk} + p(z_i) + p(z_j)$ with
-    $\bar z$ a layer norm of z and p, how sought-after a node is, linear in z.
+    $s_{ij} = \frac{e^t}{\sqrt{d_v}} \sum_k w_k \bar z_{ik} \bar z_{jk} + p(\bar z_i) +
+    p(\bar z_j)$ with $\bar z$ a layer norm of z and p, how sought-after a node is, linear. Of z
+    itself p would be wild: a hub's z is long, and its p would move far in every step.
     """
 
     def __init__(
@@ -187,21 +171,16 @@ class RankingDecoder(nn.Module):
             z: Embeddings, [n, d_v].
             signed: Signatures, [n, k], if they count.
         """
-        right = functional.layer_norm(z, z.shape[1:]) if self.norm else z
-        right = dropout_by_bytes(right, self.decoder_dropout, self.training)
+        normed = functional.layer_norm(z, z.shape[1:]) if self.norm else z
+        right = dropout_by_bytes(normed, self.decoder_dropout, self.training)
         left = right * (self.scale * (self.temperature.exp() / math.sqrt(z.shape[1])))
-        p = z.new_zeros(z.shape[0]) if self.popularity is None else self.popularity(z).squeeze(1)
+        p = z.new_zeros(z.shape[0])
+        if self.popularity is not None:
+            p = self.popularity(normed).squeeze(1)
         if self.sharing is not None and signed is not None:
             left = torch.cat([left, signed * self.sharing], dim=1)
             right = torch.cat([right, signed], dim=1)
         return left, right, p
-
-
-def _of_each(weight: Tensor, feature_of_node: Tensor) -> Tensor:
-    """Return the row of each node's feature, zeros for a node of which none speaks, [n, any]."""
-    has_none = weight.new_zeros(1, weight.shape[1])
-    place = feature_of_node.where(feature_of_node >= 0, weight.shape[0])
-    return torch.cat([weight, has_none]).index_select(0, place)
 
 
 def signatures(counted: Tensor, count: int, numbers: Tensor | None = None) -> Tensor:

@@ -93,7 +93,7 @@ def test_recorded_epochs_are_those_of_the_plain_engine(
     kind: str, precision: str, within: float
 ) -> None:
     """Without dropout: replayed coins are others than those of a first run."""
-    settings = RankSettings(hidden=16, link_columns=10, signatures=8, **STILL)
+    settings = RankSettings(hidden=16, signatures=8, **STILL)
     known = a_graph(kind)
     learners = [a_learner(known, settings) for _ in range(2)]
     engines = (
