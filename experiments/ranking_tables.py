@@ -93,14 +93,9 @@ def _missing(stage: str) -> str:
 
 
 def search_table() -> str:
-    """What the model as it is does on validation links, as the rule has it and otherwise."""
+    """What the last search found on validation links, as the rule has it and otherwise."""
     lines = _lines("ranking_search.jsonl")
-    by_graph = _by_variant(line for line in lines if line["stage"] == "search")
-    rows = []
-    for (graph, has_features), found in by_graph.items():
-        for name, runs in found.items():
-            cells = [_cell(_percent(runs, "val", m), 2 if m == "auc" else 1) for m in MEASURES]
-            rows.append([_title(graph, has_features=has_features), name, *cells, str(len(runs))])
+    rows = _rows(_by_variant(line for line in lines if line["stage"] == "search"))
     before = [sum(line["stage"] == stage for line in lines) for stage in EARLIER]
     told = (
         f"Before that, {before[0]} runs found roughly where to look, and {before[1]} compared what "
@@ -116,7 +111,7 @@ def gone_table() -> str:
         _by_variant(line for line in _lines("ranking_search.jsonl") if line["stage"] == stage)
         for stage in (EARLIER[1], "search")
     )
-    rows = []
+    shown = {}
     for key, found in before.items():
         tried = {name: found[name] for name in GONE if name in found}
         if tried:
@@ -126,11 +121,15 @@ def gone_table() -> str:
             tried["p of z"] = found["input dropout 0.3"]
             seeds = [run["seed"] for run in tried["p of z"]]
             tried["p of z normalised"] = [r for r in now[key]["base"] if r["seed"] in seeds]
-        for name, runs in tried.items():
-            cells = [_cell(_percent(runs, "val", m), 2 if m == "auc" else 1) for m in MEASURES]
-            title = _title(key[0], has_features=key[1])
-            rows.append([title, name, *cells])
-    return "\n".join(_table(["graph", "", *MEASURES.values()], rows))
+        shown[key] = tried
+    return "\n".join(_table(["graph", "", *MEASURES.values(), "splits"], _rows(shown)))
+
+
+def trials_table() -> str:
+    """What was tried on a CPU."""
+    lines = _lines("ranking_search.jsonl")
+    rows = _rows(_by_variant(line for line in lines if line["stage"] == "trial"))
+    return "\n".join(_table(["graph", "", *MEASURES.values(), "splits"], rows))
 
 
 def left_out_table() -> str:
@@ -162,6 +161,20 @@ def _by_variant(lines: Iterable[Result]) -> dict[tuple[str, bool], dict[str, lis
     for line in lines:
         found[line["graph"], line["features"]][line["name"]].append(line)
     return found
+
+
+def _rows(by_graph: dict[tuple[str, bool], dict[str, list[Result]]]) -> list[list[str]]:
+    """Return what each setting does on validation links, as rows of a table."""
+    return [
+        [
+            _title(graph, has_features=has_features),
+            name,
+            *(_cell(_percent(runs, "val", m), 2 if m == "auc" else 1) for m in MEASURES),
+            str(len(runs)),
+        ]
+        for (graph, has_features), found in by_graph.items()
+        for name, runs in found.items()
+    ]
 
 
 def _title(graph: str, *, has_features: bool) -> str:
@@ -302,6 +315,7 @@ def quick_table() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "ranking-search": search_table,
     "ranking-gone": gone_table,
+    "ranking-trials": trials_table,
     "ranking-left-out": left_out_table,
     "ranking-ablation": ablation_table,
     "ranking-run": run_table,

@@ -122,11 +122,22 @@ def test_a_score_is_as_by_hand_and_the_same_both_ways(norm: bool) -> None:
         decoder.sharing.fill_(7.0)
         left, right, p = decoder(torch.tensor([[1.0, 3.0], [2.0, -2.0]]), torch.ones(2, 1))
     products = -(2 + 3) if norm else 2 * 1 * 2 - 3 * 3 * 2
-    sought = (-0.5 + 1 + 0.25) + (0.5 - 1 + 0.25) if norm else (0.5 + 3 + 0.25) + (1 - 2 + 0.25)
+    # Their mean squares are 5 and 4: they are divided by the fourth roots.
+    sought = (0.5 + 3) / 5**0.25 + (1 - 2) / 4**0.25 + 2 * 0.25
     expected = 5 / math.sqrt(2) * products + 7 + sought
     scores = left @ right.T + p[:, None] + p
     assert scores[0, 1].item() == pytest.approx(expected, rel=1e-4)
     assert scores[1, 0].item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_twins_are_not_the_best_pair_where_some_weights_are_negative() -> None:
+    """w = (-1, 1): (1, -1) with itself gives 0, and with all w positive the most there is."""
+    z = torch.tensor([[2.0, -2.0], [1.0, -1.0], [-3.0, 3.0]])
+    for unlike, twins in ((0.5, 0.0), (0.0, math.sqrt(2))):
+        left, right, _ = RankingDecoder(2, unlike=unlike).eval()(z)
+        scores = left @ right.T
+        assert scores[0, 1].item() == pytest.approx(twins, abs=1e-4)
+        assert scores.max().item() == pytest.approx(twins, abs=1e-4)
 
 
 def test_dropout_acts_in_training_only() -> None:

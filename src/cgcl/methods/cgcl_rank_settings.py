@@ -53,6 +53,7 @@ _QUICK: dict[str, Any] = {
     "lr": 0.01,
     "epochs": 200,
 }
+_QUICK_WORDS_LR = 0.005
 # Rows that a step looks at: on two cores, and where all of them would be too many.
 _QUICK_ROWS, _MOST_ROWS = 1024, 32768
 
@@ -73,6 +74,9 @@ class RankSettings(TrainedSettings):
     """Whether embeddings are normalised before they are compared."""
     popularity: bool = True
     """Whether a term says how sought-after each node is."""
+    unlike: float = 0.125
+    """Share of an embedding's dimensions that begin by counting what differs between two nodes, not
+    what is alike."""
     signatures: int = 0
     """Random numbers per node that estimate resource allocation in the seen view; 0 for none."""
     input_dropout: float = 0.5
@@ -101,6 +105,7 @@ class RankSettings(TrainedSettings):
     RANGES: ClassVar[Mapping[str, Range]] = {
         "hidden": Range(low=2, high=65536),
         "layers": Range(low=1, high=16),
+        "unlike": Range(low=0, high=1),
         "signatures": Range(low=0, high=65536),
         "input_dropout": Range(low=0, below=1),
         "hidden_dropout": Range(low=0, below=1),
@@ -145,6 +150,8 @@ def chosen_for(graph: Graph, preset: str) -> dict[str, Any]:
     else:
         chosen = _RICH
     values = {**chosen, **_QUICK} if preset == "quick" else dict(chosen)
+    if preset == "quick" and chosen is _WORDS:
+        values["lr"] = _QUICK_WORDS_LR
     # Where a node has hardly a neighbour's neighbour, these add more noise than its words lack.
     if chosen is _WORDS and 2 * graph.num_edges < _FEW_LINKS * graph.num_nodes:
         values["layers"] = 1

@@ -15,6 +15,8 @@ from cgcl.model.product import product
 
 __all__ = ["RankingDecoder", "RankingEncoder", "signatures", "symmetric_product"]
 
+# Keeps the length of nothing away from zero.
+_TINY = 1e-6
 # The signs of a node never change: they follow from its number.
 _SIGNS = base_key(0, "signatures")
 
@@ -130,9 +132,13 @@ class RankingEncoder(nn.Module):
 class RankingDecoder(nn.Module):
     r"""A symmetric inner product: all pairs are one matrix product.
 
-    $s_{ij} = \frac{e^t}{\sqrt{d_v}} \sum_k w_k \bar z_{ik} \bar z_{jk} + p(\bar z_i) +
-    p(\bar z_j)$ with $\bar z$ a layer norm of z and p, how sought-after a node is, linear. Of z
-    itself p would be wild: a hub's z is long, and its p would move far in every step.
+    $s_{ij} = \frac{e^t}{\sqrt{d_v}} \sum_k w_k \bar z_{ik} \bar z_{jk} + p(\hat z_i) +
+    p(\hat z_j)$ with $\bar z$ a layer norm of z and p, how sought-after a node is, linear in
+    $\hat z = z / \sqrt{\lVert z \rVert}$, the length as a root mean square. A hub's z is long: of z
+    itself its p would move far in every step, of $\bar z$ it would not know how long z is.
+
+    Some w begin at -1. Were all positive, hardly a pair could score above twins, nodes with the
+    same words and neighbours; but twins, such as two versions of a paper, are often not linked.
     """
 
     def __init__(
@@ -142,6 +148,7 @@ class RankingDecoder(nn.Module):
         *,
         norm: bool = True,
         popularity: bool = True,
+        unlike: float = 0.125,
         signatures: bool = False,
     ) -> None:
         """Create the weights.
@@ -151,12 +158,15 @@ class RankingDecoder(nn.Module):
             decoder_dropout: Chance of an entry of an embedding to be dropped while training.
             norm: Whether embeddings are normalised first.
             popularity: Whether a node's own term p counts.
+            unlike: The share of the w that begin at -1.
             signatures: Whether shared neighbours count, by the product of signatures.
         """
         super().__init__()
         self.decoder_dropout = decoder_dropout
         self.norm = norm
-        self.scale = nn.Parameter(torch.ones(hidden_channels))  # w
+        w = torch.ones(hidden_channels)
+        w[: int(unlike * hidden_channels)] = -1
+        self.scale = nn.Parameter(w)
         self.temperature = nn.Parameter(torch.zeros(()))  # t
         self.popularity = nn.Linear(hidden_channels, 1) if popularity else None
         if self.popularity is not None:
@@ -171,12 +181,13 @@ class RankingDecoder(nn.Module):
             z: Embeddings, [n, d_v].
             signed: Signatures, [n, k], if they count.
         """
-        normed = functional.layer_norm(z, z.shape[1:]) if self.norm else z
-        right = dropout_by_bytes(normed, self.decoder_dropout, self.training)
+        right = functional.layer_norm(z, z.shape[1:]) if self.norm else z
+        right = dropout_by_bytes(right, self.decoder_dropout, self.training)
         left = right * (self.scale * (self.temperature.exp() / math.sqrt(z.shape[1])))
         p = z.new_zeros(z.shape[0])
         if self.popularity is not None:
-            p = self.popularity(normed).squeeze(1)
+            squared = z.square().mean(dim=1, keepdim=True)
+            p = self.popularity(z * (squared + _TINY).pow(-0.25)).squeeze(1)
         if self.sharing is not None and signed is not None:
             left = torch.cat([left, signed * self.sharing], dim=1)
             right = torch.cat([right, signed], dim=1)
