@@ -6,7 +6,8 @@
     python experiments/ranking.py quick --threads 2
 
 What to run stands in ranking.toml. A result is one line of JSON in experiments/results/; what is
-there is not computed again, so an interrupted call goes on where it stopped.
+there with the same settings is not computed again, so an interrupted call goes on where it stopped.
+Of two lines about the same run the later one counts.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _settings(stage: str, graph: str, method: str) -> dict[str, Any]:
 
 
 def run_once(job: Job, place: dict[str, Any]) -> Result | None:
-    """Train once and measure; None if time ran out."""
+    """Train once and measure; None if that was done before, or time ran out."""
     from dataclasses import replace
 
     from cgcl.errors import CGCLError
@@ -98,6 +99,8 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
         graph = replace(graph, x=None, feature_names=())
     split = random_split(graph, 0.05, 0.10, job["seed"])
     recipe = _recipe(job, graph)
+    if recipe.settings.to_json() == place["have"].get(_key(job)):
+        return None
     line: Result = {**job, "settings": recipe.settings.to_json(), **where(place)}
     line |= {"links": split.sizes, "fingerprint": graph.fingerprint, "split": split.fingerprint}
     resources = Resources(device=place["device"], threads=place["threads"])
@@ -153,7 +156,7 @@ def _recipe(job: Job, graph: Any) -> Any:  # noqa: ANN401 - torch is not importe
 
 
 def _key(line: Result) -> tuple[Any, ...]:
-    return tuple(line.get(name, line["stage"] != "bare") for name in KEY)
+    return tuple(line[name] for name in KEY)
 
 
 def shown(result: Result) -> str:
@@ -184,23 +187,22 @@ def main() -> None:
     experiment = tomllib.loads((HERE / "ranking.toml").read_text(encoding="utf-8"))
     path = chosen.out / (SEARCH if chosen.stage in BLIND else RESULTS)
     lines = lines_of(path)
-    have = {_key(line) for line in lines if "failure" not in line}
+    have = {_key(line): line["settings"] for line in lines if "failure" not in line}
     methods, graphs = (
         [x for x in text.split(",") if x] for text in (chosen.methods, chosen.graphs)
     )
     todo = [
         job
         for job in jobs_of(experiment, chosen.stage)
-        if _key(job) not in have
-        and (not methods or job["method"] in methods)
-        and (not graphs or job["graph"] in graphs)
+        if (not methods or job["method"] in methods) and (not graphs or job["graph"] in graphs)
     ]
-    failed = {_key(line) for line in lines} - have
+    failed = {_key(line) for line in lines} - have.keys()
     todo.sort(key=lambda job: _key(job) in failed)
     place = {
         "device": chosen.device,
         "threads": chosen.threads,
         "data_root": chosen.data_root,
+        "have": have,
         "deadline": time.time() + chosen.seconds,
     }
     spawn = multiprocessing.get_context("spawn")

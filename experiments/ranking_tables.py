@@ -167,9 +167,11 @@ def left_out_table() -> str:
 
 def _by_variant(lines: Iterable[Result]) -> dict[tuple[str, bool], dict[str, list[Result]]]:
     """Return runs by graph and whether it has its features, then by the name of their settings."""
+    # Of two lines about the same run the later one counts.
+    last = {(x["graph"], x["features"], x["name"], x["seed"]): x for x in lines}
     found: dict[tuple[str, bool], dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
-    for line in lines:
-        found[line["graph"], line["features"]][line["name"]].append(line)
+    for (graph, has_features, name, _), line in last.items():
+        found[graph, has_features][name].append(line)
     return found
 
 
