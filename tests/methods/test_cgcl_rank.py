@@ -99,7 +99,7 @@ CHANGES = {
     "self_term": {"self_term": False},
     "norm": {"norm": False},
     "popularity": {"popularity": False},
-    "unlike": {"unlike": 0.5},
+    "negative_share": {"negative_share": 0.5},
     "signatures": {"signatures": 4},
     "input_dropout": {"input_dropout": 0.1},
     "hidden_dropout": {"hidden_dropout": 0.1},

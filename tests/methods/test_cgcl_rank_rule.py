@@ -38,7 +38,9 @@ def test_it_goes_by_features_links_and_nodes() -> None:
     assert words["input_dropout"] > rich["input_dropout"]
     assert chosen_for(a_graph(links=80, density=0.02), "best")["layers"] == 1
     assert chosen_for(a_graph(links=80, density=None), "best")["layers"] > 1
-    assert chosen_for(a_graph(), "quick")["sampled"] == 0
+    quick = chosen_for(a_graph(), "quick")
+    assert quick["sampled"] == 0
+    assert chosen_for(a_graph(density=0.02), "quick")["lr"] < quick["lr"]
     many = chosen_for(a_graph(nodes=1200, links=2400, density=None), "quick")
     assert 0 < many["sampled"] < 1200
 

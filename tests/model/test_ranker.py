@@ -133,8 +133,8 @@ def test_a_score_is_as_by_hand_and_the_same_both_ways(norm: bool) -> None:
 def test_twins_are_not_the_best_pair_where_some_weights_are_negative() -> None:
     """w = (-1, 1): (1, -1) with itself gives 0, and with all w positive the most there is."""
     z = torch.tensor([[2.0, -2.0], [1.0, -1.0], [-3.0, 3.0]])
-    for unlike, twins in ((0.5, 0.0), (0.0, math.sqrt(2))):
-        left, right, _ = RankingDecoder(2, unlike=unlike).eval()(z)
+    for negative_share, twins in ((0.5, 0.0), (0.0, math.sqrt(2))):
+        left, right, _ = RankingDecoder(2, negative_share=negative_share).eval()(z)
         scores = left @ right.T
         assert scores[0, 1].item() == pytest.approx(twins, abs=1e-4)
         assert scores.max().item() == pytest.approx(twins, abs=1e-4)

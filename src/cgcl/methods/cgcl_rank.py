@@ -55,7 +55,7 @@ class RankingLearner(Learner):
             settings.decoder_dropout,
             norm=settings.norm,
             popularity=settings.popularity,
-            unlike=settings.unlike,
+            negative_share=settings.negative_share,
             signatures=settings.signatures > 0,
         )
         self._trained = dict(self.named_parameters())

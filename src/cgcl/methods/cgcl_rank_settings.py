@@ -74,9 +74,9 @@ class RankSettings(TrainedSettings):
     """Whether embeddings are normalised before they are compared."""
     popularity: bool = True
     """Whether a term says how sought-after each node is."""
-    unlike: float = 0.125
-    """Share of an embedding's dimensions that begin by counting what differs between two nodes, not
-    what is alike."""
+    negative_share: float = 0.125
+    """Share of the decoder's weights that begin negative: in those dimensions it counts what differs
+    between two nodes, not what is alike."""
     signatures: int = 0
     """Random numbers per node that estimate resource allocation in the seen view; 0 for none."""
     input_dropout: float = 0.5
@@ -105,7 +105,7 @@ class RankSettings(TrainedSettings):
     RANGES: ClassVar[Mapping[str, Range]] = {
         "hidden": Range(low=2, high=65536),
         "layers": Range(low=1, high=16),
-        "unlike": Range(low=0, high=1),
+        "negative_share": Range(low=0, high=1),
         "signatures": Range(low=0, high=65536),
         "input_dropout": Range(low=0, below=1),
         "hidden_dropout": Range(low=0, below=1),

@@ -148,7 +148,7 @@ class RankingDecoder(nn.Module):
         *,
         norm: bool = True,
         popularity: bool = True,
-        unlike: float = 0.125,
+        negative_share: float = 0.125,
         signatures: bool = False,
     ) -> None:
         """Create the weights.
@@ -158,14 +158,14 @@ class RankingDecoder(nn.Module):
             decoder_dropout: Chance of an entry of an embedding to be dropped while training.
             norm: Whether embeddings are normalised first.
             popularity: Whether a node's own term p counts.
-            unlike: The share of the w that begin at -1.
+            negative_share: The share of the w that begin at -1.
             signatures: Whether shared neighbours count, by the product of signatures.
         """
         super().__init__()
         self.decoder_dropout = decoder_dropout
         self.norm = norm
         w = torch.ones(hidden_channels)
-        w[: int(unlike * hidden_channels)] = -1
+        w[: int(negative_share * hidden_channels)] = -1
         self.scale = nn.Parameter(w)
         self.temperature = nn.Parameter(torch.zeros(()))  # t
         self.popularity = nn.Linear(hidden_channels, 1) if popularity else None
