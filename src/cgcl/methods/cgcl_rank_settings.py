@@ -75,8 +75,8 @@ class RankSettings(TrainedSettings):
     popularity: bool = True
     """Whether a term says how sought-after each node is."""
     negative_share: float = 0.125
-    """Share of the decoder's weights that begin negative: in those dimensions it counts what differs
-    between two nodes, not what is alike."""
+    """Share of the decoder's weights that begin negative: there it counts what differs between two
+    nodes, not what is alike."""
     signatures: int = 0
     """Random numbers per node that estimate resource allocation in the seen view; 0 for none."""
     input_dropout: float = 0.5
