@@ -21,11 +21,11 @@ import torch
 
 from cgcl.graph import Graph
 from cgcl.graph.prepare import features_of, prepare
+from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.readers import read
-from cgcl.settings import pick
 from cgcl.split import random_split
-from cgcl.train.config import Resources, SplitConfig
+from cgcl.train.config import Resources
 from cgcl.train.estimate import estimate_graph
 from cgcl.train.recipe import Recipe
 from cgcl.train.start import start_run
@@ -33,24 +33,32 @@ from cgcl.train.trainer import Trainer
 
 __all__: list[str] = []
 
-# Data set, width, views, epochs.
-CASES = [
-    ("cora", 128, "disjoint", 30),
-    ("cora", 512, "directed", 12),
-    ("citeseer", 128, "disjoint", 30),
-    ("citeseer", 512, "directed", 12),
-    ("pubmed", 128, "disjoint", 10),
-    ("pubmed", 512, "directed", 3),
-    ("photo", 128, "disjoint", 3),
-    ("photo", 512, "disjoint", 2),
+# Data set, method, settings.
+CASES: list[tuple[str, str, dict[str, Any]]] = [
+    ("cora", "cgcl", {"hidden": 128, "views": "disjoint", "epochs": 30}),
+    ("cora", "cgcl", {"hidden": 512, "views": "directed", "epochs": 12}),
+    ("citeseer", "cgcl", {"hidden": 128, "views": "disjoint", "epochs": 30}),
+    ("citeseer", "cgcl", {"hidden": 512, "views": "directed", "epochs": 12}),
+    ("pubmed", "cgcl", {"hidden": 128, "views": "disjoint", "epochs": 10}),
+    ("pubmed", "cgcl", {"hidden": 512, "views": "directed", "epochs": 3}),
+    ("photo", "cgcl", {"hidden": 128, "views": "disjoint", "epochs": 3}),
+    ("photo", "cgcl", {"hidden": 512, "views": "disjoint", "epochs": 2}),
+    ("cora", "cgcl-rank", {"preset": "quick", "epochs": 11}),
+    ("cora", "cgcl-rank", {"preset": "best", "epochs": 4}),
+    ("citeseer", "cgcl-rank", {"preset": "quick", "epochs": 11}),
+    ("pubmed", "cgcl-rank", {"preset": "quick", "epochs": 3}),
+    ("pubmed", "cgcl-rank", {"preset": "quick", "hidden": 256, "layers": 3, "epochs": 3}),
+    ("photo", "cgcl-rank", {"preset": "quick", "epochs": 4}),
+    ("photo", "cgcl-rank", {"preset": "best", "hidden": 256, "epochs": 2}),
 ]
 
 
-def train(dataset: str, settings: dict[str, Any]) -> int:
+def train(dataset: str, method: str, settings: dict[str, Any]) -> int:
     """Read, train, calibrate and write a run, as `cgcl train` does; return the peak in bytes."""
-    recipe = Recipe.of("cgcl", settings)
+    graph = read(dataset)
+    recipe = Recipe.for_graph(method, settings, graph)
     with tempfile.TemporaryDirectory() as folder:
-        run = start_run(read(dataset), recipe, Resources(threads=1), Path(folder), "")
+        run = start_run(graph, recipe, Resources(threads=1), Path(folder), "")
         with run.folder:
             run.train()
     # Not getrusage: what it says of a child may be the peak of its parent.
@@ -58,9 +66,9 @@ def train(dataset: str, settings: dict[str, Any]) -> int:
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
-def peak_memory(dataset: str, settings: dict[str, Any]) -> int:
+def peak_memory(dataset: str, method: str, settings: dict[str, Any]) -> int:
     """Train once in a process of its own and return its peak memory in bytes."""
-    words = [sys.executable, __file__, dataset, json.dumps(settings)]
+    words = [sys.executable, __file__, dataset, method, json.dumps(settings)]
     done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
     return int(done.stdout)
 
@@ -81,20 +89,21 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"  # for the children
     torch.set_num_threads(1)
     results = []
-    for dataset, hidden, views, epochs in CASES:
-        settings: dict[str, Any] = {"hidden": hidden, "views": views, "epochs": epochs}
-        network, shares = pick(CGCLSettings, settings), SplitConfig()
+    for dataset, method, settings in CASES:
         graph = read(dataset)
+        recipe = Recipe.for_graph(method, settings, graph)
         graph = prepare(graph, graph.edges)
-        expected = estimate_graph(graph, network, shares)
+        assert isinstance(recipe.settings, (CGCLSettings, RankSettings))
+        expected = estimate_graph(graph, recipe.settings, recipe.split)
         peak, seconds = (
-            peak_memory(dataset, settings),
-            epoch_seconds(graph, Recipe("cgcl", network, shares)),
+            peak_memory(dataset, method, settings),
+            epoch_seconds(graph, recipe),
         )
         results.append(
             {
                 "dataset": dataset,
-                **settings,
+                "method": method,
+                "settings": recipe.settings.to_json(),
                 "measured": {"peak_bytes": peak, "epoch_seconds": seconds},
                 "estimated": {
                     "peak_bytes": expected.memory_bytes,
@@ -106,7 +115,7 @@ def main() -> None:
             }
         )
         sys.stdout.write(
-            f"{dataset:<9} {hidden:>4} {views:<9} {peak / 1e9:6.2f} GB, estimated "
+            f"{dataset:<9} {method:<9} {expected.hidden:>4} {peak / 1e9:6.2f} GB, estimated "
             f"{expected.memory_bytes / peak:.2f} times; {seconds:8.4f} s an epoch, estimated "
             f"{expected.epoch_seconds / seconds:.2f} times\n"
         )
@@ -118,6 +127,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        sys.stdout.write(str(train(sys.argv[1], json.loads(sys.argv[2]))))
+        sys.stdout.write(str(train(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))))
     else:
         main()

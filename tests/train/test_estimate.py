@@ -10,6 +10,7 @@ import torch
 from cgcl.errors import ResourceError
 from cgcl.graph import Graph
 from cgcl.memory import free_memory
+from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.train.config import Resources, SplitConfig
 from cgcl.train.estimate import estimate, estimate_graph, measure_speed, require_memory
@@ -137,8 +138,8 @@ def test_estimates_agree_with_the_measurements_on_record(project: Path) -> None:
     record = json.loads((project / "benchmarks" / "results" / "estimate.json").read_text())
     assert len(record["cases"]) >= 6
     for case in record["cases"]:
-        settings = CGCLSettings(hidden=case["hidden"], views=case["views"], epochs=case["epochs"])
-        found = estimate(*sizes[case["dataset"]], settings, SHARES)
+        kind = {"cgcl": CGCLSettings, "cgcl-rank": RankSettings}[case["method"]]
+        found = estimate(*sizes[case["dataset"]], kind(**case["settings"]), SHARES)
         ratio = found.memory_bytes / case["measured"]["peak_bytes"]
         assert 1 / 1.5 < ratio < 1.5, case
 

@@ -337,7 +337,7 @@ def test_the_epoch_can_be_chosen_by_where_links_stand_among_all_nodes(sbm: Build
 
 
 def test_a_look_asks_for_the_same_few_links_each_time(sbm: Build, monkeypatch) -> None:
-    monkeypatch.setattr("cgcl.train.trainer._LOOK_LINKS", 7)
+    monkeypatch.setattr("cgcl.train.trainer.LOOK_LINKS", 7)
     trainer = trainer_for(sbm(0), choose_by="node_mrr")
     looks = [trainer._look() for _ in range(2)]
     assert looks[0] == looks[1]

@@ -1,4 +1,4 @@
-"""What training CGCL will cost in memory and time, told before it begins."""
+"""What training a model of this house will cost in memory and time, told before it begins."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cgcl.graph import Graph
 from cgcl.graph.feature_matrix import SPARSE_UP_TO
 from cgcl.graph.prepare import features_of
 from cgcl.memory import free_memory, in_words
+from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.scoring import block_size
 from cgcl.seeds import stream
@@ -22,7 +23,7 @@ from cgcl.train.config import Resources, SplitConfig
 from cgcl.train.execution import computing_with
 from cgcl.train.model_file import count_weights
 from cgcl.train.recipe import Recipe
-from cgcl.train.trainer import Trainer
+from cgcl.train.trainer import LOOK_LINKS, Trainer
 
 __all__ = ["Estimate", "estimate", "estimate_graph", "measure_speed", "require_memory"]
 
@@ -52,6 +53,14 @@ _VIEWS = {
     "all": (2.0, 1),
 }
 
+# CGCL that ranks: its average and the best one of that; the layers of a step with their gradients;
+# both directions of each link; a block of scores, and those that are kept for the way back.
+_RANK_WEIGHT_COPIES = 13
+_RANK_NODE_COPIES, _RANK_LAYER_COPIES = 12, 4
+_RANK_LINK_BYTES = 300
+_SCORES, _SCORE_COPIES = 2**20, 6
+_KEPT_SCORES = 2**24
+
 # How long the machine's speed is measured, at most.
 _TIMED_EPOCHS = 10
 _TIMED_S = 1.0
@@ -69,6 +78,12 @@ _READABLE = 2.2
 # Scoring a pair takes no coins and no way back.
 _SCORED_PAIR = 0.37
 _SCORED_FLOP = 1 / 3
+# CGCL that ranks, fitted likewise: for each entry of the adjacency, times the width and the layers;
+# for each score, and for each of its multiplications.
+_RANK_TURN_S = 8e-3
+_MESSAGE_S = 2.2e-9
+_SCORE_S = 2e-9
+_SCORE_FLOP_S = 5e-11
 
 
 @dataclass(frozen=True)
@@ -102,7 +117,7 @@ def estimate(
     num_links: int,
     num_features: int,
     nonzeros: int,
-    settings: CGCLSettings,
+    settings: CGCLSettings | RankSettings,
     split: SplitConfig,
     *,
     is_sparse: bool | None = None,
@@ -124,7 +139,8 @@ def estimate(
     """
     if is_sparse is None:
         is_sparse = nonzeros <= SPARSE_UP_TO * num_nodes * num_features
-    job = _Job(
+    kind = _RankJob if isinstance(settings, RankSettings) else _CGCLJob
+    job: _RankJob | _CGCLJob = kind(
         num_nodes,
         (1 - split.val - split.test) * num_links,
         num_features,
@@ -154,7 +170,7 @@ def estimate(
 
 def estimate_graph(
     graph: Graph,
-    settings: CGCLSettings,
+    settings: CGCLSettings | RankSettings,
     split: SplitConfig,
     *,
     resources: Resources | None = None,
@@ -238,6 +254,32 @@ class _Job:
     num_features: int
     nonzeros: int
     is_sparse: bool
+
+    @property
+    def possible_pairs(self) -> int:
+        """All pairs of nodes."""
+        return self.num_nodes * (self.num_nodes - 1) // 2
+
+    def feature_bytes(self) -> int:
+        """Return the bytes that features take."""
+        if self.is_sparse:
+            return _SPARSE_ENTRY * _SPARSE_COPIES * self.nonzeros
+        return _FLOAT * _DENSE_COPIES * self.num_nodes * self.num_features
+
+    def feature_seconds(self, dropout: float, width: int) -> float:
+        """Return the time of dropout and a product with weights of some width, there and back."""
+        kept = (1 - dropout) * self.nonzeros
+        sparse = _COIN_S * self.nonzeros + _ENTRY_S * kept * width
+        if self.is_sparse:
+            return sparse
+        entries = self.num_nodes * self.num_features
+        return min(sparse, _COIN_S * entries + 2 * _FLOP_S * entries * width)
+
+
+@dataclass(frozen=True)
+class _CGCLJob(_Job):
+    """What the paper's model costs."""
+
     settings: CGCLSettings
     split: SplitConfig
     resources: Resources
@@ -250,11 +292,6 @@ class _Job:
         is_divided = self.settings.views in ("disjoint", "own", "one")
         return pairs * (2 * max(self.settings.seen, 1 - self.settings.seen) if is_divided else 1)
 
-    @property
-    def possible_pairs(self) -> int:
-        """All pairs of nodes."""
-        return self.num_nodes * (self.num_nodes - 1) // 2
-
     def memory(self) -> dict[str, int]:
         """Return the bytes that each thing takes at the worst moment."""
         hidden, product = self.settings.hidden, self.settings.product
@@ -263,12 +300,9 @@ class _Job:
         pairs, gradients = float(threads * block), threads
         if self.resources.engine == "plain":
             pairs, gradients = max(self.num_pairs, block), 1
-        features = _SPARSE_ENTRY * _SPARSE_COPIES * self.nonzeros
-        if not self.is_sparse:
-            features = _FLOAT * _DENSE_COPIES * self.num_nodes * self.num_features
         return {
             "program": _PROGRAM_BYTES,
-            "features": features,
+            "features": self.feature_bytes(),
             "weights": _FLOAT * _WEIGHT_COPIES * weights,
             "nodes": _FLOAT * (_NODE_COPIES + gradients) * self.num_nodes * hidden,
             "pairs": int(_FLOAT * _PAIR_COPIES[product] * pairs * hidden),
@@ -278,15 +312,10 @@ class _Job:
     def epoch_seconds(self) -> float:
         """Return the time of an epoch on the machine of the constants, on one thread."""
         hidden = self.settings.hidden
-        kept = (1 - self.settings.input_dropout) * self.nonzeros
         messages = self.num_pairs + self.num_nodes
-        features = _COIN_S * self.nonzeros + _ENTRY_S * kept * hidden
-        if not self.is_sparse:
-            entries = self.num_nodes * self.num_features
-            features = min(features, _COIN_S * entries + 2 * _FLOP_S * entries * hidden)
         turn = (
             _TURN_S
-            + features
+            + self.feature_seconds(self.settings.input_dropout, hidden)
             + _NODE_S * messages * hidden
             + _PAIR_S * self.num_pairs * hidden
             + _FLOP_S * self.num_pairs * hidden * self._decoder_width
@@ -309,3 +338,65 @@ class _Job:
     def _decoder_width(self) -> int:
         """Numbers of a pair that the decoder's first layer sees."""
         return 1 if self.settings.product == "inner" else self.settings.hidden
+
+
+@dataclass(frozen=True)
+class _RankJob(_Job):
+    """What CGCL that ranks costs, on the readable engine."""
+
+    settings: RankSettings
+    split: SplitConfig
+    resources: Resources
+
+    @property
+    def num_rows(self) -> int:
+        """Nodes whose lists a step looks at."""
+        return min(self.settings.sampled or self.num_nodes, self.num_nodes)
+
+    @property
+    def width(self) -> int:
+        """Numbers of a node that are multiplied in a score."""
+        return self.settings.hidden + self.settings.signatures
+
+    def memory(self) -> dict[str, int]:
+        """Return the bytes that each thing takes at the worst moment."""
+        weights = count_weights(self.num_features, Recipe("cgcl-rank", self.settings, self.split))
+        copies = _RANK_NODE_COPIES + _RANK_LAYER_COPIES * self.settings.layers
+        scores = self.num_rows * self.num_nodes
+        kept = scores if scores <= _KEPT_SCORES else 0
+        return {
+            "program": _PROGRAM_BYTES,
+            "features": self.feature_bytes(),
+            "weights": _FLOAT * _RANK_WEIGHT_COPIES * weights,
+            "nodes": _FLOAT * copies * self.num_nodes * self.width,
+            "pairs": _FLOAT * (kept + _SCORE_COPIES * max(_SCORES, self.num_nodes)),
+            "links": int(_RANK_LINK_BYTES * self.num_links),
+        }
+
+    def epoch_seconds(self) -> float:
+        """Return the time of an epoch on the machine of the constants, on one thread."""
+        hidden, layers = self.settings.hidden, self.settings.layers
+        entries = 2 * self.num_links + self.num_nodes
+        inputs = 2 * hidden if self.settings.self_term else hidden
+        turn = (
+            _RANK_TURN_S
+            + self.feature_seconds(self.settings.input_dropout, inputs)
+            + _MESSAGE_S * entries * hidden * layers
+            + _FLOP_S * self.num_nodes * hidden * hidden * (layers - 1)
+            + self._score_seconds(self.num_rows)
+        )
+        # A look ranks both ends of some validation links among all nodes.
+        links = min(LOOK_LINKS, self.split.val * self.num_links)
+        look = self._score_seconds(2 * links)
+        return 2 * turn + look / self.settings.evaluate_every
+
+    def calibration_seconds(self) -> float:
+        """Return the time to score unlinked pairs when all epochs are done."""
+        if self.split.val == 0:
+            return 0.0
+        scored = min(pairs_to_score(self.width), self.possible_pairs)
+        return scored * _SCORED_PAIR * _PAIR_S * self.width
+
+    def _score_seconds(self, rows: float) -> float:
+        """Return the time of so many rows of scores, there and back."""
+        return rows * self.num_nodes * (_SCORE_S + _SCORE_FLOP_S * self.width)

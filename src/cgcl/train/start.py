@@ -11,6 +11,7 @@ from cgcl.errors import ConfigError, RunFolderError
 from cgcl.graph import Graph
 from cgcl.graph.prepare import prepare
 from cgcl.graph.stored import read_stored_graph, write_graph
+from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.settings import pick
 from cgcl.split import Split, random_split
@@ -59,7 +60,7 @@ def start_run(
         split = random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)
     needs_features = recipe.method.needs_features
     graph = prepare(graph, split.train) if needs_features else graph
-    if device.type == "cpu" and isinstance(recipe.settings, CGCLSettings):
+    if device.type == "cpu" and isinstance(recipe.settings, (CGCLSettings, RankSettings)):
         require_memory(estimate_graph(graph, recipe.settings, recipe.split, resources=resources))
     weights = count_weights(graph.num_features if needs_features else 0, recipe)
     files = 4 * _WEIGHT_COPIES * weights + 24 * graph.num_nonzeros + 32 * graph.num_edges

@@ -22,7 +22,15 @@ from cgcl.train.engines import Moments, engine_for
 from cgcl.train.recipe import Recipe
 from cgcl.train.top_of_list import BUDGET, ranking_metrics
 
-__all__ = ["CHANCE_AUC", "EpochRecord", "Seen", "Trainer", "build_learner", "learned_nothing"]
+__all__ = [
+    "CHANCE_AUC",
+    "LOOK_LINKS",
+    "EpochRecord",
+    "Seen",
+    "Trainer",
+    "build_learner",
+    "learned_nothing",
+]
 
 CHANCE_AUC = 0.55
 """A validation AUC below this is no better than guessing."""
@@ -30,9 +38,9 @@ CHANCE_AUC = 0.55
 _LEARNED = 0.65
 # One bad look can be bad luck.
 _LOOKS_AT_CHANCE = 3
-# A look at where validation links stand among all nodes: so much of the budget, so many links.
+LOOK_LINKS = 1000
+"""A look at where validation links stand among all nodes takes no more links than this."""
 _LOOK_BUDGET = BUDGET / 20
-_LOOK_LINKS = 1000
 # Up to so many steps an epoch, such as one per view, each loss is worth a line of its own.
 _FEW_STEPS = 2
 
@@ -318,7 +326,7 @@ class Trainer:
             self._split,
             "val",
             budget=_LOOK_BUDGET,
-            most_links=_LOOK_LINKS,
+            most_links=LOOK_LINKS,
             over_pairs=False,
             seed=self._recipe.split.seed,
         )
