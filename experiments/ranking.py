@@ -174,7 +174,7 @@ def shown(result: Result) -> str:
 def main() -> None:
     """Run what is missing."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("stage", choices=["search", "ablation", "run", "bare", "quick"])
+    parser.add_argument("stage", choices=["search", "ablation", "run", "bare", "first", "quick"])
     parser.add_argument("--methods", default="", help="only these, with commas")
     parser.add_argument("--graphs", default="", help="only these, with commas")
     parser.add_argument("--device", default="cpu")

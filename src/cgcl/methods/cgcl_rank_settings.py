@@ -26,6 +26,8 @@ _WORDS: dict[str, Any] = {
     "decoder_dropout": 0.4,
     "lr": 0.002,
     "epochs": 500,
+    "weight_decay": 3e-4,
+    "row_share": 0.3,
 }
 _RICH: dict[str, Any] = {
     "hidden": 512,
@@ -35,15 +37,19 @@ _RICH: dict[str, Any] = {
     "decoder_dropout": 0.2,
     "lr": 0.004,
     "epochs": 900,
+    "weight_decay": 1e-5,
+    "row_share": 0.5,
 }
 _NO_FEATURES: dict[str, Any] = {
     "hidden": 256,
     "layers": 2,
     "input_dropout": 0.5,
-    "hidden_dropout": 0.5,
+    "hidden_dropout": 0.2,
     "decoder_dropout": 0.2,
     "lr": 0.005,
     "epochs": 400,
+    "weight_decay": 1e-5,
+    "row_share": 0.5,
 }
 # A narrow network needs less dropout, and few rows a step make many steps affordable.
 _QUICK: dict[str, Any] = {
@@ -127,6 +133,8 @@ RULED = frozenset(
         "lr",
         "epochs",
         "evaluate_every",
+        "weight_decay",
+        "row_share",
     }
 )
 """What `chosen_for` chooses."""
