@@ -10,7 +10,7 @@ help:           ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
 demo: $(VENV)/.ready        ## train on the bundled Cora, write a report, suggest ten new links
-	@run=$$($(BIN)/cgcl train cora --method cgcl-rank --out runs/demo) && \
+	@run=$$($(BIN)/cgcl train cora --out runs/demo) && \
 	$(BIN)/cgcl predict "$$run" --top 10
 	@echo; echo "The program is $(BIN)/cgcl; with 'source $(BIN)/activate' it is just cgcl."
 

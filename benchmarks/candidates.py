@@ -178,7 +178,7 @@ def main() -> None:
     if run is None and asked.only != "million":
         run = str(RESULT.parent / f"{asked.graph}-run")
         graph = cgcl.read(asked.graph, data_root=asked.data_root)
-        cgcl.LinkPredictor(threads=asked.threads, device="cpu").fit(graph).save(run)
+        cgcl.LinkPredictor("cgcl", threads=asked.threads, device="cpu").fit(graph).save(run)
     if asked.only is not None:
         print(json.dumps(search_top(run) if asked.only == "top" else one_of_a_million()))
         return

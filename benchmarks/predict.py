@@ -72,7 +72,7 @@ def large_graph(nodes: int) -> list[dict[str, Any]]:
             "large.csv",
         ]
         subprocess.run(write, cwd=path, check=True)
-        settings = "--epochs 1 --hidden 32 --no-compare --quiet"
+        settings = "--method cgcl --epochs 1 --hidden 32 --no-compare --quiet"
         found = [measured(["train", "large.csv", *settings.split()], path)]
         for _ in range(3):
             ask = ["predict", "runs/large-1", "--node", "node 7", "--top", "10", "--quiet"]

@@ -28,8 +28,7 @@ def cgcl(folder: str, *arguments: str) -> tuple[str, str]:
 def main() -> None:
     """Run the demo in an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
-        told = ("--method", "cgcl-rank", "--out", "runs/demo")
-        said, run = cgcl(folder, "train", "cora", *told)
+        said, run = cgcl(folder, "train", "cora", "--out", "runs/demo")
         found, links = cgcl(folder, "predict", run.strip(), "--top", "10")
     lasting = [line for line in said.splitlines() if not line.startswith("  Training ")]
     RESULT.write_text("\n".join([*lasting, *found.splitlines(), links.rstrip(), ""]))

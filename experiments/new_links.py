@@ -73,7 +73,7 @@ def build(method: str, preset: str, seed: int, device: str, threads: int) -> Any
 
     settings: dict[str, Any] = {"test": 0.0, "seed": seed, "device": device, "threads": threads}
     if method == "cgcl":
-        return LinkPredictor(**PRESETS[preset], **settings)
+        return LinkPredictor(method, **PRESETS[preset], **settings)
     return LinkPredictor(method, **settings)
 
 

@@ -150,7 +150,7 @@ def trials_table() -> str:
 def left_out_table() -> str:
     """Whether settings chosen on the other graphs of a kind are good on the one left out."""
     rows = []
-    for kind, (has_features, graphs, stage) in KINDS.items():
+    for has_features, graphs, stage in KINDS.values():
         found = _by_variant(x for x in _lines("ranking_search.jsonl") if x["stage"] == stage)
         of = {g: found[g, has_features] for g in graphs if (g, has_features) in found}
         if len(of) < len(graphs):
@@ -168,8 +168,11 @@ def left_out_table() -> str:
 
 
 def _chosen(of: dict[str, dict[str, list[Result]]], names: Sequence[str]) -> str:
-    """Return the setting that is best over some graphs: each counts alike, by how far a setting's
-    node MRR is from the best one there, among settings that keep the best hundred."""
+    """Return the setting that is best over some graphs, each of which counts alike.
+
+    What counts is how far its node MRR is from the best one there, among settings that keep the
+    best hundred.
+    """
 
     def over_graphs(name: str, measure: str) -> list[float]:
         return [mean(_percent(runs[name], "val", measure)) for runs in of.values()]
@@ -319,6 +322,28 @@ def _ahead(
     return lines[:-1]
 
 
+def summary_table() -> str:
+    """Ours, the paper's model and the best formula, a row for each graph."""
+    found, asked = _stage("run"), _asked("run")
+    shown = ("node_mrr", "precision@100", "precision@1000", "auc")
+    rows = []
+    for graph in asked["graphs"]:
+        cells = []
+        for measure in shown:
+            digits = 2 if measure == "auc" else 1
+            means = {
+                name: mean(values)
+                for name in (OURS, "cgcl", *FORMULAS)
+                if (values := _percent(found.get((graph, name), {}).values(), "test", measure))
+            }
+            best = max(means.get(name, 0.0) for name in FORMULAS)
+            row = [means.get(OURS), means.get("cgcl"), best]
+            cells.append(" / ".join("" if x is None else f"{x:.{digits}f}" for x in row))
+        rows.append([TITLES[graph], *cells])
+    head = ["CGCL-rank / CGCL / the best of six formulas", *(MEASURES[m] for m in shown)]
+    return "\n".join(_table(head, rows))
+
+
 def bare_table() -> str:
     """The same without features."""
     lines = _result_table("bare", [OURS, "cgcl", *FORMULAS])
@@ -366,6 +391,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ranking-left-out": left_out_table,
     "ranking-ablation": ablation_table,
     "ranking-run": run_table,
+    "ranking-summary": summary_table,
     "ranking-first": first_table,
     "ranking-bare": bare_table,
     "ranking-quick": quick_table,

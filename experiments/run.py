@@ -48,7 +48,7 @@ def run(job: dict[str, Any], settings: dict[str, Any], resources: dict[str, Any]
     graph = cgcl.read(job["graph"], data_root=resources["data_root"])
     start = time.perf_counter()
     predictor = cgcl.LinkPredictor(
-        **settings, device=resources["device"], threads=resources["threads"]
+        "cgcl", **settings, device=resources["device"], threads=resources["threads"]
     ).fit(graph)
     cuda = torch.cuda.is_available() and resources["device"] != "cpu"
     return {

@@ -427,7 +427,7 @@ def startup_table() -> str:
     if not lines:
         return MISSING
     rows = [
-        '| where | `cgcl train cora --epochs 1`, s | `python -c "import torch"`, s '
+        '| where | `cgcl train cora --method cgcl --epochs 1`, s | `python -c "import torch"`, s '
         "| at most, s | met | imports |",
         "| --- | --- | --- | --- | --- | --- |",
     ]

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+# Of the paper's model, so few and so small steps leave nothing but chance.
+OF_NO_USE = ("--epochs", "1", "--test", "0.2", "--val", "0.1", "--lr", "1e-9")
+
 
 def test_train_tells_the_story_on_stderr_and_the_answer_on_stdout(cli, friends: Path) -> None:
     result = cli(
@@ -24,9 +27,13 @@ def test_train_tells_the_story_on_stderr_and_the_answer_on_stdout(cli, friends: 
         lines[1]
         == "  Split       18 links to learn from, 2 to choose the epoch by, 5 to test on (seed 0)"
     )
-    assert lines[2] == "  Model       CGCL, width 8, disjoint views, 20 epochs, lr 0.01"
+    assert (
+        lines[2] == "  Model       CGCL-rank, preset quick: width 8, 2 layers, 20 epochs, lr 0.01"
+    )
     assert lines[3] == "  Run         elsewhere/friends-1"
-    assert re.fullmatch(r"  Training    epoch 10/20  loss \d\.\d{4}  val AUC .*", lines[4])
+    assert re.fullmatch(
+        r"  Training    epoch 10/20  loss \d\.\d{4}  val node MRR .*  AUC .*", lines[4]
+    )
     # Five test links: every one of them would be "above the 100th unlinked pair".
     told = r"^  Test        node MRR 0.\d{4}   node Hits@10 \d\.\d{4}\n"
     told += r"              AUC \d\.\d{4}   AP \d\.\d{4}   MRR 0.\d{4}   against 5 unlinked pairs$"
@@ -46,7 +53,7 @@ def test_quiet_says_nothing_but_the_answer(cli, friends: Path) -> None:
 
 
 def test_a_model_that_learned_nothing_is_not_passed_over(cli, friends: Path) -> None:
-    result = cli("train", friends, "--epochs", "1", "--test", "0.2", "--val", "0.1", "--lr", "1e-9")
+    result = cli("train", friends, "--method", "cgcl", *OF_NO_USE)
     assert "Warning: The model learned nothing" in result.err
 
 
@@ -127,8 +134,8 @@ def test_what_is_sampled_says_so(cli, friends: Path, monkeypatch) -> None:
     monkeypatch.setattr("cgcl.methods.scoring.EmbeddingScorer.cost_per_pair", 1.5e10)
     monkeypatch.setattr("cgcl.train.top_of_list._FEWEST_LINKS", 2)
     trained = cli(
-        "train", friends, "--features", "nodes.csv", "--epochs", "2", "--hidden", "8",
-        "--test", "0.2", "--val", "0.1", "--threads", "1",
+        "train", friends, "--method", "cgcl", "--features", "nodes.csv", "--epochs", "2",
+        "--hidden", "8", "--test", "0.2", "--val", "0.1", "--threads", "1",
     )  # fmt: skip
     assert trained.code == 0, trained.err
     told = r"Test        node MRR 0\.\d{4} ± 0\.\d{4}   node Hits@10 .*   on 2 of 5 test links\n"
@@ -149,12 +156,13 @@ def test_a_formula_that_is_ahead_at_the_top_is_named_before_any_auc(cli, tmp_pat
     assert result.code == 0, result.err
     after = result.err[result.err.index("Training    epoch 1/1") :].splitlines()[1:]
     assert re.match(
-        r"  Ahead       At the top of the list, .*Adamic-Adar.* ahead of CGCL: node MRR", after[0]
+        r"  Ahead       At the top of the list, .*Adamic-Adar.* ahead of CGCL-rank: node MRR",
+        after[0],
     )
     assert after[1].startswith("  Test        node MRR")
     page = (Path(result.out.strip()) / "report.html").read_text()
     body = page[page.index("<body>") :]
-    assert 0 < body.index("ahead of CGCL: node MRR") < body.index("AUC")
+    assert 0 < body.index("ahead of CGCL-rank: node MRR") < body.index("AUC")
 
 
 def test_evaluate_without_a_test_set_says_so(cli, friends: Path) -> None:
@@ -231,9 +239,11 @@ def test_resuming_with_the_same_settings_or_other_resources_is_fine(cli, run_fol
 
 
 def test_consistency_is_logged_when_asked(cli, friends: Path) -> None:
-    run = cli(
-        "train", friends, "--epochs", "10", "--test", "0.2", "--val", "0.1", "--track-consistency"
-    ).out.strip()
+    asked = ("--epochs", "10", "--test", "0.2", "--val", "0.1", "--track-consistency")
+    refused = cli("train", friends, *asked)
+    assert refused.code == 2
+    assert refused.err.endswith("this is cgcl-rank. Add --method cgcl.\n")
+    run = cli("train", friends, "--method", "cgcl", *asked).out.strip()
     records = [json.loads(line) for line in Path(run, "metrics.jsonl").read_text().splitlines()]
     assert set(records[-1]["consistency"]) == {
         "views",
@@ -322,7 +332,7 @@ def test_a_wrong_column_of_pairs_is_answered_with_the_right_command(cli, run_fol
 
 
 def test_a_useless_model_is_warned_of_wherever_it_is_used(cli, friends: Path) -> None:
-    run = cli("train", friends, "--epochs", "1", "--test", "0.2", "--val", "0.1", "--lr", "1e-9")
+    run = cli("train", friends, "--method", "cgcl", *OF_NO_USE)
     assert "The model learned nothing" in Path(run.out.strip(), "report.html").read_text()
     assert "Warning: The model learned nothing" in cli("predict", run.out.strip()).err
 

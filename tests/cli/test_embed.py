@@ -23,9 +23,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, LinkPredictor
     pairs = torch.tensor([(a, b) for a in range(12) for b in range(a) if (a - b) % 5 < 2]).T
     names = ["Anna", "NA", "007", "a,b", "é", *(f"n{i}" for i in range(7))]
     graph = Graph.from_pairs("friends", names, pairs, torch.eye(12))
-    predictor = LinkPredictor(hidden=4, epochs=2, test=0.2, val=0.1, device="cpu", threads=1).fit(
-        graph
-    )
+    predictor = LinkPredictor(
+        "cgcl", hidden=4, epochs=2, test=0.2, val=0.1, device="cpu", threads=1
+    ).fit(graph)
     folder = tmp_path_factory.mktemp("run")
     predictor.save(folder)
     return folder, predictor

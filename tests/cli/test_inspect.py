@@ -53,8 +53,9 @@ def test_inspect_tells_about_the_graph_and_writes_nothing(cli, friends: Path) ->
         "The graph has 25 links; a 10 % test set would hold 2 links, which cannot be measured.",
         "Use at least 50 links, or train without a test set: --test 0.",
     ]
-    quick, paper, machine = found["Training"]
-    assert quick == "--preset quick: about 296 MB and a second (width 128, 200 epochs)"
+    quick, best, paper, machine = found["Training"]
+    assert quick == "--preset quick: about 321 MB and 2 s (width 128, 200 epochs)"
+    assert re.fullmatch(r"--preset best: about \d+ MB and \d+ s \(width 512, 900 epochs\)", best)
     assert re.fullmatch(
         r"--preset paper: about \d+ MB and \d+ s \(width 512, 800 epochs\)", paper
     )  # fmt: skip
@@ -118,8 +119,9 @@ def test_json_holds_the_same(cli) -> None:
 
 def test_too_little_memory_is_pointed_out(cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cgcl.memory.free_memory", lambda: 100_000_000)
-    quick, paper, _ = facts(cli("inspect", "cora").out)["Training"]
-    assert quick.endswith("(width 128, 200 epochs)")
+    quick, best, paper, _ = facts(cli("inspect", "cora").out)["Training"]
+    assert quick.endswith("(width 128, 200 epochs); does not fit into memory")
+    assert best.endswith("(width 512, 500 epochs); does not fit into memory")
     assert paper.endswith("(width 512, 800 epochs); does not fit into memory")
 
 

@@ -18,7 +18,7 @@ from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import EVERY_GRAPH
 from cgcl.methods.mlp import METHOD as MLP
 from cgcl.methods.settings import MethodSettings
-from cgcl.methods.table import DEFAULT_METHOD, METHODS, method_named
+from cgcl.methods.table import METHODS, method_named
 from cgcl.predict import LinkPredictor
 
 SHARES = ["--test", "0.2", "--val", "0.1", "--threads", "1"]
@@ -91,7 +91,7 @@ def test_an_unknown_method_is_refused_with_the_nearest(cli, friends: Path) -> No
             "mlp has no setting hops. It has lr, epochs, weight_decay, evaluate_every, clip, "
             "choose_by, hidden, input_dropout, decoder_dropout.",
         ),
-        (["--set.hiden", "2"], "cgcl has no setting hiden. It has lr, epochs,"),
+        (["--set.hiden", "2"], "cgcl-rank has no setting hiden. It has lr, epochs,"),
         (
             ["--method", "adamic-adar", "--set.lr", "2"],
             "adamic-adar has no setting lr. It has none.",
@@ -109,7 +109,11 @@ def test_an_unknown_method_is_refused_with_the_nearest(cli, friends: Path) -> No
         (["--method", "mlp", "--set.lr", "fast"], "lr is 'fast'; it must be a number."),
         (["--method", "mlp", "--set.lr", "nan"], "lr is nan; it must be above 0 and at most 10."),
         (["--method", "mlp", "--set.hidden", "1"], "hidden is 1; it must be at least 2"),
-        (["--set.views", "three"], "views is 'three'; it must be one of disjoint, shared"),
+        (["--views", "one"], "cgcl-rank has no setting views. The paper's model has: method cgcl."),
+        (
+            ["--method", "cgcl", "--set.views", "three"],
+            "views is 'three'; it must be one of disjoint, shared",
+        ),
     ],
 )
 def test_a_wrong_setting_is_refused_before_a_run_is_made(cli, friends, arguments, text) -> None:
@@ -300,6 +304,8 @@ def test_truth_is_read_as_people_write_it(text: str, value) -> None:
 @pytest.mark.parametrize(
     ("told", "method", "said"),
     [
+        ((), "cgcl-rank", ""),
+        (("--preset", "best"), "cgcl-rank", ""),
         (("--preset", "paper"), "cgcl", ""),
         (("--method", "cgcl-rank", "--preset", "best"), "cgcl-rank", ""),
         (("--method", "cgcl-rank", "--preset", "paper"), "", "has no preset paper; it has quick"),
@@ -314,4 +320,4 @@ def test_a_preset_belongs_to_its_method(cli, friends: Path, told, method: str, s
     if method:
         about = json.loads((Path(result.out.strip()) / "run.json").read_text())
         assert about["config"]["method"] == method
-        assert f"--method {method}" in about["command"] or method == DEFAULT_METHOD
+        assert f"--method {method}" in about["command"]

@@ -303,7 +303,7 @@ def test_the_command_of_a_run_repeats_it_with_all_that_was_said_about_reading(
         "my graph.txt", "--source", "who -x", "--target", "where", "--separator", ";", "--header",
         "--time", "when", "--directed", "error", "--bipartite", "yes", "--features", "nodes.csv",
         "--feature-separator", "|", "--one-hot", "kind", "--words=-text", "--test", "0.25",
-        "--val", "0.1", "--seed", "3", "--views", "shared",
+        "--val", "0.1", "--seed", "3", "--method", "cgcl", "--views", "shared",
     )  # fmt: skip
     command = shlex.split(about(first)["command"])
     assert command[:2] == ["cgcl", "train"]

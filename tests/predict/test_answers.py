@@ -41,13 +41,13 @@ def graph() -> Graph:
 
 @pytest.fixture(scope="module")
 def fitted(graph: Graph) -> LinkPredictor:
-    return LinkPredictor(**SETTINGS, val=0.15).fit(graph)
+    return LinkPredictor("cgcl", **SETTINGS, val=0.15).fit(graph)
 
 
 @pytest.fixture(scope="module")
 def bare() -> LinkPredictor:
     """Without features and without validation links."""
-    return LinkPredictor(**SETTINGS, val=0.0).fit(make_graph(features=False))
+    return LinkPredictor("cgcl", **SETTINGS, val=0.0).fit(make_graph(features=False))
 
 
 @pytest.fixture(scope="module")

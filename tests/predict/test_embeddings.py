@@ -145,7 +145,7 @@ def test_embeddings_are_what_the_encoder_gives_for_the_links_asked_for() -> None
 
 
 def test_a_predictor_embeds_all_known_links_or_those_it_is_given(two_cliques: Graph) -> None:
-    predictor = LinkPredictor(hidden=6, epochs=2, threads=1).fit(two_cliques)
+    predictor = LinkPredictor("cgcl", hidden=6, epochs=2, threads=1).fit(two_cliques)
     some = predictor.split_.train
     model = predictor.model_.eval()
     for links, known in ((None, two_cliques.edges), (some, some), (some[:, :1], some[:, :1])):

@@ -90,8 +90,8 @@ def test_a_comparison_is_computed_once_and_kept(run: Path, counted) -> None:
     assert counted == [False]
     assert first == second
     assert first is not None
-    assert [result.method for result in first.results][:2] == ["CGCL", "Common neighbours"]
-    assert first.ours == "CGCL"
+    assert [result.method for result in first.results][:2] == ["CGCL-rank", "Common neighbours"]
+    assert first.ours == "CGCL-rank"
     assert (run / gather.COMPARISON).read_bytes() == stored
 
 

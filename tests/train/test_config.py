@@ -100,7 +100,7 @@ def test_python_and_command_line_have_the_same_settings_and_defaults() -> None:
     """Checkpoints belong to run folders, which only the command line writes."""
     declared = {f.name: f.default for kind in KINDS for f in fields(kind)}
     del declared["checkpoint_every"]
-    assert LinkPredictor().get_params() == {"method": "cgcl", **declared}
+    assert LinkPredictor("cgcl").get_params() == {"method": "cgcl", **declared}
 
 
 @pytest.mark.parametrize("kind", KINDS)

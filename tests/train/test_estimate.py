@@ -142,6 +142,7 @@ def test_estimates_agree_with_the_measurements_on_record(project: Path) -> None:
         found = estimate(*sizes[case["dataset"]], kind(**case["settings"]), SHARES)
         ratio = found.memory_bytes / case["measured"]["peak_bytes"]
         assert 1 / 1.5 < ratio < 1.5, case
+        assert 1 / 2 < found.epoch_seconds / case["measured"]["epoch_seconds"] < 2, case
 
 
 def test_too_little_memory_is_refused_with_a_width_that_fits() -> None:

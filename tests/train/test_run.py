@@ -110,7 +110,8 @@ def test_a_run_says_which_metrics_come_from_a_sample(sbm: Build, tmp_path, monke
 
 
 def test_a_run_and_the_python_class_give_the_same_model(sbm: Build, straight: Path) -> None:
-    predictor = LinkPredictor(hidden=8, epochs=12, evaluate_every=3, threads=1).fit(sbm(0))
+    told = {"hidden": 8, "epochs": 12, "evaluate_every": 3}
+    predictor = LinkPredictor("cgcl", **told, threads=1).fit(sbm(0))
     model, _, _ = read_model(straight / "model.safetensors")
     for name, value in predictor.model_.state_dict().items():
         assert torch.equal(value, model.state_dict()[name])

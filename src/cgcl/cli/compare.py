@@ -52,11 +52,12 @@ def compare(
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     quiet: bool = False,
 ) -> int:
-    """Compare methods on the same held-out links, run by run, and test each against CGCL.
+    """Compare methods on the same held-out links, run by run, and test each against CGCL-rank.
 
-    Prints a table and writes a page. Results are kept as they come: interrupted, the same command
-    goes on where it stopped; more methods or runs are added to what is there. A method that fails
-    is shown as failed, stops nothing, and is tried again next time.
+    Where that is not among them, CGCL takes its place. Prints a table and writes a page. Results
+    are kept as they come: interrupted, the same command goes on where it stopped; more methods or
+    runs are added to what is there. A method that fails is shown as failed, stops nothing, and is
+    tried again next time.
 
     Args:
         graph: A data set (cora, citeseer, pubmed, photo, computers), or a file of links.

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from cgcl.cli.reading import Reading
 from cgcl.cli.settings import FLAT
 from cgcl.errors import CGCLError
+from cgcl.methods.cgcl_rank_settings import RankSettings, chosen_for
 from cgcl.methods.cgcl_settings import PRESETS, CGCLSettings
 from cgcl.settings import pick
 from cgcl.train.config import Resources, SplitConfig
@@ -130,15 +131,20 @@ class _Costs:
             prepared = prepare(graph, graph.edges)
         except CGCLError as error:
             return cls({}, threads, free, problem=str(error))
+        told: dict[str, CGCLSettings | RankSettings] = {
+            name: pick(RankSettings, {"preset": name, **chosen_for(prepared, name)})
+            for name in ("quick", "best")
+        }
+        told["paper"] = pick(CGCLSettings, PRESETS["paper"])
         presets = {
             name: estimate_graph(
                 prepared,
-                pick(CGCLSettings, values),
+                settings,
                 SplitConfig(),
                 resources=Resources(threads=threads),
                 speed=speed,
             )
-            for name, values in PRESETS.items()
+            for name, settings in told.items()
         }
         return cls(presets, threads, free, prepared.notes[len(graph.notes) :])
 
@@ -149,10 +155,9 @@ class _Costs:
             return _lines("Training", f"not possible as it is.\n{self.problem}")
         lines = list(self.notes)
         for name, cost in self.presets.items():
-            epochs = pick(CGCLSettings, PRESETS[name]).epochs
             lines.append(
                 f"--preset {name}: about {in_words(cost.memory_bytes)} and "
-                f"{_duration(cost.seconds)} (width {cost.hidden}, {epochs} epochs)"
+                f"{_duration(cost.seconds)} (width {cost.hidden}, {cost.epochs} epochs)"
                 f"{'' if cost.fits_into(self.free_bytes) else '; does not fit into memory'}"
             )
         threads = "1 CPU thread" if self.threads == 1 else f"{self.threads} CPU threads"

@@ -66,6 +66,7 @@ class TrainingLine:
         self._epochs = epochs
         self._quiet = quiet
         self._val = ""
+        self._is_narrow = False
         self._progress: Progress | None = None
         self._task: TaskID | None = None
 
@@ -79,6 +80,7 @@ class TrainingLine:
         console = Console(stderr=True)
         # A narrow terminal has no room for a bar beside the numbers.
         bar = [BarColumn(bar_width=24)] if console.width >= 110 else []
+        self._is_narrow = console.width < 80
         self._progress = Progress(
             TextColumn("  {task.description:<11}"),
             *bar,
@@ -96,9 +98,9 @@ class TrainingLine:
     def show(self, record: EpochRecord) -> None:
         """Show an epoch that has just ended."""
         if record.val is not None:
-            rank = record.val.get("node_mrr")
-            first = "" if rank is None else f"node MRR {rank:.4f}  "
-            self._val = f"  val {first}AUC {record.val['auc']:.4f}  AP {record.val['ap']:.4f}"
+            names = {"node_mrr": "node MRR", "auc": "AUC", "ap": "AP"}
+            shown = [f"{names[m]} {record.val[m]:.4f}" for m in names if m in record.val]
+            self._val = f"  val {'  '.join(shown[:1] if self._is_narrow else shown)}"
         loss = sum(record.losses) / max(len(record.losses), 1)
         if self._progress is not None and self._task is not None:
             status = f"loss {loss:.4f}{self._val}"

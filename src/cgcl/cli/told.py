@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 from cgcl.cli.settings import given_settings
 from cgcl.errors import ConfigError
 from cgcl.methods.cgcl_settings import CGCLSettings
-from cgcl.methods.table import PAPER_METHOD
+from cgcl.methods.table import PAPER_METHOD, no_such_setting
 from cgcl.train.config import SplitConfig
 
 if TYPE_CHECKING:
@@ -94,10 +94,7 @@ def from_text(kind: type[MethodSettings], told: Mapping[str, str], method: str) 
     for flag, text in told.items():
         name = flag.replace("-", "_")
         if name not in known:
-            raise ConfigError(
-                f"{method} has no setting {name}. "
-                f"{'It has ' + ', '.join(known) + '.' if known else 'It has none.'}"
-            )
+            raise no_such_setting(method, [name], known)
         values[name] = _converted(name, text, hints[name])
     return values
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from cgcl.cli.held_out import HeldOut
 from cgcl.cli.reading import Reading
@@ -31,6 +31,18 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
+_OF_NETWORK = Parameter(
+    name=FLAT.name,
+    group=Group(
+        "The network and its training",
+        help=(
+            "Each holds for every method that has a setting of its name; the rest of a method's "
+            "settings go through --set. Defaults shown are those of --method cgcl. What is not "
+            "given, cgcl-rank chooses for the graph; any other method has defaults of its own: "
+            "cgcl methods NAME."
+        ),
+    ),
+)
 # Of what the report tells, this much is left out here.
 _NOT_TOLD = ("pair_ap", "hits@10", "hits@50")
 
@@ -43,7 +55,7 @@ def train(
     test_edges: Path | None = None,
     val_edges: Path | None = None,
     preset: Preset = "quick",
-    settings: Annotated[CGCLSettings, FLAT] = CGCLSettings(),  # noqa: B008
+    settings: Annotated[CGCLSettings, _OF_NETWORK] = CGCLSettings(),  # noqa: B008
     more: Annotated[dict[str, str] | None, Parameter(name="--set")] = None,
     shares: Annotated[SplitConfig, FLAT] = SplitConfig(),  # noqa: B008
     resources: Annotated[Resources, FLAT] = Resources(),  # noqa: B008
@@ -61,10 +73,11 @@ def train(
     Args:
         graph: A data set (cora, citeseer, pubmed, photo, computers), or a file of links: CSV, TSV,
             an edge list (.txt, .edges), Parquet, GraphML, GEXF or NPZ.
-        method: cgcl (the paper's model), cgcl-rank (this project's own, for the top of the list),
-            graphsage, vgae, seal, s3grl, s2gae, maskgae, ncn, gcn, mlp, or a heuristic:
-            common-neighbours, adamic-adar, resource-allocation, preferential-attachment, katz,
-            pagerank. `cgcl methods` says what each is, `cgcl methods NAME` what it can be told.
+        method: cgcl-rank (this project's own, for the top of the list; taken if none is named),
+            cgcl (the paper's model; taken for --preset paper), graphsage, vgae, seal, s3grl,
+            s2gae, maskgae, ncn, gcn, mlp, or a heuristic: common-neighbours, adamic-adar,
+            resource-allocation, preferential-attachment, katz, pagerank. `cgcl methods` says
+            what each is, `cgcl methods NAME` what it can be told.
         reading: The files.
         test_edges: A file with the links to test on, instead of drawing them. They may be in the
             graph's file or not; either way they are not learned from.
@@ -90,6 +103,11 @@ def train(
     else:
         named = PAPER_METHOD if preset == "paper" else DEFAULT_METHOD
         told = Told(method or named, preset, settings, shares, more or {})
+        if resources.track_consistency and told.method != PAPER_METHOD:
+            raise ConfigError(
+                f"--track-consistency logs terms of the paper's model; this is {told.method}. "
+                f"Add --method {PAPER_METHOD}."
+            )
         held_out = HeldOut(test_edges, val_edges)
         run = _start(graph, reading, held_out, told, resources, out)
     with run.folder:
@@ -312,9 +330,8 @@ def _in_words(recipe: Recipe) -> str:
 
 def _command(graph: str, reading: list[str], recipe: Recipe, resources: Resources) -> str:
     """Return a command that repeats a run, whatever file or preset its settings came from."""
-    words = ["cgcl", "train", graph, *reading]
-    if recipe.name != DEFAULT_METHOD:
-        words += ["--method", recipe.name]
+    # Always named: what is taken where none is may change.
+    words = ["cgcl", "train", graph, *reading, "--method", recipe.name]
     own = {field.name for field in fields(CGCLSettings)}
     for settings in (recipe.settings, recipe.split):
         for field in fields(settings):

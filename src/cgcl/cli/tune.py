@@ -113,7 +113,7 @@ class _Asked:
     def command(self) -> str:
         """The command itself."""
         options = {
-            "method": (self.method, DEFAULT_METHOD),
+            "method": (self.method, None),
             "trials": (self.trials, 20),
             "epochs": (self.epochs, None),
             "goal": (self.goal, None),

@@ -1,4 +1,4 @@
-"""From results to rows: mean and spread of each method, and its difference to CGCL."""
+"""From results to rows: mean and spread of each method, and its difference to one of them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ from cgcl.compare.plan import Metric, Plan
 from cgcl.compare.result import Result
 from cgcl.compare.statistics import Difference, Spread, corrected, paired_difference, spread_of
 from cgcl.compare.strata import Strata, Stratum
-from cgcl.methods.table import DEFAULT_METHOD
+from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD, method_named
 from cgcl.metrics.table import METRICS
 
-__all__ = ["REFERENCE", "DegreeCell", "Row", "Summary", "summarise"]
-
-REFERENCE = DEFAULT_METHOD
-"""The method that every other one is set against."""
+__all__ = ["DegreeCell", "Row", "Summary", "summarise"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +79,16 @@ class Summary:
     notes: tuple[str, ...]
 
     @property
+    def reference(self) -> str | None:
+        """The method that every other one is set against; None if it is not among them."""
+        return _reference([row.method for row in self.rows])
+
+    @property
+    def reference_title(self) -> str:
+        """What people call it."""
+        return method_named(self.reference).title if self.reference else ""
+
+    @property
     def overlap(self) -> float:
         """Test links per training link if runs are splits of one graph; 0 on a single split."""
         is_resampled = self.plan.protocol == "splits"
@@ -103,8 +110,8 @@ def summarise(
     """Return what is known so far.
 
     Differences are taken over the runs in which both methods have a result, and their p-values
-    corrected for the number of methods after Holm. A tuned method is set against tuned CGCL if
-    there is one.
+    corrected for the number of methods after Holm. Every method is set against CGCL-rank, or
+    against CGCL where that is not there; a tuned one against the tuned reference if there is one.
 
     Args:
         comparison: The methods and their results.
@@ -149,6 +156,10 @@ def summarise(
         for contender, one in zip(comparison.contenders, by_row, strict=True)
     ]
     return replace(summary, rows=_compared(rows, comparison.contenders, by_row, summary))
+
+
+def _reference(methods: Sequence[str]) -> str | None:
+    return next((name for name in (DEFAULT_METHOD, PAPER_METHOD) if name in methods), None)
 
 
 def _usual_metric(results: Sequence[Result]) -> Metric:
@@ -218,11 +229,12 @@ def _compared(
     summary: Summary,
 ) -> tuple[Row, ...]:
     """Return the rows with their differences to the reference."""
-    ours = {one.is_tuned: place for place, one in enumerate(contenders) if one.name == REFERENCE}
+    reference = _reference([one.name for one in contenders])
+    ours = {one.is_tuned: place for place, one in enumerate(contenders) if one.name == reference}
     done: list[Row] = []
     for row, contender, results in zip(rows, contenders, by_row, strict=True):
         place = ours.get(contender.is_tuned, ours.get(False))
-        if place is None or contender.name == REFERENCE:
+        if place is None or contender.name == reference:
             done.append(row)
             continue
         difference = _difference(results, by_row[place], summary)

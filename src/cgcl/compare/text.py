@@ -62,7 +62,7 @@ def columns_of(summary: Summary, *, every: bool = False) -> dict[str, list[str]]
         columns[METRIC_NAMES[name]] = [spread_words(row.metrics.get(name)) for row in rows]
     if any(row.difference for row in rows):
         differences = [row.difference for row in rows]
-        columns[f"{METRIC_NAMES[summary.metric]} vs CGCL"] = [
+        columns[f"{METRIC_NAMES[summary.metric]} vs {summary.reference_title}"] = [
             NOTHING if found is None else f"{100 * found.mean:+.2f}" for found in differences
         ]
         columns["95 % interval"] = [interval_words(found) for found in differences]

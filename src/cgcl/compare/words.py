@@ -73,7 +73,7 @@ def claim_words(summary: Summary) -> str:
 
 
 def verdict(summary: Summary) -> str:
-    """Say which methods differ from CGCL by more than chance; empty if nothing was tested."""
+    """Say which methods differ from the reference by more than chance; empty if none was tested."""
     groups: dict[str, list[str]] = {"better": [], "worse": [], "open": []}
     for row in summary.rows:
         difference = row.difference
@@ -84,14 +84,15 @@ def verdict(summary: Summary) -> str:
     if not any(groups.values()):
         return ""
     where = "" if summary.plan.protocol == "splits" else ", on this split"
+    reference = summary.reference_title
     beyond = [
-        f"{_joined(groups[side])} did {side} than CGCL"
+        f"{_joined(groups[side])} did {side} than {reference}"
         for side in ("better", "worse")
         if groups[side]
     ]
     told = [f"{' and '.join(beyond)} by more than chance{where}."] if beyond else []
     if groups["open"]:
-        told.append(f"{_joined(groups['open'])} cannot be told from CGCL{where}.")
+        told.append(f"{_joined(groups['open'])} cannot be told from {reference}{where}.")
     return f"By {METRIC_NAMES[summary.metric]}, {' '.join(told)}"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
+from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,7 @@ from cgcl.errors import ConfigError
 if TYPE_CHECKING:
     from cgcl.methods.method import Method
 
-__all__ = ["DEFAULT_METHOD", "METHODS", "PAPER_METHOD", "method_named"]
+__all__ = ["DEFAULT_METHOD", "METHODS", "PAPER_METHOD", "method_named", "no_such_setting"]
 
 METHODS: dict[str, str] = {
     "cgcl": "cgcl.methods.cgcl",
@@ -37,8 +39,8 @@ METHODS: dict[str, str] = {
 
 PAPER_METHOD = "cgcl"
 """The paper's own method."""
-DEFAULT_METHOD = "cgcl"
-"""What is trained where nobody names a method."""
+DEFAULT_METHOD = "cgcl-rank"
+"""What is trained where nobody names a method: this project's own, for the top of the list."""
 
 
 def method_named(name: str) -> Method:
@@ -53,3 +55,24 @@ def method_named(name: str) -> Method:
         raise ConfigError(f"method is {name!r}; it must be one of {', '.join(METHODS)}.{remedy}")
     method: Method = import_module(METHODS[name]).METHOD
     return method
+
+
+def no_such_setting(method: str, names: Iterable[str], known: Iterable[str]) -> ConfigError:
+    """Return what to say of settings that a method does not have.
+
+    Args:
+        method: Its name.
+        names: What was given.
+        known: What it has.
+    """
+    from cgcl.methods.cgcl_settings import CGCLSettings
+
+    has, told = ", ".join(known), list(names)
+    of_paper = {field.name for field in fields(CGCLSettings)}.issuperset(told)
+    # Perhaps nobody named the method.
+    is_other = method == DEFAULT_METHOD and of_paper
+    remedy = f" The paper's model has: method {PAPER_METHOD}." if is_other else ""
+    return ConfigError(
+        f"{method} has no setting {', '.join(told)}.{remedy} "
+        f"{f'It has {has}.' if has else 'It has none.'}"
+    )

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Self
 
-from cgcl.errors import ConfigError
-from cgcl.methods.table import METHODS, method_named
+from cgcl.methods.table import METHODS, method_named, no_such_setting
 
 __all__ = ["Params"]
 
@@ -61,10 +60,7 @@ class Params:
         known = _defaults_of(self.method)
         unknown = [name for name in settings if name not in known]
         if unknown and self.method in METHODS:
-            names = ", ".join([*self._own_names(), *known])
-            raise ConfigError(
-                f"There is no setting {unknown[0]!r} for {self.method}. Known: {names}."
-            )
+            raise no_such_setting(self.method, unknown, [*self._own_names(), *known])
 
     def _own_names(self) -> list[str]:
         parameters = inspect.signature(type(self)).parameters.values()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from cgcl.compare.summary import REFERENCE, Summary
+from cgcl.compare.summary import Summary
 from cgcl.compare.text import WORDY_COLUMNS, best_rows, columns_of, degree_columns_of, degree_words
 from cgcl.compare.words import METRIC_NAMES, claim_words, footnotes, protocol_words, verdict
 from cgcl.files import write_atomically
@@ -74,7 +74,7 @@ def render_comparison(summary: Summary, *, by_degree: bool = False, command: str
         graph=summary.graph,
         plan=summary.plan,
         rows=summary.rows,
-        ours=[row.method == REFERENCE for row in summary.rows],
+        ours=[row.method == summary.reference for row in summary.rows],
         is_complete=summary.is_complete,
         is_tested=bool(test),
         verdict=verdict(summary),

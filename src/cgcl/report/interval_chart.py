@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from cgcl.compare.summary import REFERENCE, Summary
+from cgcl.compare.summary import Summary
 from cgcl.compare.words import METRIC_NAMES
 from cgcl.report.drawing import drawing
 from cgcl.report.names import legible
@@ -30,7 +30,7 @@ def interval_chart(summary: Summary) -> str:
     panel = Panel(f"{METRIC_NAMES[summary.metric]}, %", "", "x")
     lowest = base
     for place, (row, spread) in enumerate(found):
-        mean, is_ours = 100 * spread.mean, row.method == REFERENCE
+        mean, is_ours = 100 * spread.mean, row.method == summary.reference
         low = mean if spread.low is None else max(0.0, 100 * spread.low)
         high = mean if spread.high is None else min(100.0, 100 * spread.high)
         lowest = min(lowest, low)

@@ -70,7 +70,7 @@ class Resources(Settings):
     checkpoint_every: float = 5.0
     """Seconds between two checkpoints."""
     track_consistency: bool = False
-    """Log the consistency terms of Eq. 10-11 and Theorem 1 at every evaluation."""
+    """Log the consistency terms of Eq. 10-11 and Theorem 1 at every evaluation (cgcl only)."""
 
     RANGES: ClassVar[Mapping[str, Range]] = {
         "threads": Range(low=0, high=4096),

@@ -54,10 +54,11 @@ _VIEWS = {
 }
 
 # CGCL that ranks: its average and the best one of that; the layers of a step with their gradients;
-# both directions of each link; a block of scores, and those that are kept for the way back.
+# both directions of each link, and the vectors of both ends with their product; a block of scores,
+# and those that are kept for the way back.
 _RANK_WEIGHT_COPIES = 13
-_RANK_NODE_COPIES, _RANK_LAYER_COPIES = 12, 4
-_RANK_LINK_BYTES = 300
+_RANK_NODE_COPIES, _RANK_LAYER_COPIES = 14, 5
+_RANK_LINK_BYTES, _RANK_LINK_COPIES = 300, 3
 _SCORES, _SCORE_COPIES = 2**20, 6
 _KEPT_SCORES = 2**24
 
@@ -65,7 +66,7 @@ _KEPT_SCORES = 2**24
 _TIMED_EPOCHS = 10
 _TIMED_S = 1.0
 
-# Seconds per unit of work on one thread of a server, fitted to 17 runs on four data sets with
+# Seconds per unit of work on one thread of a server, fitted to runs on four data sets with
 # widths of 32 to 512; benchmarks/estimate.py compares, `measure_speed` asks another machine.
 _TURN_S = 2.6e-3
 _COIN_S = 1.9e-8  # for each feature that dropout decides on
@@ -80,10 +81,10 @@ _SCORED_PAIR = 0.37
 _SCORED_FLOP = 1 / 3
 # CGCL that ranks, fitted likewise: for each entry of the adjacency, times the width and the layers;
 # for each score, and for each of its multiplications.
-_RANK_TURN_S = 8e-3
-_MESSAGE_S = 2.2e-9
-_SCORE_S = 2e-9
-_SCORE_FLOP_S = 5e-11
+_RANK_TURN_S = 4e-3
+_MESSAGE_S = 1.7e-9
+_SCORE_S = 5e-9
+_SCORE_FLOP_S = 9e-11
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ class Estimate:
     epoch_seconds: float
     """Time of one epoch."""
     hidden: int
+    epochs: int
     parts: Mapping[str, int]
     """The memory by what takes it: program, features, weights, nodes, pairs, links."""
     narrower: Mapping[int, int]
@@ -139,23 +141,19 @@ def estimate(
     """
     if is_sparse is None:
         is_sparse = nonzeros <= SPARSE_UP_TO * num_nodes * num_features
-    kind = _RankJob if isinstance(settings, RankSettings) else _CGCLJob
-    job: _RankJob | _CGCLJob = kind(
-        num_nodes,
-        (1 - split.val - split.test) * num_links,
-        num_features,
-        nonzeros,
-        is_sparse,
-        settings,
-        split,
-        resources or Resources(threads=1),
-    )
+    known = (1 - split.val - split.test) * num_links
+    sizes = (num_nodes, known, num_features, nonzeros, is_sparse, split)
+    resources = resources or Resources(threads=1)
+    job: _RankJob | _CGCLJob
+    if isinstance(settings, RankSettings):
+        job = _RankJob(*sizes, resources, settings)
+    else:
+        job = _CGCLJob(*sizes, resources, settings)
     parts = job.memory()
     width = settings.hidden // 2
     narrower: dict[int, int] = {}
     while width >= 8:
-        smaller = replace(job, settings=replace(settings, hidden=width))
-        narrower[width] = sum(smaller.memory().values())
+        narrower[width] = sum(job.of_width(width).memory().values())
         width //= 2
     epoch = job.epoch_seconds() / speed
     return Estimate(
@@ -163,6 +161,7 @@ def estimate(
         seconds=settings.epochs * epoch + job.calibration_seconds() / speed,
         epoch_seconds=epoch,
         hidden=settings.hidden,
+        epochs=settings.epochs,
         parts=parts,
         narrower=narrower,
     )
@@ -254,6 +253,8 @@ class _Job:
     num_features: int
     nonzeros: int
     is_sparse: bool
+    split: SplitConfig
+    resources: Resources
 
     @property
     def possible_pairs(self) -> int:
@@ -281,8 +282,10 @@ class _CGCLJob(_Job):
     """What the paper's model costs."""
 
     settings: CGCLSettings
-    split: SplitConfig
-    resources: Resources
+
+    def of_width(self, hidden: int) -> _CGCLJob:
+        """Return the same with another width."""
+        return replace(self, settings=replace(self.settings, hidden=hidden))
 
     @property
     def num_pairs(self) -> float:
@@ -345,8 +348,10 @@ class _RankJob(_Job):
     """What CGCL that ranks costs, on the readable engine."""
 
     settings: RankSettings
-    split: SplitConfig
-    resources: Resources
+
+    def of_width(self, hidden: int) -> _RankJob:
+        """Return the same with another width."""
+        return replace(self, settings=replace(self.settings, hidden=hidden))
 
     @property
     def num_rows(self) -> int:
@@ -370,7 +375,9 @@ class _RankJob(_Job):
             "weights": _FLOAT * _RANK_WEIGHT_COPIES * weights,
             "nodes": _FLOAT * copies * self.num_nodes * self.width,
             "pairs": _FLOAT * (kept + _SCORE_COPIES * max(_SCORES, self.num_nodes)),
-            "links": int(_RANK_LINK_BYTES * self.num_links),
+            "links": int(
+                (_RANK_LINK_BYTES + _FLOAT * _RANK_LINK_COPIES * self.width) * self.num_links
+            ),
         }
 
     def epoch_seconds(self) -> float:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from cgcl.errors import ConfigError
 from cgcl.graph import Graph
 from cgcl.methods.method import Method
 from cgcl.methods.settings import MethodSettings, TrainedSettings
-from cgcl.methods.table import method_named
+from cgcl.methods.table import method_named, no_such_setting
 from cgcl.settings import pick
 from cgcl.train.config import SplitConfig
 
@@ -41,10 +40,7 @@ class Recipe:
         own, shared = _names(method.settings), _names(SplitConfig)
         unknown = sorted(values.keys() - own - shared)
         if unknown:
-            raise ConfigError(
-                f"{name} has no setting {', '.join(unknown)}. "
-                f"{'It has ' + ', '.join(sorted(own)) + '.' if own else 'It has none.'}"
-            )
+            raise no_such_setting(name, unknown, sorted(own))
         return cls(name, pick(method.settings, values), pick(SplitConfig, values))
 
     @classmethod
