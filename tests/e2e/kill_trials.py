@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import sklearn.metrics  # noqa: F401  imported before the fork
+import torch
 
 import cgcl.report.write
 import cgcl.train.start  # noqa: F401  imported before the fork
@@ -26,8 +27,9 @@ from cgcl.train.engines.adam import Adam
 
 TRAIN = [
     "train", "toy.csv", "--epochs", "12", "--evaluate-every", "3", "--hidden", "8", "--threads",
-    "1", "--checkpoint-every", "0", "--quiet", "--no-compare",
+    "1", "--checkpoint-every", "0", "--quiet", "--no-compare", "--method", sys.argv[3],
 ]  # fmt: skip
+OPTIMIZER = {"cgcl": Adam, "cgcl-rank": torch.optim.Adam}[sys.argv[3]]
 
 
 def kill_at(number: int, kind: str) -> None:
@@ -50,7 +52,7 @@ def kill_at(number: int, kind: str) -> None:
         Path.replace = counted(Path.replace)  # type: ignore[method-assign]
         Path.unlink = counted(Path.unlink)  # type: ignore[method-assign]
     else:
-        Adam.step = counted(Adam.step)  # type: ignore[method-assign]
+        OPTIMIZER.step = counted(OPTIMIZER.step)  # type: ignore[method-assign]
 
 
 def attempt(arguments: list[str], number: int, kind: str) -> int:

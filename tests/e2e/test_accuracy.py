@@ -15,7 +15,7 @@ from cgcl.predict import LinkPredictor
 def test_the_paper_preset_on_five_splits_of_cora(cora: Graph) -> None:
     """Every split counts, and none is drawn again."""
     tests = [
-        LinkPredictor(**PRESETS["paper"], seed=seed, device="cpu").fit(cora).test_
+        LinkPredictor("cgcl", **PRESETS["paper"], seed=seed, device="cpu").fit(cora).test_
         for seed in range(5)
     ]
     assert mean(test["auc"] for test in tests) >= 0.963

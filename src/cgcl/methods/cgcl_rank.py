@@ -59,6 +59,11 @@ class RankingLearner(Learner):
             signatures=settings.signatures > 0,
         )
         self._trained = dict(self.named_parameters())
+        self.level: Tensor
+        """A softmax does not mind what is added to all scores. This much is taken from each, so
+        that zero is where the softmax over all pairs, dealing out all known links, deals out one:
+        people can tell scores there apart. It follows the training as the average does."""
+        self.register_buffer("level", torch.zeros(()))
         if settings.average:
             for name, weight in self._trained.items():
                 self.register_buffer(_average_of(name), weight.detach().clone())
@@ -96,7 +101,7 @@ class RankingLearner(Learner):
             sums, stands_for = self._log_sums(left, right, p, prepared)
             row_share = self._settings.row_share
             yield softmax_loss(scores, known.links, sums, ~is_seen, row_share, stands_for)
-            self._follow(now.step)
+            self._follow(now.step, sums, stands_for, prepared.num_links)
 
     def is_recordable(self, known: Known) -> bool:
         """Whether its steps have the same shapes in every epoch."""
@@ -105,9 +110,10 @@ class RankingLearner(Learner):
         return not is_sampled and (has_made or not known.features.is_sparse)
 
     def scorer(self, known: Known) -> InnerProductScorer:
-        """Return inner products of embeddings that all these links give."""
+        """Return inner products of embeddings that all these links give, above the level."""
         with self.finished():
-            return InnerProductScorer(*self(known))
+            left, right, p = self(known)
+            return InnerProductScorer(left, right, p - self.level / 2)
 
     def forward(self, known: Known) -> tuple[Tensor, Tensor, Tensor]:
         """Return what the decoder makes of all these links."""
@@ -196,10 +202,16 @@ class RankingLearner(Learner):
         return self._prepared[known]
 
     @torch.no_grad()
-    def _follow(self, step: Tensor) -> None:
-        """Let the moving average follow the weights after a step."""
+    def _follow(
+        self, step: Tensor, log_sums: Tensor, stands_for: Tensor | None, num_links: int
+    ) -> None:
+        """Let the moving average follow the weights after a step, and the level the scores."""
         for name, average in self._averaged().items():
             average.lerp_(self._trained[name], step)
+        total = torch.logsumexp(log_sums if stands_for is None else log_sums + stands_for.log(), 0)
+        # Each pair is in two rows. Where every pair is a known link there is no sum.
+        level = (total - math.log(2 * max(num_links, 1))).where(total > -1e20, 0)
+        self.level.lerp_(level, step)
 
     def _swap(self) -> None:
         for name, average in self._averaged().items():
