@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import sklearn.metrics  # noqa: F401  imported before the fork
-import torch
 
 import cgcl.report.write
 import cgcl.train.start  # noqa: F401  imported before the fork
@@ -29,7 +28,6 @@ TRAIN = [
     "train", "toy.csv", "--epochs", "12", "--evaluate-every", "3", "--hidden", "8", "--threads",
     "1", "--checkpoint-every", "0", "--quiet", "--no-compare", "--method", sys.argv[3],
 ]  # fmt: skip
-OPTIMIZER = {"cgcl": Adam, "cgcl-rank": torch.optim.Adam}[sys.argv[3]]
 
 
 def kill_at(number: int, kind: str) -> None:
@@ -52,7 +50,7 @@ def kill_at(number: int, kind: str) -> None:
         Path.replace = counted(Path.replace)  # type: ignore[method-assign]
         Path.unlink = counted(Path.unlink)  # type: ignore[method-assign]
     else:
-        OPTIMIZER.step = counted(OPTIMIZER.step)  # type: ignore[method-assign]
+        Adam.step = counted(Adam.step)  # type: ignore[method-assign]
 
 
 def attempt(arguments: list[str], number: int, kind: str) -> int:

@@ -103,13 +103,7 @@ def train(
     else:
         named = PAPER_METHOD if preset == "paper" else DEFAULT_METHOD
         told = Told(method or named, preset, settings, shares, more or {})
-        if resources.track_consistency and told.method != PAPER_METHOD:
-            raise ConfigError(
-                f"--track-consistency logs terms of the paper's model; this is {told.method}. "
-                f"Add --method {PAPER_METHOD}."
-            )
-        held_out = HeldOut(test_edges, val_edges)
-        run = _start(graph, reading, held_out, told, resources, out)
+        run = _start(graph, reading, HeldOut(test_edges, val_edges), told, resources, out)
     with run.folder:
         return _train(run, compare, quiet)
 
@@ -148,6 +142,11 @@ def _start(
             f"The folder name after --out is not valid UTF-8: {str(out)!r}. Choose another one."
         ) from error
     told.require_method()
+    if resources.track_consistency and told.method != PAPER_METHOD:
+        raise ConfigError(
+            f"--track-consistency logs terms of the paper's model; this is {told.method}. "
+            f"Add --method {PAPER_METHOD}."
+        )
     found, split = held_out.read(graph, reading, told.shares)
     recipe = told.recipe(found)
     words = [*reading.words_of_command(), *held_out.words()]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 
@@ -53,9 +54,8 @@ _VIEWS = {
     "all": (2.0, 1),
 }
 
-# CGCL that ranks: its average and the best one of that; the layers of a step with their gradients;
-# both directions of each link, and the vectors of both ends with their product; a block of scores,
-# and those that are kept for the way back.
+# CGCL that ranks: its average and the best one of that; layers with their gradients; links both
+# ways, and the vectors of their ends with their product; a block of scores, and what is kept.
 _RANK_WEIGHT_COPIES = 13
 _RANK_NODE_COPIES, _RANK_LAYER_COPIES = 14, 5
 _RANK_LINK_BYTES, _RANK_LINK_COPIES = 300, 3
@@ -79,8 +79,7 @@ _READABLE = 2.2
 # Scoring a pair takes no coins and no way back.
 _SCORED_PAIR = 0.37
 _SCORED_FLOP = 1 / 3
-# CGCL that ranks, fitted likewise: for each entry of the adjacency, times the width and the layers;
-# for each score, and for each of its multiplications.
+# CGCL that ranks: for each entry of the adjacency, times width and layers; for each score and flop.
 _RANK_TURN_S = 4e-3
 _MESSAGE_S = 1.7e-9
 _SCORE_S = 5e-9
@@ -141,19 +140,13 @@ def estimate(
     """
     if is_sparse is None:
         is_sparse = nonzeros <= SPARSE_UP_TO * num_nodes * num_features
-    known = (1 - split.val - split.test) * num_links
-    sizes = (num_nodes, known, num_features, nonzeros, is_sparse, split)
-    resources = resources or Resources(threads=1)
-    job: _RankJob | _CGCLJob
-    if isinstance(settings, RankSettings):
-        job = _RankJob(*sizes, resources, settings)
-    else:
-        job = _CGCLJob(*sizes, resources, settings)
+    known, where = (1 - split.val - split.test) * num_links, resources or Resources(threads=1)
+    job = _job(_Job(num_nodes, known, num_features, nonzeros, is_sparse, split, where), settings)
     parts = job.memory()
     width = settings.hidden // 2
     narrower: dict[int, int] = {}
     while width >= 8:
-        narrower[width] = sum(job.of_width(width).memory().values())
+        narrower[width] = sum(_job(job, replace(settings, hidden=width)).memory().values())
         width //= 2
     epoch = job.epoch_seconds() / speed
     return Estimate(
@@ -283,10 +276,6 @@ class _CGCLJob(_Job):
 
     settings: CGCLSettings
 
-    def of_width(self, hidden: int) -> _CGCLJob:
-        """Return the same with another width."""
-        return replace(self, settings=replace(self.settings, hidden=hidden))
-
     @property
     def num_pairs(self) -> float:
         """Pairs to score in a turn, linked or not."""
@@ -349,10 +338,6 @@ class _RankJob(_Job):
 
     settings: RankSettings
 
-    def of_width(self, hidden: int) -> _RankJob:
-        """Return the same with another width."""
-        return replace(self, settings=replace(self.settings, hidden=hidden))
-
     @property
     def num_rows(self) -> int:
         """Nodes whose lists a step looks at."""
@@ -407,3 +392,9 @@ class _RankJob(_Job):
     def _score_seconds(self, rows: float) -> float:
         """Return the time of so many rows of scores, there and back."""
         return rows * self.num_nodes * (_SCORE_S + _SCORE_FLOP_S * self.width)
+
+
+def _job(sizes: _Job, settings: CGCLSettings | RankSettings) -> _CGCLJob | _RankJob:
+    own: dict[str, Any] = {field.name: getattr(sizes, field.name) for field in fields(_Job)}
+    kind = _RankJob if isinstance(settings, RankSettings) else _CGCLJob
+    return kind(**own, settings=settings)  # pyrefly: ignore[bad-argument-type]
