@@ -23,7 +23,7 @@ STEPS = {
     "train": "train novel.graphml",
     "predict": "predict runs/novel-1 --top 5",
     "explain": "predict runs/novel-1 --node Javert --top 2 --explain --quiet",
-    "complete": "predict runs/novel-1 --complete --min-probability 0.1 --out novel+.graphml",
+    "complete": "predict runs/novel-1 --complete --min-probability 0.3 --out novel+.graphml",
 }
 WIDTH = 1280
 HEIGHTS = {"links": 940, "probabilities": 960}
