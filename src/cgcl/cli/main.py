@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 import tempfile
 import traceback
@@ -66,10 +65,6 @@ for command in (
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
-    # Before torch is imported: threads that wait for each other by spinning for milliseconds take
-    # the processor from those they wait for, where other processes want it, too. So long, about
-    # 30 us, costs nothing on a quiet machine.
-    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that cannot show a name shows its code instead.
         sys.stdout.reconfigure(errors="backslashreplace")
