@@ -114,7 +114,7 @@ def test_what_plays_no_part_is_no_reason_not_even_by_rounding() -> None:
     learner = a_learner(3, 0, norm=False, popularity=False)
     with torch.no_grad():
         learner.get_buffer("average_decode_scale").zero_()  # every score is 0
-        learner.level.zero_()
+        learner.offset.zero_()
     (answer,) = rests_on(learner, graph, torch.tensor([[0], [5]]))
     assert (answer.score, answer.reasons, answer.tried) == (0.5, (), 3)
 

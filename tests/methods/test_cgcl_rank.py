@@ -157,7 +157,7 @@ def test_it_scores_by_the_averages_and_leaves_the_weights_alone() -> None:
     plain = a_learner(known, average=0.0)
     plain.load_state_dict(
         {name: learner.get_buffer(f"average_{name.replace('.', '_')}") for name in before}
-        | {"level": learner.level}
+        | {"offset": learner.offset}
     )
     assert torch.equal(plain.scorer(known).logits(all_pairs()), found)
     assert learner.training
@@ -255,16 +255,16 @@ def test_a_row_sums_over_all_that_its_node_may_link_to_and_is_not_linked_to(kind
                 and (known.sides is None or known.sides[node] != known.sides[k])
             ]
             expected = torch.logsumexp(scores[node, others], 0)
-            torch.testing.assert_close(row[node], expected + learner.level, atol=1e-4, rtol=1e-4)
+            torch.testing.assert_close(row[node], expected + learner.offset, atol=1e-4, rtol=1e-4)
 
 
 def test_a_score_of_zero_is_where_the_softmax_over_all_pairs_deals_out_one_link() -> None:
     known = a_graph()
     learner = a_learner(known, lr=1e-9, average=0.0, **STILL)
     sums = log_sums_of(learner, known)
-    # The last step's level: each pair stands in two rows.
+    # The last step's offset: each pair stands in two rows.
     expected = torch.logsumexp(sums[1], 0) - math.log(2 * known.links.shape[1])
-    torch.testing.assert_close(learner.level, expected, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(learner.offset, expected, atol=1e-4, rtol=1e-4)
 
 
 @KINDS

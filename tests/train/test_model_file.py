@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from cgcl.errors import ModelFileError
+from cgcl.methods.method import Known
 from cgcl.tensors import write_tensors
 from cgcl.train.model_file import count_weights, read_model, write_model
 from cgcl.train.recipe import Recipe
@@ -37,6 +38,24 @@ def test_a_wrong_shape_names_the_tensor_and_both_shapes(tmp_path) -> None:
     tensors["encode.weight"] = torch.zeros(5, 9)
     with pytest.raises(ModelFileError, match=r"encode\.weight is \(5, 9\), expected \(5, 8\)"):
         read_model(stored(tmp_path, tensors))
+
+
+def test_a_model_from_before_scores_had_an_offset_answers_as_it_did(tmp_path) -> None:
+    recipe = Recipe.of("cgcl-rank", {"hidden": 8})
+    model = build_learner(5, recipe)
+    model.offset.fill_(2.0)
+    tensors = model.state_dict()
+    del tensors["offset"]
+    description = {"recipe": recipe.to_json(), "num_features": 5, "about": {}}
+    write_tensors(tmp_path / "m", "cgcl model 2", tensors, description)
+    again, *_ = read_model(tmp_path / "m")
+    assert again.offset == 0
+    for name, value in tensors.items():
+        assert torch.equal(value, again.state_dict()[name])
+    known = Known(3, torch.tensor([[0], [1]]), torch.eye(3, 5))
+    pairs = torch.tensor([[0, 1], [2, 2]])
+    now, before = (learner.scorer(known).logits(pairs) for learner in (model, again))
+    torch.testing.assert_close(before, now + 2)
 
 
 def test_a_missing_and_a_surplus_tensor_are_named(tmp_path) -> None:

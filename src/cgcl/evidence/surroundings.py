@@ -97,7 +97,7 @@ class Surroundings:
             signed = signatures(around.matrix(weight, 0), count, near)
         left, right, p = self._learner.decode(z, signed)
         # The smaller node comes first; of a node with itself there is one.
-        return float((left[0] * right[-1]).sum() + (p[0] + p[-1]) - self._learner.level)
+        return float((left[0] * right[-1]).sum() + (p[0] + p[-1]) - self._learner.offset)
 
     def _on(self, array: npt.NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._learner.encode.bias.device)

@@ -23,6 +23,9 @@ from cgcl.model.softmax import Excluded, Workspace, row_logsumexp, softmax_loss
 
 __all__ = ["METHOD", "RankingLearner"]
 
+# The logarithm of an empty sum, as in `row_logsumexp`.
+_NOTHING = -1e30
+
 
 class RankingLearner(Learner):
     r"""Cross-view consistency learning for the top of the list.
@@ -32,6 +35,8 @@ class RankingLearner(Learner):
     pair (Eq. 8), here it must stand out from all nodes that its ends are not linked to, and from
     all pairs.
     """
+
+    added = frozenset({"offset"})
 
     def __init__(self, num_features: int, settings: RankSettings) -> None:
         """Create the network.
@@ -59,11 +64,11 @@ class RankingLearner(Learner):
             signatures=settings.signatures > 0,
         )
         self._trained = dict(self.named_parameters())
-        self.level: Tensor
+        self.offset: Tensor
         """A softmax does not mind what is added to all scores. This much is taken from each, so
         that zero is where the softmax over all pairs, dealing out all known links, deals out one:
         people can tell scores there apart. It follows the training as the average does."""
-        self.register_buffer("level", torch.zeros(()))
+        self.register_buffer("offset", torch.zeros(()))
         if settings.average:
             for name, weight in self._trained.items():
                 self.register_buffer(_average_of(name), weight.detach().clone())
@@ -110,10 +115,10 @@ class RankingLearner(Learner):
         return not is_sampled and (has_made or not known.features.is_sparse)
 
     def scorer(self, known: Known) -> InnerProductScorer:
-        """Return inner products of embeddings that all these links give, above the level."""
+        """Return inner products of embeddings that all these links give, less the offset."""
         with self.finished():
             left, right, p = self(known)
-            return InnerProductScorer(left, right, p - self.level / 2)
+            return InnerProductScorer(left, right, p - self.offset / 2)
 
     def forward(self, known: Known) -> tuple[Tensor, Tensor, Tensor]:
         """Return what the decoder makes of all these links."""
@@ -170,7 +175,7 @@ class RankingLearner(Learner):
         Where a step looks at some rows only, the others have the logarithm of nothing, and it is
         also returned for how many each of them stands, [n].
         """
-        sums = torch.full_like(p, -1e30)
+        sums = torch.full_like(p, _NOTHING)
         share = self._share_of_rows(p.shape[0])
         stands_for = torch.ones_like(p) if share < 1 else None
         for (rows, columns, excluded), room in zip(prepared.sides, self._workspaces, strict=False):
@@ -205,13 +210,13 @@ class RankingLearner(Learner):
     def _follow(
         self, step: Tensor, log_sums: Tensor, stands_for: Tensor | None, num_links: int
     ) -> None:
-        """Let the moving average follow the weights after a step, and the level the scores."""
+        """Let the moving average follow the weights after a step, and the offset the scores."""
         for name, average in self._averaged().items():
             average.lerp_(self._trained[name], step)
         total = torch.logsumexp(log_sums if stands_for is None else log_sums + stands_for.log(), 0)
         # Each pair is in two rows. Where every pair is a known link there is no sum.
-        level = (total - math.log(2 * max(num_links, 1))).where(total > -1e20, 0)
-        self.level.lerp_(level, step)
+        offset = (total - math.log(2 * max(num_links, 1))).where(total > _NOTHING / 2, 0)
+        self.offset.lerp_(offset, step)
 
     def _swap(self) -> None:
         for name, average in self._averaged().items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -177,6 +177,9 @@ class Learner(nn.Module):
     generators follow from the seed: ordinary layers and dropout are repeatable as they are.
     """
 
+    added: ClassVar[frozenset[str]] = frozenset()
+    """Tensors that files of earlier versions lack: they stay as they are created."""
+
     def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:  # noqa: ARG002
         """Yield the loss of each step of an epoch; the trainer steps the optimizer after each.
 
@@ -196,6 +199,14 @@ class Learner(nn.Module):
             known: What may be looked at; more links, or more nodes, than were learned from.
         """
         raise NotImplementedError
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:  # noqa: ANN401
+        """Take over weights; what was added since they were saved stays as it is."""
+        own = super().state_dict()
+        added = {name: own[name] for name in self.added}
+        return super().load_state_dict({**added, **state_dict}, strict, assign)
 
     def track(self, known: Known, epoch: Epoch) -> dict[str, float] | None:  # noqa: ARG002
         """Return figures to write down at an evaluation, if the method has any."""

@@ -74,8 +74,9 @@ def read_model(path: Path) -> tuple[Learner, Recipe, dict[str, Any]]:
         num_features, about = int(description["num_features"]), description["about"]
     except (KeyError, TypeError, ValueError, ConfigError) as error:
         raise ModelFileError(f"{path} does not say how its model is built ({error}).") from error
-    expected = {name: value.shape for name, value in _shapes(num_features, recipe).items()}
-    for name in sorted(expected.keys() | tensors.keys()):
+    empty = _without_memory(num_features, recipe)
+    expected = {name: value.shape for name, value in empty.state_dict().items()}
+    for name in sorted((expected.keys() - empty.added) | tensors.keys()):
         found = tuple(tensors[name].shape) if name in tensors else "missing"
         wanted = tuple(expected[name]) if name in expected else "nothing of that name"
         if found != wanted:
@@ -89,12 +90,10 @@ def read_model(path: Path) -> tuple[Learner, Recipe, dict[str, Any]]:
 
 def count_weights(num_features: int, recipe: Recipe) -> int:
     """Return the number of weights of a method without building it."""
-    with torch.device("meta"):
-        learner = build_learner(num_features, recipe)
-    return sum(weight.numel() for weight in learner.parameters())
+    return sum(weight.numel() for weight in _without_memory(num_features, recipe).parameters())
 
 
-def _shapes(num_features: int, recipe: Recipe) -> dict[str, torch.Tensor]:
-    """Return the tensors of a method with shapes but without memory."""
+def _without_memory(num_features: int, recipe: Recipe) -> Learner:
+    """Return a method whose tensors have shapes and nothing else."""
     with torch.device("meta"):
-        return build_learner(num_features, recipe).state_dict()
+        return build_learner(num_features, recipe)
