@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -140,13 +139,16 @@ def estimate(
     """
     if is_sparse is None:
         is_sparse = nonzeros <= SPARSE_UP_TO * num_nodes * num_features
-    known, where = (1 - split.val - split.test) * num_links, resources or Resources(threads=1)
-    job = _job(_Job(num_nodes, known, num_features, nonzeros, is_sparse, split, where), settings)
+    kind = _RankJob if isinstance(settings, RankSettings) else _CGCLJob
+    known = (1 - split.val - split.test) * num_links
+    sizes = (num_nodes, known, num_features, nonzeros, is_sparse)
+    job = kind(*sizes, split, resources or Resources(threads=1), settings)  # pyrefly: ignore
     parts = job.memory()
     width = settings.hidden // 2
     narrower: dict[int, int] = {}
     while width >= 8:
-        narrower[width] = sum(_job(job, replace(settings, hidden=width)).memory().values())
+        smaller = replace(job, settings=replace(settings, hidden=width))  # pyrefly: ignore
+        narrower[width] = sum(smaller.memory().values())
         width //= 2
     epoch = job.epoch_seconds() / speed
     return Estimate(
@@ -392,9 +394,3 @@ class _RankJob(_Job):
     def _score_seconds(self, rows: float) -> float:
         """Return the time of so many rows of scores, there and back."""
         return rows * self.num_nodes * (_SCORE_S + _SCORE_FLOP_S * self.width)
-
-
-def _job(sizes: _Job, settings: CGCLSettings | RankSettings) -> _CGCLJob | _RankJob:
-    own: dict[str, Any] = {field.name: getattr(sizes, field.name) for field in fields(_Job)}
-    kind = _RankJob if isinstance(settings, RankSettings) else _CGCLJob
-    return kind(**own, settings=settings)  # pyrefly: ignore[bad-argument-type]
