@@ -7,11 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from cgcl.coins import words, words_below
 from cgcl.graph.structure import Structure
 from cgcl.methods import cgcl_rank
 from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.cgcl_rank_settings import RankSettings
-from cgcl.methods.draws import tossed
+from cgcl.methods.draws import tossed, view_key
 from cgcl.methods.method import Epoch, Known
 from cgcl.methods.resource_allocation import ResourceAllocation
 from cgcl.methods.scoring import InnerProductScorer
@@ -106,6 +107,7 @@ CHANGES = {
     "hidden_dropout": {"hidden_dropout": 0.1},
     "decoder_dropout": {"decoder_dropout": 0.1},
     "row_share": {"row_share": 0.9},
+    "target_share": {"target_share": 0.2},
     "sampled": {"sampled": 7},
     "average": {"average": 0.1},
     "lr": {"lr": 0.02},
@@ -267,8 +269,14 @@ def test_a_score_of_zero_is_where_the_softmax_over_all_pairs_deals_out_one_link(
     torch.testing.assert_close(learner.offset, expected, atol=1e-4, rtol=1e-4)
 
 
+def seen_by(known: Known, epoch: Epoch, share: float) -> tuple[Tensor, Tensor]:
+    """Which links the two steps of an epoch see: they hide the two ends of the same coins."""
+    coins = words(view_key(epoch), *known.links)
+    return coins < words_below(1 - share), coins >= words_below(share)
+
+
 @KINDS
-@pytest.mark.parametrize("told", [{}, {"signatures": 4}, {"layers": 3}])
+@pytest.mark.parametrize("told", [{}, {"signatures": 4}, {"layers": 3}, {"target_share": 0.2}])
 def test_a_step_knows_nothing_but_the_links_it_sees(kind: dict, told: dict) -> None:
     """Its embeddings are those of a graph in which the links it has to find do not exist."""
     known, epoch = a_graph(**kind), Epoch(1, 3)
@@ -277,9 +285,10 @@ def test_a_step_knows_nothing_but_the_links_it_sees(kind: dict, told: dict) -> N
     handle = learner.decode.register_forward_hook(lambda *args: noted.append(args[2]))
     list(learner.steps(known, epoch))
     handle.remove()
-    coin = tossed(known.links, epoch)[0]
     assert len(noted) == 2
-    for made, is_seen in zip(noted, (coin, ~coin), strict=True):
+    for made, is_seen in zip(
+        noted, seen_by(known, epoch, told.get("target_share", 0.5)), strict=True
+    ):
         assert 0 < is_seen.sum() < is_seen.numel()
         alone = learner(known.with_links(known.links[:, is_seen]))
         # Signatures of some of the links are brought to the measure of all of them.
@@ -304,7 +313,8 @@ def test_signatures_estimate_resource_allocation_of_all_links() -> None:
 
 
 @KINDS
-def test_targets_are_the_links_that_are_not_seen(kind: dict, monkeypatch) -> None:
+@pytest.mark.parametrize("share", [0.5, 0.2])
+def test_targets_are_the_links_that_are_not_seen(kind: dict, share: float, monkeypatch) -> None:
     known, epoch, asked = a_graph(**kind), Epoch(2, 3), []
 
     def spied(scores: Tensor, pairs: Tensor, log_sums: Tensor, is_asked: Tensor, *_) -> Tensor:
@@ -312,10 +322,21 @@ def test_targets_are_the_links_that_are_not_seen(kind: dict, monkeypatch) -> Non
         return scores.sum()
 
     monkeypatch.setattr(cgcl_rank, "softmax_loss", spied)
-    list(a_learner(known).steps(known, epoch))
+    list(a_learner(known, target_share=share).steps(known, epoch))
+    for found, is_seen in zip(asked, seen_by(known, epoch, share), strict=True):
+        assert torch.equal(found, known.links[:, ~is_seen])
+        assert 0 < found.shape[1] < (share + 0.2) * known.links.shape[1]
+
+
+def test_half_hidden_are_the_papers_two_views_and_fewer_are_never_hidden_twice() -> None:
+    known, epoch = a_graph(), Epoch(2, 3)
     coin = tossed(known.links, epoch)[0]
-    assert torch.equal(asked[0], known.links[:, ~coin])
-    assert torch.equal(asked[1], known.links[:, coin])
+    first, second = seen_by(known, epoch, 0.5)
+    assert torch.equal(first, coin)
+    assert torch.equal(second, ~coin)
+    first, second = seen_by(known, epoch, 0.2)
+    assert (first | second).all()
+    assert (first & second).any()
 
 
 @pytest.mark.parametrize(

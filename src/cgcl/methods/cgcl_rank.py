@@ -99,8 +99,9 @@ class RankingLearner(Learner):
         """
         prepared, now = self._prepare(known), self._epoch
         assert now is not None
-        coin = words(now.key, *known.links) < words_below(0.5)
-        for is_seen in (coin, ~coin):
+        # The two steps hide the two ends of the same coins: no link is hidden twice in an epoch.
+        coins, share = words(now.key, *known.links), self._settings.target_share
+        for is_seen in (coins < words_below(1 - share), coins >= words_below(share)):
             left, right, p = self.decode(*self._embed(known, prepared, is_seen))
             scores = _scores(left, right, p, known.links)
             sums, stands_for = self._log_sums(left, right, p, prepared)

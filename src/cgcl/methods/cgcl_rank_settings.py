@@ -28,6 +28,7 @@ _WORDS: dict[str, Any] = {
     "epochs": 500,
     "weight_decay": 3e-4,
     "row_share": 0.3,
+    "target_share": 0.5,
 }
 _RICH: dict[str, Any] = {
     "hidden": 512,
@@ -39,6 +40,7 @@ _RICH: dict[str, Any] = {
     "epochs": 900,
     "weight_decay": 1e-5,
     "row_share": 0.5,
+    "target_share": 0.5,
 }
 _NO_FEATURES: dict[str, Any] = {
     "hidden": 256,
@@ -50,6 +52,7 @@ _NO_FEATURES: dict[str, Any] = {
     "epochs": 400,
     "weight_decay": 1e-5,
     "row_share": 0.5,
+    "target_share": 0.25,
 }
 # A narrow network needs less dropout, and few rows a step make many steps affordable.
 _QUICK: dict[str, Any] = {
@@ -94,6 +97,9 @@ class RankSettings(TrainedSettings):
     row_share: float = 0.5
     """How much a link's place in its two nodes' lists counts; the rest is its place among all
     pairs."""
+    target_share: float = 0.5
+    """Share of the links that a step hides and asks for: half of them make the paper's two views,
+    fewer leave more to see."""
     sampled: int = 0
     """Nodes whose lists a step looks at, drawn anew in every step; 0 for all nodes."""
     average: float = 0.99
@@ -117,6 +123,7 @@ class RankSettings(TrainedSettings):
         "hidden_dropout": Range(low=0, below=1),
         "decoder_dropout": Range(low=0, below=1),
         "row_share": Range(low=0, high=1),
+        "target_share": Range(above=0, high=0.5),
         "sampled": Range(low=0, high=2**31),
         "average": Range(low=0, below=1),
     }
@@ -135,6 +142,7 @@ RULED = frozenset(
         "evaluate_every",
         "weight_decay",
         "row_share",
+        "target_share",
     }
 )
 """What `chosen_for` chooses."""
