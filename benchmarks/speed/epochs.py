@@ -2,11 +2,13 @@
 
     python benchmarks/speed/epochs.py --device cpu --threads 2
     python benchmarks/speed/epochs.py --device cuda --graphs cora,computers --seconds 240
+    python benchmarks/speed/epochs.py --device cuda --method cgcl-rank
 
 All of them are timed in one process, in turn, round after round, so that whatever else slows the
 machine slows them alike; the ratio to plain PyG is that of the same round. Memory is measured with
 one of them alone: on the CPU in a process of its own, as resident memory beyond the imports, on a
-GPU as torch counts it. A line for each graph and way goes to benchmarks/results/ as it comes.
+GPU as torch counts it. The yardstick of CGCL-rank is our readable torch: there is no other. A line
+for each graph and way goes to benchmarks/results/ as it comes.
 """
 
 from __future__ import annotations
@@ -30,11 +32,12 @@ from measuring import (
     peak_resident,
     resident_after_imports,
 )
-from ours import Way, recipe_for, resources_for, trainer_for
+from ours import Way, ranking_recipe, recipe_for, resources_for, trainer_for
 from plain_pyg import PlainModel, plain_epoch, plain_optimizer
 from torch import Tensor
 
 import cgcl
+from cgcl.graph import Graph
 from cgcl.graph.prepare import prepare
 from cgcl.model import symmetric
 from cgcl.split import Split, random_split
@@ -57,17 +60,17 @@ _USUAL = (YARDSTICK, "readable", "fast", "fast, directed")
 _GPU_WARM_UPS = 2
 
 
-def load(request: Line) -> tuple[Tensor, Split]:
-    """Return the features and the split of a graph, as training gets them."""
+def load(request: Line) -> tuple[Graph, Tensor, Split]:
+    """Return a graph, its features as training gets them, and its split."""
     graph = cgcl.read(request["graph"], data_root=request["data_root"])
     split = random_split(graph, 0.05, 0.10, seed=0)
     x = prepare(graph, split.train).x
     if x is None:
         raise ValueError(f"{graph.title} has no features, and the yardstick makes none.")
-    return x, split
+    return graph, x, split
 
 
-def make_run(way: str, x: Tensor, split: Split, request: Line) -> tuple[Run, str]:
+def make_run(way: str, graph: Graph, x: Tensor, split: Split, request: Line) -> tuple[Run, str]:
     """Return what runs epochs one way, and the name of the engine."""
     device, hidden = torch.device(request["device"]), request["hidden"]
     if way == YARDSTICK:
@@ -83,7 +86,9 @@ def make_run(way: str, x: Tensor, split: Split, request: Line) -> tuple[Run, str
         return run_plain, "PyG"
     own = WAYS[way]
     resources = resources_for(own, device, request["threads"])
-    trainer = trainer_for(x, split, recipe_for(hidden, own.views), device, resources)
+    is_ranking = request["method"] != "cgcl"
+    recipe = ranking_recipe(graph, hidden) if is_ranking else recipe_for(hidden, own.views)
+    trainer = trainer_for(x, split, recipe, device, resources)
 
     def run_ours() -> int:
         with computing_with(resources):
@@ -99,12 +104,12 @@ def memory_of(way: str, request: Line) -> int:
         run, _ = make_run(way, *load(request), request)
         run()
         return peak_resident() - imports
-    x, split = load(request)
+    loaded = load(request)
     gc.collect()
     torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    run, _ = make_run(way, x, split, request)
+    run, _ = make_run(way, *loaded, request)
     for _ in range(_GPU_WARM_UPS):
         run()
     torch.cuda.synchronize()
@@ -113,12 +118,12 @@ def memory_of(way: str, request: Line) -> int:
 
 def time_all(request: Line, clock: Clock) -> dict[str, Line]:
     """Return for each way its milliseconds in every round, and its engine."""
-    x, split = load(request)
+    loaded = load(request)
     device = torch.device(request["device"])
     runs: dict[str, Run] = {}
     found: dict[str, Line] = {}
     for way in request["ways"]:
-        runs[way], engine = make_run(way, x, split, request)
+        runs[way], engine = make_run(way, *loaded, request)
         found[way] = {"engine": engine, "ms": []}
         # All that is made at first use is made here.
         for _ in range(1 if device.type == "cpu" else _GPU_WARM_UPS):
@@ -173,7 +178,7 @@ def measure(graph: str, asked: argparse.Namespace, clock: Clock, share: float) -
         "measure": "times",
         **{
             name: getattr(asked, name)
-            for name in ("device", "threads", "hidden", "rounds", "burst", "data_root")
+            for name in ("device", "threads", "hidden", "rounds", "burst", "data_root", "method")
         },
     }
     done = in_child(__file__, request, clock.left)
@@ -183,10 +188,11 @@ def measure(graph: str, asked: argparse.Namespace, clock: Clock, share: float) -
     for way in asked.ways if asked.device == "cpu" else ():
         alone = {**request, "measure": "memory", "ways": [way]}
         memory |= in_child(__file__, alone, clock.left)
-    yardstick = times.get(YARDSTICK, {}).get("ms")
+    is_ranking = asked.method != "cgcl"
+    yardstick = times.get("readable" if is_ranking else YARDSTICK, {}).get("ms")
     return [
         {
-            "kind": "epoch",
+            "kind": f"{asked.method} epoch" if is_ranking else "epoch",
             "graph": graph,
             "way": way,
             "engine": times[way]["engine"],
@@ -202,7 +208,8 @@ def main() -> None:
     """Measure every graph and write a line for each way."""
     parser = options(__doc__, "speed-epochs.jsonl")
     parser.add_argument("--graphs", default=",".join(GRAPHS))
-    parser.add_argument("--ways", default=";".join(_USUAL), help=f"of {'; '.join(WAYS)}")
+    parser.add_argument("--method", choices=["cgcl", "cgcl-rank"], default="cgcl")
+    parser.add_argument("--ways", help=f"of {'; '.join(WAYS)}")
     parser.add_argument("--hidden", type=int, default=512, help="width of the embeddings, d_v")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--burst", type=float, default=0.5, help="seconds of each way in a round")
@@ -211,7 +218,8 @@ def main() -> None:
     if asked.child:
         print(json.dumps(child(json.loads(asked.child))))
         return
-    asked.ways = asked.ways.split(";")
+    usual = _USUAL if asked.method == "cgcl" else ("readable", "fast")
+    asked.ways = asked.ways.split(";") if asked.ways else list(usual)
     clock, lines, graphs = Clock(asked.seconds), Lines(asked.out), asked.graphs.split(",")
     for number, graph in enumerate(graphs):
         where = about(asked.device, asked.threads)

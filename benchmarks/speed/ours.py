@@ -8,13 +8,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from cgcl.graph import Graph
 from cgcl.methods.cgcl_settings import PRESETS
 from cgcl.split import Split
 from cgcl.train.config import Resources
 from cgcl.train.recipe import Recipe
 from cgcl.train.trainer import Trainer
 
-__all__ = ["Way", "recipe_for", "resources_for", "trainer_for"]
+__all__ = ["Way", "ranking_recipe", "recipe_for", "resources_for", "trainer_for"]
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,18 @@ class Way:
 
 # No look at validation links falls into the time of an epoch.
 _NEVER = 10_000_000
+_ENDLESS = {"epochs": _NEVER, "evaluate_every": _NEVER}
 
 
 def recipe_for(hidden: int, views: str, **settings: float) -> Recipe:
     """Return the `paper` preset with another width and other views, for epochs without end."""
-    endless = {"epochs": _NEVER, "evaluate_every": _NEVER}
-    chosen = {**PRESETS["paper"], **endless, "hidden": hidden, "views": views, **settings}
+    chosen = {**PRESETS["paper"], **_ENDLESS, "hidden": hidden, "views": views, **settings}
     return Recipe.of("cgcl", chosen)
+
+
+def ranking_recipe(graph: Graph, hidden: int) -> Recipe:
+    """Return what the rule for CGCL-rank chooses as `best`, of a width, for epochs without end."""
+    return Recipe.for_graph("cgcl-rank", {"preset": "best", **_ENDLESS, "hidden": hidden}, graph)
 
 
 def resources_for(way: Way, device: torch.device, threads: int) -> Resources:

@@ -695,7 +695,7 @@ def test_the_audit_finds_targets_in_the_features_of_the_blocked_engine(monkeypat
 def test_the_audit_finds_a_ranker_one_of_whose_matrices_holds_all_links(
     made: str, told: dict[str, Any], structural: bool, monkeypatch
 ) -> None:
-    kind = sys.modules[METHODS[BY_MATRIX]]._Prepared
+    kind = sys.modules[METHODS[BY_MATRIX]].Prepared
     original, known = getattr(kind, made), known_graph(structural=structural)
     monkeypatch.setattr(kind, made, lambda own, _, *more: original(own, None, *more))
     assert all(s.leaks for s in audited(learner_of(BY_MATRIX, known, **told), known, BY_MATRIX))

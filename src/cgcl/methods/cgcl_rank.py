@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -21,10 +21,14 @@ from cgcl.methods.scoring import InnerProductScorer, evaluating
 from cgcl.model.ranker import RankingDecoder, RankingEncoder, signatures
 from cgcl.model.softmax import Excluded, Workspace, row_logsumexp, softmax_loss
 
-__all__ = ["METHOD", "RankingLearner"]
+__all__ = ["METHOD", "Prepared", "RankingLearner", "scores_of"]
 
 # The logarithm of an empty sum, as in `row_logsumexp`.
 _NOTHING = -1e30
+
+FastLoss = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""From vectors [n, d], weights [d], terms [n] and which links are asked for, [m], to the loss and
+the logarithm of the sum over all pairs."""
 
 
 class RankingLearner(Learner):
@@ -72,11 +76,11 @@ class RankingLearner(Learner):
         if settings.average:
             for name, weight in self._trained.items():
                 self.register_buffer(_average_of(name), weight.detach().clone())
-        self.sum_rows = row_logsumexp
-        """What sums over all nodes; an engine may know a faster way."""
+        self.fast_loss: FastLoss | None = None
+        """What takes the place of the readable loss, if an engine knows a faster way."""
         self._epoch: _EpochNumbers | None = None
         self._workspaces = (Workspace(), Workspace())
-        self._prepared: Remembered[_Prepared] = Remembered()
+        self._prepared: Remembered[Prepared] = Remembered()
 
     def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
         """Yield L_1 and L_2."""
@@ -97,17 +101,25 @@ class RankingLearner(Learner):
         Shapes are the same in every epoch and nothing is read back, so that a GPU can record
         the steps once and repeat them: a link that is hidden has the weight 0 among those seen.
         """
-        prepared, now = self._prepare(known), self._epoch
+        prepared, now = self.prepare(known), self._epoch
         assert now is not None
         # The two steps hide the two ends of the same coins: no link is hidden twice in an epoch.
         coins, share = words(now.key, *known.links), self._settings.target_share
         for is_seen in (coins < words_below(1 - share), coins >= words_below(share)):
             left, right, p = self.decode(*self._embed(known, prepared, is_seen))
-            scores = _scores(left, right, p, known.links)
-            sums, stands_for = self._log_sums(left, right, p, prepared)
-            row_share = self._settings.row_share
-            yield softmax_loss(scores, known.links, sums, ~is_seen, row_share, stands_for)
-            self._follow(now.step, sums, stands_for, prepared.num_links)
+            if self.fast_loss is not None:
+                weights = self.decode.weights(right.shape[1])
+                loss, total = self.fast_loss(right, weights, p, ~is_seen)
+            else:
+                scores = scores_of(left, right, p, known.links)
+                sums, stands_for = self.log_sums(left, right, p, prepared)
+                row_share = self._settings.row_share
+                loss = softmax_loss(scores, known.links, sums, ~is_seen, row_share, stands_for)
+                with torch.no_grad():
+                    weighted = sums if stands_for is None else sums + stands_for.log()
+                    total = torch.logsumexp(weighted, 0)
+            yield loss
+            self._follow(now.step, total, prepared.num_links)
 
     def is_recordable(self, known: Known) -> bool:
         """Whether its steps have the same shapes in every epoch."""
@@ -123,7 +135,7 @@ class RankingLearner(Learner):
 
     def forward(self, known: Known) -> tuple[Tensor, Tensor, Tensor]:
         """Return what the decoder makes of all these links."""
-        left, right, p = self.decode(*self._embed(known, self._prepare(known), None))
+        left, right, p = self.decode(*self._embed(known, self.prepare(known), None))
         return left, right, p
 
     @property
@@ -151,11 +163,11 @@ class RankingLearner(Learner):
         if structure is None:
             found = self.encode.inputs(known.features)
             return found, torch.zeros_like(found)
-        linked, speaking = self._prepare(known).linked(None, 0), structure.feature_of_node
+        linked, speaking = self.prepare(known).linked(None, 0), structure.feature_of_node
         return self.encode.inputs_of_links(linked, speaking), self.encode.of_neighbours(speaking)
 
     def _embed(
-        self, known: Known, prepared: _Prepared, is_seen: Tensor | None
+        self, known: Known, prepared: Prepared, is_seen: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """Return embeddings, [n, d_v], and signatures, [n, k], if there are any."""
         adjacency, structure = prepared.adjacency(is_seen), known.structure
@@ -168,8 +180,8 @@ class RankingLearner(Learner):
         count = self._settings.signatures
         return z, signatures(prepared.counted(is_seen), count) if count else None
 
-    def _log_sums(
-        self, left: Tensor, right: Tensor, p: Tensor, prepared: _Prepared
+    def log_sums(
+        self, left: Tensor, right: Tensor, p: Tensor, prepared: Prepared
     ) -> tuple[Tensor, Tensor | None]:
         """Return for each node the logarithm of the sum over all it is not linked to, [n].
 
@@ -188,7 +200,7 @@ class RankingLearner(Learner):
                 excluded = prepared.excluded_of(some, columns)
                 assert stands_for is not None
                 stands_for[rows] = rows.numel() / max(count, 1)
-            found = self.sum_rows(
+            found = row_logsumexp(
                 left.index_select(0, some),
                 right.index_select(0, columns),
                 p.index_select(0, columns),
@@ -202,19 +214,17 @@ class RankingLearner(Learner):
         """Return the share of nodes whose lists a step looks at."""
         return min(self._settings.sampled / num_nodes, 1.0) if self._settings.sampled else 1.0
 
-    def _prepare(self, known: Known) -> _Prepared:
+    def prepare(self, known: Known) -> Prepared:
+        """Return what these links give once and for all."""
         if known not in self._prepared:
             self._prepared[known] = _prepare(known)
         return self._prepared[known]
 
     @torch.no_grad()
-    def _follow(
-        self, step: Tensor, log_sums: Tensor, stands_for: Tensor | None, num_links: int
-    ) -> None:
+    def _follow(self, step: Tensor, total: Tensor, num_links: int) -> None:
         """Let the moving average follow the weights after a step, and the offset the scores."""
         for name, average in self._averaged().items():
             average.lerp_(self._trained[name], step)
-        total = torch.logsumexp(log_sums if stands_for is None else log_sums + stands_for.log(), 0)
         # Each pair is in two rows. Where every pair is a known link there is no sum.
         offset = (total - math.log(2 * max(num_links, 1))).where(total > _NOTHING / 2, 0)
         self.offset.lerp_(offset, step)
@@ -234,7 +244,8 @@ def _average_of(name: str) -> str:
     return f"average_{name.replace('.', '_')}"
 
 
-def _scores(left: Tensor, right: Tensor, p: Tensor, pairs: Tensor) -> Tensor:
+def scores_of(left: Tensor, right: Tensor, p: Tensor, pairs: Tensor) -> Tensor:
+    """Return the scores of pairs, [m], from what the decoder makes of all nodes."""
     # index_select, never z[index]: the backward pass of the latter is not deterministic.
     one, other = pairs
     products = left.index_select(0, one) * right.index_select(0, other)
@@ -242,7 +253,7 @@ def _scores(left: Tensor, right: Tensor, p: Tensor, pairs: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class _Prepared:
+class Prepared:
     """What the links of a graph give once and for all."""
 
     num_nodes: int
@@ -263,7 +274,7 @@ class _Prepared:
         counts = self._counts(is_seen)
         scale = self._degree(counts).rsqrt()  # with the node itself
         weight = counts * scale.index_select(0, self.row) * scale.index_select(0, self.column)
-        return self._csr(weight)
+        return self.csr(weight)
 
     def linked(self, is_seen: Tensor | None, dropout: float) -> Tensor:
         """Return the adjacency of the seen links, features for a graph without, CSR [n, n].
@@ -276,7 +287,7 @@ class _Prepared:
         if dropout:
             coins = functional.dropout(counts.new_ones(self.num_links + 1), dropout)
             counts = counts * coins.index_select(0, self.link)
-        return self._csr(counts)
+        return self.csr(counts)
 
     def counted(self, is_seen: Tensor | None) -> Tensor:
         r"""Return $A D^{-1/2}$ of the seen links, a node's own entry left out, sparse [n, n].
@@ -289,7 +300,7 @@ class _Prepared:
         if is_seen is not None:
             share = is_seen.sum().clamp(min=1) / max(self.num_links, 1)
         scale = (self._degree(counts) - 1).clamp(min=1).rsqrt().index_select(0, self.column)
-        return self._csr(counts * (self.row != self.column) * scale / share**0.5)
+        return self.csr(counts * (self.row != self.column) * scale / share**0.5)
 
     def excluded_of(self, rows: Tensor, columns: Tensor) -> Excluded:
         """Return the known links as entries of a matrix of some rows and columns."""
@@ -310,9 +321,10 @@ class _Prepared:
         # Sums of ones are exact in any order.
         return counts.new_zeros(self.num_nodes).index_add(0, self.row, counts)
 
-    def _csr(self, weight: Tensor) -> Tensor:
+    def csr(self, weight: Tensor) -> Tensor:
+        """Return a matrix with these entries, [e], sparse CSR [n, n]."""
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sparse CSR")
+            warnings.filterwarnings("ignore", message="Sparse (CSR|invariant)")
             return torch.sparse_csr_tensor(
                 self.begin, self.column, weight, (self.num_nodes,) * 2, check_invariants=False
             )
@@ -339,7 +351,7 @@ class _EpochNumbers:
         self.step.fill_(step)
 
 
-def _prepare(known: Known) -> _Prepared:
+def _prepare(known: Known) -> Prepared:
     n, links = known.num_nodes, known.links
     nodes = torch.arange(n, device=known.device)
     number = torch.arange(links.shape[1], device=known.device)
@@ -348,7 +360,7 @@ def _prepare(known: Known) -> _Prepared:
     link = torch.cat([number, number, torch.full_like(nodes, links.shape[1])])[order]
     row = codes // n
     begin = torch.searchsorted(row, torch.arange(n + 1, device=known.device))
-    prepared = _Prepared(n, links.shape[1], row, codes % n, link, begin)
+    prepared = Prepared(n, links.shape[1], row, codes % n, link, begin)
     if known.sides is None:
         prepared.sides.append((nodes, nodes, Excluded(codes, (n, n))))
         return prepared

@@ -83,8 +83,13 @@ class RankingEncoder(nn.Module):
         return self._deepen(self.inputs_of_links(linked, feature_of_node), adjacency)
 
     def inputs(self, x: Tensor) -> Tensor:
-        """Return X W beside X W_s, [n, d_v] or [n, 2 d_v]; arguments as in `forward`."""
-        return product(self._dropped(x), self.weight)
+        """Return X W beside X W_s, [n, d_v] or [n, 2 d_v]; arguments as in `forward`.
+
+        There may be more features than weights, all zeros: a GPU is slow on odd numbers of them.
+        """
+        more = x.shape[1] - self.weight.shape[0]
+        weight = functional.pad(self.weight, (0, 0, 0, more)) if more else self.weight
+        return product(self._dropped(x), weight)
 
     def inputs_of_links(self, linked: Tensor, feature_of_node: Tensor) -> Tensor:
         """Return the same for a graph whose only features are its links."""
@@ -183,15 +188,24 @@ class RankingDecoder(nn.Module):
         """
         right = functional.layer_norm(z, z.shape[1:]) if self.norm else z
         right = dropout_by_bytes(right, self.decoder_dropout, self.training)
-        left = right * (self.scale * (self.temperature.exp() / math.sqrt(z.shape[1])))
         p = z.new_zeros(z.shape[0])
         if self.popularity is not None:
             squared = z.square().mean(dim=1, keepdim=True)
             p = self.popularity(z * (squared + _TINY).pow(-0.25)).squeeze(1)
         if self.sharing is not None and signed is not None:
-            left = torch.cat([left, signed * self.sharing], dim=1)
             right = torch.cat([right, signed], dim=1)
-        return left, right, p
+        return right * self.weights(right.shape[1]), right, p
+
+    def weights(self, width: int) -> Tensor:
+        """Return what each product of two entries counts, [width].
+
+        Args:
+            width: How many entries a node has, signatures included.
+        """
+        w = self.scale * (self.temperature.exp() / math.sqrt(self.scale.numel()))
+        if self.sharing is None:
+            return w
+        return torch.cat([w, self.sharing.expand(width - w.numel())])
 
 
 def signatures(counted: Tensor, count: int, numbers: Tensor | None = None) -> Tensor:

@@ -20,14 +20,17 @@ from triton.compiler import ASTSource
 
 from cgcl.graph.structure import Structure
 from cgcl.methods.cgcl import CrossViewLearner
+from cgcl.methods.cgcl_rank import RankingLearner
+from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import Known
-from cgcl.model.softmax import Excluded
-from cgcl.train.engines import fused, fused_decoder, fused_draws, fused_encoder, recorded
+from cgcl.train.engines import all_pairs, fused, fused_decoder, fused_draws, fused_encoder
 
 HOPPER = GPUTarget("cuda", 90, 32)
 POINTERS = {
     torch.float32: "*fp32",
+    torch.float16: "*fp16",
+    torch.bool: "*i1",
     torch.bfloat16: "*bf16",
     torch.int64: "*i64",
     torch.int32: "*i32",
@@ -66,7 +69,7 @@ def compile_instead(kernel: Any, *grid: int) -> Callable[..., None]:
 
 
 def main(width: int, precision: str, features: str) -> None:
-    for module in (fused, fused_draws, fused_encoder, fused_decoder, recorded):
+    for module in (fused, fused_draws, fused_encoder, fused_decoder, all_pairs):
         module.launch = compile_instead
     settings = CGCLSettings(hidden=width)
     links = torch.combinations(torch.arange(13), 2).T[:, :30]
@@ -76,9 +79,11 @@ def main(width: int, precision: str, features: str) -> None:
     runs = fused.FusedRuns([learner], [known], [settings], [0], precision)
     runs.run_epoch()
     runs.decoder.logits(links.to(torch.int32)[None])
-    recorded.fused_row_logsumexp(
-        torch.rand(9, width), torch.rand(13, width), torch.rand(13), Excluded(links[0][:0], (9, 13))
-    )
+    ranking = RankingLearner(known.num_features, RankSettings(hidden=width))
+    right = torch.rand(13, width, requires_grad=True)
+    pairs = all_pairs.AllPairs(ranking.prepare(known), links, None, 0.5)
+    loss, _ = pairs(right, torch.ones(width), torch.rand(13), torch.ones(30).bool())
+    loss.backward()
     print(json.dumps(compiled))
 
 

@@ -2,61 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
-from torch import Tensor
 
 from cgcl.graph.structure import Structure
-from cgcl.methods.cgcl_rank import RankingLearner
+from cgcl.methods.cgcl_rank import RankingLearner, scores_of
 from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.method import Known
-from cgcl.model.softmax import Excluded, row_logsumexp
+from cgcl.model.softmax import softmax_loss
 from cgcl.seeds import seeded, stream
-from cgcl.train.engines import recorded
+from cgcl.train.engines.all_pairs import AllPairs
 from cgcl.train.engines.plain import PlainEngine
-from cgcl.train.engines.recorded import RecordedEngine, fused_row_logsumexp
+from cgcl.train.engines.recorded import RecordedEngine
 
 HAS_GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if HAS_GPU else "cpu")
 STILL = {"input_dropout": 0.0, "hidden_dropout": 0.0, "decoder_dropout": 0.0}
 needs_gpu = pytest.mark.skipif(not HAS_GPU, reason="a CUDA graph needs a GPU")
-
-
-def a_problem(rows: int, columns: int, share: float) -> tuple[list[Tensor], Excluded]:
-    """Vectors, biases, and a share of entries that do not count; the first row has none left."""
-    source = stream(0, "softmax")
-    left, right = (torch.randn(count, 6, generator=source) for count in (rows, columns))
-    bias = torch.randn(columns, generator=source)
-    mask = torch.rand(rows, columns, generator=source) < share
-    mask[0] = True
-    codes = mask.flatten().nonzero().squeeze(1).to(DEVICE)
-    inputs = [given.to(DEVICE).requires_grad_() for given in (left, right, bias)]
-    return inputs, Excluded(codes, (rows, columns))
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(2, 1), (5, 7), (3, 1024), (4, 2500)])
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
-def test_the_fused_softmax_is_the_readable_one(rows: int, columns: int, share: float) -> None:
-    """To 1e-5; gradients to a hundredth of the largest, for shares are kept in half precision."""
-    inputs, excluded = a_problem(rows, columns, share)
-    weights = torch.rand(rows, generator=stream(0, "weights")).to(DEVICE)
-    found: list[tuple[Tensor, ...]] = []
-    for way in (fused_row_logsumexp, row_logsumexp):
-        sums = way(*inputs, excluded)
-        found.append((sums.detach(), *torch.autograd.grad((sums * weights).sum(), inputs)))
-    (ours, *own), (theirs, *others) = found
-    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
-    assert ours[0] == -1e30
-    for one, other in zip(own, others, strict=True):
-        within = 1e-2 * other.abs().max().item()
-        torch.testing.assert_close(one, other, atol=within, rtol=1e-2)
-
-
-def test_scores_beyond_the_memory_are_computed_in_blocks(monkeypatch) -> None:
-    inputs, excluded = a_problem(5, 7, 0.3)
-    monkeypatch.setattr(recorded, "_MOST_SCORES", 34)
-    monkeypatch.setattr(recorded, "launch", None)
-    assert torch.equal(fused_row_logsumexp(*inputs, excluded), row_logsumexp(*inputs, excluded))
 
 
 def a_graph(kind: str, nodes: int = 60) -> Known:
@@ -74,6 +38,66 @@ def a_graph(kind: str, nodes: int = 60) -> Known:
 def a_learner(known: Known, settings: RankSettings) -> RankingLearner:
     with seeded(0, "weights"):
         return RankingLearner(known.num_features, settings).to(DEVICE)
+
+
+@pytest.mark.parametrize("kind", ["features", "sides"])
+@pytest.mark.parametrize(("nodes", "width"), [(60, 12), (300, 70)])
+@pytest.mark.parametrize("precision", [torch.float16, torch.float32])
+def test_tiles_give_the_readable_loss(
+    kind: str, nodes: int, width: int, precision: torch.dtype
+) -> None:
+    """To 1e-2, and gradients to a fiftieth of the largest: factors and shares are rounded."""
+    known = a_graph(kind, nodes)
+    learner = a_learner(known, RankSettings(hidden=8))
+    prepared = learner.prepare(known)
+    right, w, p = (
+        torch.randn(shape, generator=stream(0, str(shape))).to(DEVICE).requires_grad_()
+        for shape in ((nodes, width), (width,), (nodes,))
+    )
+    is_asked = (torch.rand(known.links.shape[1], generator=stream(0, "asked")) < 0.5).to(DEVICE)
+    made = (right * w, right, p)
+    scores, sums = scores_of(*made, known.links), learner.log_sums(*made, prepared)[0]
+    readable = softmax_loss(scores, known.links, sums, is_asked, 0.3)
+    pairs = AllPairs(prepared, known.links, known.sides, 0.3, precision)
+    tiled, total = pairs(right, w, p, is_asked)
+    torch.testing.assert_close(total, sums.logsumexp(0), atol=1e-2, rtol=1e-2)
+    torch.testing.assert_close(tiled, readable, atol=1e-2, rtol=1e-2)
+    found = (torch.autograd.grad(2 * loss, (right, w, p)) for loss in (tiled, readable))
+    for one, other in zip(*found, strict=True):
+        within = 2e-2 * other.abs().max().item()
+        torch.testing.assert_close(one, other, atol=within, rtol=1e-2)
+
+
+def test_tiles_know_a_node_that_is_linked_to_all_others() -> None:
+    """By hand: of the other four, each pair of two may be a link, and adds e twice."""
+    links = torch.tensor([[0, 0, 0, 0], [1, 2, 3, 4]], device=DEVICE)
+    known = Known.on(DEVICE, 5, links, torch.eye(5))
+    prepared = a_learner(known, RankSettings(hidden=8)).prepare(known)
+    right = torch.zeros(5, 3, device=DEVICE, requires_grad=True)
+    terms = torch.tensor([9.0, 1.0, 1.0, 1.0, 1.0], device=DEVICE)
+    weights, asked = torch.ones(3, device=DEVICE), torch.tensor([1, 1, 0, 0], device=DEVICE).bool()
+    loss, total = AllPairs(prepared, links, None, 0.5)(right, weights, terms, asked)
+    assert total.item() == pytest.approx(2 + math.log(12))
+    # A link scores 10; its one end has nothing to stand out from, the other three times e twice.
+    in_rows = math.log1p(math.exp(2 + math.log(3) - 10)) / 2
+    assert loss.item() == pytest.approx(0.5 * in_rows + 0.5 * (2 + math.log(12) - 10))
+    (gradient,) = torch.autograd.grad(loss, right)
+    assert torch.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize(("links", "asked"), [([(0, 1), (0, 2), (1, 2)], 1), ([(0, 1)], 0)])
+def test_tiles_learn_nothing_where_nothing_is_asked_or_every_pair_is_a_link(
+    links: list, asked: int
+) -> None:
+    pairs = torch.tensor(links, device=DEVICE).T.contiguous()
+    known = Known.on(DEVICE, 3, pairs, torch.eye(3))
+    prepared = a_learner(known, RankSettings(hidden=8)).prepare(known)
+    right = torch.ones(3, 2, device=DEVICE, requires_grad=True)
+    told = torch.ones(2, device=DEVICE), torch.zeros(3, device=DEVICE)
+    is_asked = torch.full((len(links),), bool(asked), device=DEVICE)
+    loss, _ = AllPairs(prepared, pairs, None, 0.5)(right, *told, is_asked)
+    assert loss.item() == 0
+    assert not torch.autograd.grad(loss, right)[0].any()
 
 
 def test_what_changes_its_shape_is_not_recorded() -> None:
@@ -104,7 +128,9 @@ def test_recorded_epochs_are_those_of_the_plain_engine(
     torch.testing.assert_close(*losses, atol=within, rtol=within)
     pairs = torch.combinations(torch.arange(60)).T
     scores = [learner.scorer(known).logits(pairs) for learner in learners]
-    torch.testing.assert_close(*scores, atol=10 * within, rtol=10 * within)
+    # A softmax does not mind what is added to all scores: that much is left to rounding.
+    centred = [own - own.mean() for own in scores]
+    torch.testing.assert_close(*centred, atol=10 * within, rtol=10 * within)
 
 
 @needs_gpu

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.cgcl_rank import RankingLearner
+from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import Known, Learner
 from cgcl.methods.settings import TrainedSettings
@@ -34,7 +35,11 @@ def engine_for(
         return None
     if isinstance(learner, CrossViewLearner) and isinstance(settings, CGCLSettings):
         return _cgcl_engine(learner, known, settings, seed, resources)
-    if isinstance(learner, RankingLearner) and _can_record(learner, known, resources):
+    if (
+        isinstance(learner, RankingLearner)
+        and isinstance(settings, RankSettings)
+        and _can_record(learner, known, resources)
+    ):
         from cgcl.train.engines.recorded import RecordedEngine
 
         return RecordedEngine(learner, known, settings, seed, resources.precision)

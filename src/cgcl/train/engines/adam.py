@@ -52,15 +52,15 @@ class Adam:
                 memory.append(self._memory_of(index))
         if not weights:
             return
-        for own in memory:
-            own["step"] += 1
+        steps = [own["step"] for own in memory]
+        torch._foreach_add_(steps, 1)
         torch._fused_adam_(
             weights,
             gradients,
             [own["exp_avg"] for own in memory],
             [own["exp_avg_sq"] for own in memory],
             [],
-            [own["step"] for own in memory],
+            steps,
             lr=self._lr,
             beta1=0.9,
             beta2=0.999,
