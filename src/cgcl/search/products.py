@@ -1,0 +1,88 @@
+"""Exact search by products of matrices: what cannot be among the best is never listed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from cgcl.methods.method import PairScorer
+from cgcl.search.best import Best
+from cgcl.search.pair_space import PairSpace, Tile
+
+__all__ = ["ProductScorer", "by_products", "near_pairs"]
+
+# Products held at once: 2^20 take 4 MB, about what a CPU caches. So many rows go together
+# that fetching the columns takes less time than multiplying them.
+_CELLS_CPU, _CELLS_GPU = 2**20, 2**24
+_HEIGHT_CPU, _HEIGHT_GPU = 256, 2048
+
+
+class ProductScorer(PairScorer, Protocol):
+    """Scores nodes with nodes by one product of matrices."""
+
+    @property
+    def cost_in_rows(self) -> float:
+        """About how many operations one entry of `rows` takes."""
+        ...
+
+    @property
+    def rounding(self) -> float:
+        """The most by which an entry of `rows` differs from `logits`."""
+        ...
+
+    def rows(self, nodes: Tensor, partners: Tensor | None = None) -> Tensor:
+        """Return the logits of nodes with partners but for rounding, float [r, c]."""
+        ...
+
+
+def by_products(scorer: PairScorer) -> ProductScorer | None:
+    """Return the scorer if it can leave pairs out by products of matrices, else None."""
+    able: ProductScorer | None = scorer if hasattr(scorer, "rounding") else None  # type: ignore
+    return able if able is not None and math.isfinite(able.rounding) else None
+
+
+def near_pairs(
+    scorer: ProductScorer, space: PairSpace, lowest: float, best: Best | None = None
+) -> Iterator[Tensor]:
+    """Yield every pair that may be an answer, and hardly any other, int64 [2, p] at once.
+
+    Args:
+        scorer: The method.
+        space: The pairs in question.
+        lowest: Nothing below this logit is an answer.
+        best: Where answers are collected while this goes on, if only the best are wanted; the
+            more it holds, the fewer pairs are yielded. Without, pairs come in the order of first
+            end, second end.
+    """
+    if not space.rows.numel() or not space.columns.numel():
+        return
+    on_cpu = scorer.rows(space.rows[:1], space.columns[:1]).device.type == "cpu"
+    cells = _CELLS_CPU if on_cpu else _CELLS_GPU
+    height = _HEIGHT_CPU if on_cpu else _HEIGHT_GPU
+    for tile in space.tiles(cells, 1 if best is None else min(height, cells)):
+        edge = lowest if best is None else max(lowest, best.edge())
+        pairs, products = _above(scorer, space, tile, edge - scorer.rounding)
+        if best is not None and best.count is not None and products.numel() > best.count:
+            # So many are no more than `rounding` below this, and the others must be, too.
+            edge = float(products.topk(best.count).values[-1]) - scorer.rounding
+            pairs = pairs[:, products >= edge - scorer.rounding]
+        if pairs.shape[1]:
+            yield pairs
+
+
+def _above(
+    scorer: ProductScorer, space: PairSpace, tile: Tile, edge: float
+) -> tuple[Tensor, Tensor]:
+    """Return the pairs of a rectangle that are allowed and not below `edge`, and their products."""
+    products = scorer.rows(space.rows[tile[0]], space.columns[tile[1]])
+    row, column = (products >= edge).nonzero().unbind(1)
+    products = products[row, column].cpu()
+    pairs = torch.stack(
+        [space.rows[tile[0]][row.cpu()], space.columns[tile[1]][column.cpu()]],
+    )
+    held = space.holds(pairs)
+    return pairs[:, held], products[held]
