@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -78,11 +79,18 @@ def _above(
     scorer: ProductScorer, space: PairSpace, tile: Tile, edge: float
 ) -> tuple[Tensor, Tensor]:
     """Return the pairs of a rectangle that are allowed and not below `edge`, and their products."""
-    products = scorer.rows(space.rows[tile[0]], space.columns[tile[1]])
-    row, column = (products >= edge).nonzero().unbind(1)
-    products = products[row, column].cpu()
-    pairs = torch.stack(
-        [space.rows[tile[0]][row.cpu()], space.columns[tile[1]][column.cpu()]],
-    )
+    rows, columns = space.rows[tile[0]], space.columns[tile[1]]
+    products = scorer.rows(rows, columns).flatten()
+    place = _not_below(products, edge)
+    products, place = products[place].cpu(), place.cpu()
+    pairs = torch.stack([rows[place // columns.numel()], columns[place % columns.numel()]])
     held = space.holds(pairs)
     return pairs[:, held], products[held]
+
+
+def _not_below(values: Tensor, edge: float) -> Tensor:
+    """Return the places of the values that are not below `edge`, int64 [any]."""
+    if values.device.type != "cpu":
+        return (values >= edge).nonzero().squeeze(1)
+    # Several times faster than the same in torch where nearly all are below.
+    return torch.from_numpy(np.flatnonzero(values.numpy() >= edge))
