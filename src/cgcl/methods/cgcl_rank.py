@@ -102,10 +102,11 @@ class RankingLearner(Learner):
         coin = words(now.key, *known.links) < words_below(0.5)
         for is_seen in (coin, ~coin):
             left, right, p = self.decode(*self._embed(known, prepared, is_seen))
-            scores = _scores(left, right, p, known.links)
+            links, is_asked = _to_find(known.links, ~is_seen)
+            scores = _scores(left, right, p, links)
             sums, stands_for = self._log_sums(left, right, p, prepared)
             row_share = self._settings.row_share
-            yield softmax_loss(scores, known.links, sums, ~is_seen, row_share, stands_for)
+            yield softmax_loss(scores, links, sums, is_asked, row_share, stands_for)
             self._follow(now.step, sums, stands_for, prepared.num_links)
 
     def is_recordable(self, known: Known) -> bool:
@@ -231,6 +232,13 @@ class RankingLearner(Learner):
 
 def _average_of(name: str) -> str:
     return f"average_{name.replace('.', '_')}"
+
+
+def _to_find(links: Tensor, is_asked: Tensor) -> tuple[Tensor, Tensor]:
+    """Return links, and which of them to find; on a CPU, which records nothing, no others."""
+    if links.device.type != "cpu":
+        return links, is_asked
+    return links[:, is_asked], is_asked[is_asked]
 
 
 def _scores(left: Tensor, right: Tensor, p: Tensor, pairs: Tensor) -> Tensor:

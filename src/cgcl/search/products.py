@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ _CELLS_CPU, _CELLS_GPU = 2**20, 2**24
 _HEIGHT_CPU, _HEIGHT_GPU = 256, 2048
 
 
+@runtime_checkable
 class ProductScorer(PairScorer, Protocol):
     """Scores nodes with nodes by one product of matrices."""
 
@@ -42,8 +43,9 @@ class ProductScorer(PairScorer, Protocol):
 
 def by_products(scorer: PairScorer) -> ProductScorer | None:
     """Return the scorer if it can leave pairs out by products of matrices, else None."""
-    able: ProductScorer | None = scorer if hasattr(scorer, "rounding") else None  # type: ignore
-    return able if able is not None and math.isfinite(able.rounding) else None
+    if isinstance(scorer, ProductScorer) and math.isfinite(scorer.rounding):
+        return scorer
+    return None
 
 
 def near_pairs(
