@@ -250,7 +250,8 @@ class InnerProductScorer(EmbeddingScorer):
     def rows(self, nodes: Tensor, partners: Tensor | None = None) -> Tensor:
         """Return what each of some nodes scores with some or all, [nodes, n], where it lies."""
         partners = torch.arange(self.num_nodes) if partners is None else partners
-        with evaluating(self._network):
+        # Several threads may ask at once, and `evaluating` changes what all of them see.
+        with evaluating(self._network) if self.z.is_cuda else torch.no_grad():
             scores = torch.addmm(
                 rows_of(self._terms, partners),
                 rows_of(self._left, nodes),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -66,15 +69,36 @@ def near_pairs(
     on_cpu = scorer.rows(space.rows[:1], space.columns[:1]).device.type == "cpu"
     cells = _CELLS_CPU if on_cpu else _CELLS_GPU
     height = _HEIGHT_CPU if on_cpu else _HEIGHT_GPU
-    for tile in space.tiles(cells, 1 if best is None else min(height, cells)):
-        edge = lowest if best is None else max(lowest, best.edge())
+    count = None if best is None else best.count
+
+    def near(tile: Tile, edge: float) -> Tensor:
         pairs, products = _above(scorer, space, tile, edge - scorer.rounding)
-        if best is not None and best.count is not None and products.numel() > best.count:
-            # So many are no more than `rounding` below this, and the others must be, too.
-            edge = float(products.topk(best.count).values[-1]) - scorer.rounding
-            pairs = pairs[:, products >= edge - scorer.rounding]
-        if pairs.shape[1]:
-            yield pairs
+        if count is None or products.numel() <= count:
+            return pairs
+        # So many are no more than `rounding` below this, and the others must be, too.
+        edge = float(products.topk(count).values[-1]) - scorer.rounding
+        return pairs[:, products >= edge - scorer.rounding]
+
+    waiting: deque[Future[Tensor]] = deque()
+    with _workers(torch.get_num_threads() if on_cpu else 1) as (submit, number):
+        for tile in space.tiles(cells, 1 if best is None else min(height, cells)):
+            edge = lowest if best is None else max(lowest, best.edge())
+            waiting.append(submit(near, tile, edge))
+            if len(waiting) > number:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+@contextmanager
+def _workers(number: int) -> Iterator[tuple[Callable[..., Future[Tensor]], int]]:
+    """Start workers of one thread each, which never wait for each other."""
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(number, "search", torch.set_num_threads, (1,)) as pool:
+            yield pool.submit, number
+    finally:
+        torch.set_num_threads(before)  # of whatever thread is started next
 
 
 def _above(

@@ -128,7 +128,7 @@ class Search:
             return
         near = near_pairs(products, self._space, -math.inf if lowest is None else lowest, best)
         for pairs in near:
-            yield from pairs.split(_BLOCK, dim=1)
+            yield from pairs.split(_BLOCK, dim=1) if pairs.shape[1] else ()
         self._pairs_scored = self._space.size  # all of them were, by a product
 
     def account(self) -> Account:
