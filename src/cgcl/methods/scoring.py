@@ -235,7 +235,7 @@ class InnerProductScorer(EmbeddingScorer):
 
     @cached_property
     def rounding(self) -> float:
-        """The most by which an entry of `rows` differs from `logits`; infinite if some are.
+        """The most by which an entry of `rows` differs from `logits`; infinite if one may overflow.
 
         A sum of d products is off by less than d halves of a last place of the sum of their sizes,
         in whatever order it is made, and that is at most the product of the vectors' lengths.
