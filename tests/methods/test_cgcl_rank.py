@@ -371,6 +371,9 @@ def test_a_pair_scores_the_same_both_ways_and_wherever_it_stands() -> None:
         assert torch.equal(scorer.logits(pairs[:, 100 : 100 + count]), whole[100 : 100 + count])
     rows = scorer.rows(torch.arange(40)).flatten()
     torch.testing.assert_close(rows, whole, atol=1e-4, rtol=1e-5)
+    assert 0 < (rows - whole).abs().max() <= scorer.rounding < 1e-2
+    some = torch.tensor([3, 30, 31, 7])
+    torch.testing.assert_close(scorer.rows(some, some), rows.view(40, 40)[some][:, some])
 
 
 def test_embeddings_have_the_scores_for_inner_products_but_for_a_term_of_each_end() -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from cgcl.errors import ConfigError, GraphContentError, ModelFileError, ResourceError
 from cgcl.graph import Graph
+from cgcl.methods.scoring import InnerProductScorer
 from cgcl.search import way
 from cgcl.search.query import Query
 from cgcl.search.search import Search, find
@@ -38,6 +39,18 @@ class TableScorer:
 
     def factors(self) -> tuple[Tensor, Tensor] | None:
         return self.linear
+
+
+@dataclass
+class RoundedScorer(TableScorer):
+    """Gives whole rectangles of the table at once, off by at most `rounding`."""
+
+    rounding: float = 0.0
+    cost_in_rows: float = 1.0
+
+    def rows(self, nodes: Tensor, partners: Tensor) -> Tensor:
+        noise = torch.rand(self.table.shape, generator=torch.Generator().manual_seed(1))
+        return (self.table + self.rounding * (2 * noise - 1))[nodes][:, partners]
 
 
 @dataclass
@@ -133,6 +146,69 @@ def test_the_size_of_blocks_never_matters(case: Case, block: int, waiting: int) 
     assert torch.equal(whole.pairs, pieces.pairs)
     assert torch.equal(whole.logits, pieces.logits)
     assert whole.pairs_scored == pieces.pairs_scored
+
+
+@given(cases(), st.integers(1, 30), st.integers(1, 5), st.sampled_from([0.0, 0.4, 3.0]))
+@settings(max_examples=200)
+def test_search_by_products_equals_brute_force_however_they_are_rounded(
+    case: Case, cells: int, height: int, rounding: float
+) -> None:
+    case.scorer = RoundedScorer(case.scorer.table, rounding=rounding)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cgcl.search.products._CELLS_CPU", cells)
+        patch.setattr("cgcl.search.products._HEIGHT_CPU", height)
+        patch.setattr("cgcl.search.best._WAITING", 0)
+        found = find(case.scorer, case.graph, case.query)
+        blocks = list(Search(case.scorer, case.graph, case.query).blocks())
+    assert case.answers(found.pairs, found.logits) == case.brute_force()
+    assert (found.way, found.pairs_scored) == ("exact", found.pairs_possible)
+    # The stream holds all of them in the order of nodes.
+    pairs = torch.cat([torch.empty(2, 0).long(), *(some for some, _ in blocks)], dim=1)
+    assert pairs.T.tolist() == sorted(pairs.T.tolist())
+    case.query = replace(case.query, count=None)
+    logits = torch.cat([torch.empty(0), *(some for _, some in blocks)])
+    assert sorted(case.answers(pairs, logits)) == sorted(case.brute_force())
+
+
+def test_only_what_may_be_among_the_best_is_scored_pair_by_pair() -> None:
+    n = 200
+    table = torch.rand(n, n, generator=torch.Generator().manual_seed(0))
+    table = table.triu() + table.triu(1).T
+    scorer = RoundedScorer(table, rounding=1e-6)
+    whole = find(TableScorer(table), line(n), Query(count=20))
+    found = find(scorer, line(n), Query(count=20))
+    assert torch.equal(found.pairs, whole.pairs)
+    assert torch.equal(found.logits, whole.logits)
+    assert scorer.asked == 20
+    assert found.sentence == "Exact: all 19,701 unlinked pairs were scored."
+
+
+def test_inner_products_find_what_pair_by_pair_finds_to_the_bit() -> None:
+    right = torch.randn(60, 7, generator=torch.Generator().manual_seed(0))
+    right[30:] = right[:30]  # ties
+    scorer = InnerProductScorer(right * torch.linspace(-1, 2, 7), right, right.sum(dim=1))
+    table = scorer.logits(torch.cartesian_prod(*[torch.arange(60)] * 2).T).view(60, 60)
+    for query in (
+        Query(count=9),
+        Query(count=300, sources=torch.arange(20, 50)),
+        Query(count=5, sources=torch.tensor([59]), targets=torch.arange(0, 60, 3)),
+        Query(min_logit=float(table[3, 40])),
+    ):
+        found = find(scorer, line(60), query)
+        expected = find(TableScorer(table), line(60), query)
+        assert torch.equal(found.pairs, expected.pairs)
+        assert torch.equal(found.logits, expected.logits)
+
+
+def test_what_is_too_large_for_a_product_is_scored_pair_by_pair() -> None:
+    huge = torch.full((6, 2), 1e30)
+    scorer = InnerProductScorer(huge, huge, torch.zeros(6))
+    assert scorer.rounding == torch.inf
+    with pytest.raises(ModelFileError, match="not finite numbers"):
+        find(scorer, line(), Query(count=1))
+    nobody = InnerProductScorer(huge[:0], huge[:0], torch.zeros(0))
+    graph = Graph.from_pairs("nobody", [], torch.empty(2, 0, dtype=torch.int64))
+    assert find(nobody, graph, Query(count=1)).logits.numel() == 0
 
 
 @given(cases(), st.integers(1, 20), st.sampled_from(["exact", "linear"]))
@@ -243,6 +319,8 @@ def test_the_way_follows_from_the_work(monkeypatch) -> None:
     across = replace(line(), sides=torch.arange(6) % 2 == 1)
     assert find(TableScorer(table, None, 20.0), across, Query()).way == "exact"
     assert find(dear, line(), Query(sources=torch.tensor([3]))).way == "exact"
+    # Products that give the scores are never more than those that give candidates.
+    assert find(RoundedScorer(table, linear, 7.1), line(), Query()).way == "exact"
     # Six rows and ten pairs: what a row takes counts, too.
     assert find(TableScorer(table, linear, 1.0, 10.0), line(), Query()).way == "exact"
     assert find(TableScorer(table, linear, 1.0, 10.1), line(), Query()).way == "linear"

@@ -111,10 +111,11 @@ class RankingLearner(Learner):
                 weights = self.decode.weights(right.shape[1])
                 loss, total = self.fast_loss(right, weights, p, ~is_seen)
             else:
-                scores = scores_of(left, right, p, known.links)
+                links, is_asked = _to_find(known.links, ~is_seen)
+                scores = scores_of(left, right, p, links)
                 sums, stands_for = self.log_sums(left, right, p, prepared)
                 row_share = self._settings.row_share
-                loss = softmax_loss(scores, known.links, sums, ~is_seen, row_share, stands_for)
+                loss = softmax_loss(scores, links, sums, is_asked, row_share, stands_for)
                 with torch.no_grad():
                     weighted = sums if stands_for is None else sums + stands_for.log()
                     total = torch.logsumexp(weighted, 0)
@@ -242,6 +243,13 @@ class RankingLearner(Learner):
 
 def _average_of(name: str) -> str:
     return f"average_{name.replace('.', '_')}"
+
+
+def _to_find(links: Tensor, is_asked: Tensor) -> tuple[Tensor, Tensor]:
+    """Return links, and which of them to find; on a CPU, which records nothing, no others."""
+    if links.device.type != "cpu":
+        return links, is_asked
+    return links[:, is_asked], is_asked[is_asked]
 
 
 def scores_of(left: Tensor, right: Tensor, p: Tensor, pairs: Tensor) -> Tensor:

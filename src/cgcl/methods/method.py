@@ -32,7 +32,9 @@ class PairScorer(Protocol):
     `rows(nodes: Tensor) -> Tensor`, the logits of those nodes with every node but for rounding,
     float [r, n] on the device that it computes on, and a number `cost_in_rows`, about how many
     operations an entry takes there, if that is not `cost_per_pair`. Entries for a node with itself
-    are not looked at.
+    are not looked at. What can say by how much such an entry differs from `logits` at most, as
+    `rounding`, is only asked for the `logits` of pairs that may be among the best; `rows` then
+    takes `partners: Tensor`, too, some of all nodes.
     """
 
     @property

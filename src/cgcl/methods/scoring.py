@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -22,6 +23,7 @@ __all__ = [
     "decode_pairs",
     "embed",
     "evaluating",
+    "rows_of",
 ]
 
 # 2^16 pairs at d_v = 512 take 128 MB on a GPU; a CPU is several times as fast on blocks that stay
@@ -231,12 +233,31 @@ class InnerProductScorer(EmbeddingScorer):
         ends = self._terms.index_select(0, one) + self._terms.index_select(0, other)
         return products.sum(dim=1) + ends
 
-    def rows(self, nodes: Tensor) -> Tensor:
-        """Return what each of some nodes scores with every node, [nodes, n], where it lies."""
-        nodes = nodes.to(self.z.device)
-        with evaluating(self._network):
-            scores = torch.addmm(self._terms, self._left.index_select(0, nodes), self.z.T)
-            return scores.add_(self._terms.index_select(0, nodes).unsqueeze(1))
+    @cached_property
+    def rounding(self) -> float:
+        """The most by which an entry of `rows` differs from `logits`; infinite if one may overflow.
+
+        A sum of d products is off by less than d halves of a last place of the sum of their sizes,
+        in whatever order it is made, and that is at most the product of the vectors' lengths.
+        """
+        if not self.num_nodes:
+            return 0.0
+        left, right = (m.norm(dim=1).max().double() for m in (self._left, self.z))
+        size = float(left * right + 2 * self._terms.abs().max().double())
+        last = torch.finfo(self.z.dtype)
+        return (self.z.shape[1] + 8) * last.eps * size if size < last.max else math.inf
+
+    def rows(self, nodes: Tensor, partners: Tensor | None = None) -> Tensor:
+        """Return what each of some nodes scores with some or all, [nodes, n], where it lies."""
+        partners = torch.arange(self.num_nodes) if partners is None else partners
+        # Several threads may ask at once, and `evaluating` changes what all of them see.
+        with evaluating(self._network) if self.z.is_cuda else torch.no_grad():
+            scores = torch.addmm(
+                rows_of(self._terms, partners),
+                rows_of(self._left, nodes),
+                rows_of(self.z, partners).T,
+            )
+            return scores.add_(rows_of(self._terms, nodes).unsqueeze(1))
 
     def factors(self) -> tuple[Tensor, Tensor]:
         """Return two matrices whose product orders a node's partners."""
@@ -245,3 +266,11 @@ class InnerProductScorer(EmbeddingScorer):
             torch.cat([self._left, one], dim=1),
             torch.cat([self.z, self._terms.unsqueeze(1)], dim=1),
         )
+
+
+def rows_of(matrix: Tensor, nodes: Tensor) -> Tensor:
+    """Return some rows of a matrix; neighbouring ones, in order, without a copy."""
+    count = nodes.numel()
+    if count and int(nodes[-1] - nodes[0]) + 1 == count and bool((nodes[1:] > nodes[:-1]).all()):
+        return matrix[int(nodes[0]) : int(nodes[-1]) + 1]
+    return matrix.index_select(0, nodes.to(matrix.device))

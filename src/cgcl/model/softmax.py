@@ -15,7 +15,7 @@ __all__ = ["Excluded", "Workspace", "row_logsumexp", "softmax_loss"]
 # Scores held at once: on a CPU 4 MB, which stay in its cache; on a GPU 256 MB.
 _CPU_BLOCK, _GPU_BLOCK = 2**20, 2**26
 # Up to so many scores the exponentials are kept for the backward pass; beyond, computed again.
-_CPU_KEPT, _GPU_KEPT = 2**24, 2**29
+_CPU_KEPT, _GPU_KEPT = 2**25, 2**29
 # What stands for the logarithm of an empty sum: finite, and far below any score.
 _NOTHING = -1e30
 
@@ -103,21 +103,31 @@ class _RowLogSumExp(torch.autograd.Function):
         share = (grads[0] / total).where(total > 0, 0).unsqueeze(1)
         to_left, to_right = torch.empty_like(left), torch.zeros_like(right)
         to_bias = torch.zeros_like(bias)
+        if excluded.is_kept:  # one product over all rows: each more would go over to_right again
+            _return(ctx.room, left, right, share, (to_left, to_right, to_bias))
+            return to_left, to_right, to_bias, None, None
         for block, nothing in excluded.blocks():
-            weights = ctx.room[block] if excluded.is_kept else ctx.room[: block.stop - block.start]
-            if not excluded.is_kept:
-                _score(weights, left[block], right, bias, nothing)
-                weights.sub_(highest[block].unsqueeze(1)).exp_()
-            torch.mm(weights, right, out=to_left[block])
-            to_left[block] *= share[block]
-            to_right.addmm_(weights.T, left[block] * share[block])
-            to_bias.addmv_(weights.T, share[block].squeeze(1))
+            weights = ctx.room[: block.stop - block.start]
+            _score(weights, left[block], right, bias, nothing)
+            weights.sub_(highest[block].unsqueeze(1)).exp_()
+            sums = to_left[block], to_right, to_bias
+            _return(weights, left[block], right, share[block], sums)
         return to_left, to_right, to_bias, None, None
 
 
 def _score(scores: Tensor, left: Tensor, right: Tensor, bias: Tensor, nothing: Tensor) -> None:
     torch.addmm(bias, left, right.T, out=scores)
     scores.view(-1).index_fill_(0, nothing, -torch.inf)
+
+
+def _return(
+    weights: Tensor, left: Tensor, right: Tensor, share: Tensor, sums: tuple[Tensor, Tensor, Tensor]
+) -> None:
+    """Write the gradients of some rows of left, and add to those of right and bias."""
+    to_left, to_right, to_bias = sums
+    torch.mm(weights, right, out=to_left).mul_(share)
+    to_right.addmm_(weights.T, left * share)
+    to_bias.addmv_(weights.T, share.squeeze(1))
 
 
 def row_logsumexp(

@@ -57,12 +57,20 @@ class Best:
             count: How many to keep; None for all.
             names: The name of every node, for ties.
         """
-        self._count = count
+        self.count = count
         self._by_name = NameOrder(names)
         self._pairs: list[Tensor] = []
         self._logits: list[Tensor] = []
         self._size = 0
         self._edge = -torch.inf
+        self._next_cut = count or 0
+
+    def edge(self) -> float:
+        """Return a logit below which nothing is taken any more; minus infinity for none."""
+        # Not for every pair: to choose among many costs more than it saves.
+        if self.count is not None and self._size >= self._next_cut:
+            self._cut(self.count)
+        return self._edge
 
     def add(self, pairs: Tensor, logits: Tensor) -> None:
         """Take the best of some more pairs, int64 [2, p] and float [p]; no pair may come twice."""
@@ -70,13 +78,13 @@ class Best:
         self._pairs.append(pairs[:, near])
         self._logits.append(logits[near])
         self._size += self._pairs[-1].shape[1]
-        if self._count is not None and self._size > 2 * self._count + _WAITING:
-            self._cut(self._count)
+        if self.count is not None and self._size > 2 * self.count + _WAITING:
+            self._cut(self.count)
 
     def sorted(self) -> tuple[Tensor, Tensor]:
         """Return pairs [2, k] and logits [k], highest first, equal ones in the order of names."""
-        if self._count is not None and self._size > self._count:
-            self._cut(self._count)
+        if self.count is not None and self._size > self.count:
+            self._cut(self.count)
         pairs, logits = self._joined()
         by_name = self._by_name.order(pairs)
         order = by_name[logits[by_name].argsort(descending=True, stable=True)]
@@ -92,6 +100,7 @@ class Best:
             tied = tied[self._by_name.order(pairs[:, tied])][: count - above.numel()]
         kept = torch.cat([above, tied])
         self._pairs, self._logits, self._size = [pairs[:, kept]], [logits[kept]], count
+        self._next_cut = count + count // 8 + 1
 
     def _joined(self) -> tuple[Tensor, Tensor]:
         if not self._pairs:

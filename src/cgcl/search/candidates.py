@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cgcl.methods.scoring import rows_of
 from cgcl.search.pair_space import PairSpace, Tile
 
 __all__ = ["LinearCandidates", "list_size"]
@@ -103,14 +104,7 @@ def _without_ties(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
 
 def _products(one: Tensor, rows: Tensor, other: Tensor, columns: Tensor) -> Tensor:
     """Return the inner products of some rows of `one` and of `other`, [rows, columns]."""
-    return _rows(one, rows) @ _rows(other, columns).T
-
-
-def _rows(matrix: Tensor, nodes: Tensor) -> Tensor:
-    """Return some rows of a matrix; neighbouring ones without a copy."""
-    if nodes.numel() and int(nodes[-1] - nodes[0]) + 1 == nodes.numel():  # sorted and distinct
-        return matrix[int(nodes[0]) : int(nodes[-1]) + 1]
-    return matrix.index_select(0, nodes.to(matrix.device))
+    return rows_of(one, rows) @ rows_of(other, columns).T
 
 
 def _kth_largest(scores: Tensor, size: int) -> Tensor:

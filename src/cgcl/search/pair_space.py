@@ -92,15 +92,21 @@ class PairSpace:
             counted &= self._sides[one] != self._sides[other]
         return pairs - int(counted.sum())
 
-    def tiles(self, max_cells: int) -> Iterator[Tile]:
-        """Cut the space into rectangles of at most `max_cells` pairs, in the order of rows."""
+    def tiles(self, max_cells: int, height: int = 1) -> Iterator[Tile]:
+        """Cut the space into rectangles of at most `max_cells` pairs, in the order of rows.
+
+        Args:
+            max_cells: Their size, not below `height`.
+            height: How many rows to put together at least; with more than one, pairs come in
+                the order of rows only from one group of rows to the next.
+        """
         width, low = self.columns.numel(), 0
         while low < self.rows.numel() and width:
             # In a square every pair left of the diagonal is the repeat of one on its right.
             start = low if self.is_square else 0
-            high = min(low + max(1, max_cells // (width - start)), self.rows.numel())
+            high = min(low + max(height, max_cells // (width - start)), self.rows.numel())
             while start < width:
-                stop = min(start + max_cells, width) if high - low == 1 else width
+                stop = min(start + max_cells // (high - low), width)
                 yield slice(low, high), slice(start, stop)
                 start = stop
             low = high
@@ -136,16 +142,15 @@ class PairSpace:
         for tile in self.tiles(max_pairs):
             yield self.pairs(tile, self.allowed(tile))
 
-    def keep(self, pairs: Tensor) -> Tensor:
-        """Return those of `pairs` that belong to the space as they stand, int64 [2, any]."""
+    def holds(self, pairs: Tensor) -> Tensor:
+        """Say which of `pairs`, int64 [2, p], belong to the space as they stand, bool [p]."""
         one, other = pairs
-        kept = self._is_row[one] & self._is_column[other] & ~self._is_repeat(one, other)
+        held = self._is_row[one] & self._is_column[other] & ~self._is_repeat(one, other)
         if self._sides is not None:
-            kept &= self._sides[one] != self._sides[other]
-        pairs = pairs[:, kept]
-        asked = torch.searchsorted(self.rows, pairs[0]) * self._width
-        asked += torch.searchsorted(self.columns, pairs[1])
-        return pairs[:, ~_is_in(asked, self._barred)]
+            held &= self._sides[one] != self._sides[other]
+        asked = torch.searchsorted(self.rows, one) * self._width
+        asked += torch.searchsorted(self.columns, other)
+        return held & ~_is_in(asked, self._barred)
 
     def _is_repeat(self, one: Tensor, other: Tensor) -> Tensor:
         """Say which pairs are in the space the other way round too, and come first there."""

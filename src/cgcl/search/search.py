@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from cgcl.search.best import Best
 from cgcl.search.candidates import LinearCandidates
 from cgcl.search.found import RECALL_AT, Account, Found
 from cgcl.search.pair_space import PairSpace
+from cgcl.search.products import by_products, near_pairs
 from cgcl.search.query import Query
 from cgcl.search.two_hop import TwoHopCandidates
 from cgcl.search.way import SAMPLED_NODES, Asked, choose_way
@@ -55,7 +57,7 @@ def find(
     """
     search = Search(scorer, graph, query, way, per_node=per_node, seed=seed)
     best = Best(query.count, graph.names)
-    for pairs, logits in search.blocks():
+    for pairs, logits in search.blocks(best):
         best.add(pairs, logits)
     pairs, logits = best.sorted()
     return Found(**vars(search.account()), pairs=pairs, logits=logits)
@@ -91,18 +93,21 @@ class Search:
             self._candidates = LinearCandidates(self._space, factors, per_node)
         self._pairs_scored = 0
 
-    def blocks(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def blocks(self, best: Best | None = None) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield all pairs not below the query's `min_logit`, in the order of first end.
 
         Each block is pairs, int64 [2, p], and logits, float [p]; memory stays bounded. The
         query's `count` plays no part.
 
+        Args:
+            best: What the caller adds every block to before it asks for the next: what cannot be
+                among the best may then be left out, and any order will do.
+
         Raises:
             ModelFileError: A score is not a finite number.
         """
         self._pairs_scored = 0
-        ways = self._space.blocks(_BLOCK) if self._candidates is None else self._candidates.blocks()
-        for pairs in ways:
+        for pairs in self._pairs(best):
             logits = self._logits(pairs)
             self._pairs_scored += pairs.shape[1]
             if self._query.min_logit is not None:
@@ -110,6 +115,21 @@ class Search:
                 pairs, logits = pairs[:, kept], logits[kept]
             if logits.numel():
                 yield pairs, logits
+
+    def _pairs(self, best: Best | None) -> Iterator[Tensor]:
+        """Yield the pairs to be scored, int64 [2, p] at once."""
+        if self._candidates is not None:
+            yield from self._candidates.blocks()
+            return
+        best = None if best is None or best.count is None else best
+        products, lowest = by_products(self._scorer), self._query.min_logit
+        if products is None or (best is None and lowest is None):  # every pair is an answer
+            yield from self._space.blocks(_BLOCK)
+            return
+        near = near_pairs(products, self._space, -math.inf if lowest is None else lowest, best)
+        for pairs in near:
+            yield from pairs.split(_BLOCK, dim=1) if pairs.shape[1] else ()
+        self._pairs_scored = self._space.size  # all of them were, by a product
 
     def account(self) -> Account:
         """Say how the pairs were looked for; `pairs_scored` counts the last walk of `blocks`."""

@@ -68,7 +68,8 @@ class TwoHopCandidates:
             before = int(ends[low - 1]) if low else 0
             high = int(torch.searchsorted(ends, before + _STEPS_AT_ONCE, right=True))
             rows = self._space.rows[low : max(high, low + 1)]
-            yield self._space.keep(self._pairs(rows) if high > low else self._pairs_of(rows))
+            pairs = self._pairs(rows) if high > low else self._pairs_of(rows)
+            yield pairs[:, self._space.holds(pairs)]
             low = max(high, low + 1)
 
     def holds(self, tile: Tile) -> Tensor:

@@ -12,6 +12,7 @@ from cgcl.graph import Graph
 from cgcl.methods.method import PairScorer
 from cgcl.search.candidates import list_size
 from cgcl.search.pair_space import PairSpace
+from cgcl.search.products import by_products
 from cgcl.search.two_hop import TwoHopCandidates
 
 __all__ = ["SAMPLED_NODES", "WAYS", "Asked", "Way", "choose_way", "in_words"]
@@ -35,6 +36,8 @@ _MEASURED_ROWS = 16
 
 # Selecting the largest inner products of a row, per product, in the same unit.
 _SELECT = 300.0
+# Comparing one with the least that is still of interest.
+_COMPARE = 50.0
 
 
 def choose_way(
@@ -55,8 +58,7 @@ def choose_way(
     """
     if asked not in WAYS:
         raise ConfigError(f"There is no way {asked!r} to search. Known: {', '.join(WAYS)}.")
-    exact = _scoring(scorer, space.rows.numel(), space.size)
-    way: Way = _cheapest(exact, scorer, graph) if asked == "auto" else asked
+    way: Way = _cheapest(scorer, graph, space) if asked == "auto" else asked
     if way == "linear" and scorer.factors() is None:
         raise ConfigError(
             "This method has no linear form that could propose candidates.\n"
@@ -70,9 +72,10 @@ def choose_way(
     return way
 
 
-def _cheapest(exact: float, scorer: PairScorer, graph: Graph) -> Way:
+def _cheapest(scorer: PairScorer, graph: Graph, space: PairSpace) -> Way:
     """Return exact while that is cheap, else the way to candidates that the method allows."""
-    if exact <= _CHEAP:
+    # Where products give the scores, candidates would take more of them than the scores do.
+    if by_products(scorer) is not None or _exact(scorer, space) <= _CHEAP:
         return "exact"
     if scorer.factors() is not None:
         return "linear"
@@ -84,7 +87,7 @@ def _work(
 ) -> float:
     """Return about how many operations a way takes."""
     if way == "exact":
-        return _scoring(scorer, space.rows.numel(), space.size)
+        return _exact(scorer, space)
     rows, columns = space.rows.numel(), space.columns.numel()
     checked = min(SAMPLED_NODES, rows) * columns  # pairs scored to measure the recall
     if way == "two-hop":
@@ -98,6 +101,14 @@ def _work(
     walks = (2 if space.is_square else 4) * 2 * width + _SELECT
     pairs = min(listed, space.size) + checked
     return rows * columns * walks + _scoring(scorer, rows, pairs)
+
+
+def _exact(scorer: PairScorer, space: PairSpace) -> float:
+    """Return how many operations it takes to find the best of all pairs."""
+    products = by_products(scorer)
+    if products is not None:
+        return space.size * (products.cost_in_rows + _COMPARE)
+    return _scoring(scorer, space.rows.numel(), space.size)
 
 
 def _scoring(scorer: PairScorer, rows: int, pairs: int) -> float:
