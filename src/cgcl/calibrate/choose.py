@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from cgcl.calibrate.bent import BentLine
 from cgcl.calibrate.calibration import Calibration
 from cgcl.calibrate.curve import Curve
-from cgcl.calibrate.isotonic import fit_isotonic
 from cgcl.calibrate.lines import fit_platt, fit_temperature
 from cgcl.calibrate.losses import entropy, unexplained
 from cgcl.calibrate.sample import Sample, check_prior
@@ -16,16 +16,17 @@ from cgcl.calibrate.sample import Sample, check_prior
 __all__ = ["METHODS", "fit_calibration"]
 
 _FOLDS = 5
-# Below this many links a step of an isotonic curve rests on one or two of them.
-_ISOTONIC_LINKS = 20
+# Below this many links a bend rests on one or two of them.
+_BENT_LINKS = 20
 _EVEN = 0.5
 
 METHODS: dict[str, Callable[[Sample, Sequence[float]], Curve]] = {
     "temperature": fit_temperature,
     "platt": fit_platt,
-    "isotonic": lambda sample, _: fit_isotonic(sample),
+    "bent": lambda sample, priors: BentLine(sample, priors[-1]).curve(),
 }
-"""The calibrators by name, the plainest first: each fits a curve for some base rates."""
+"""The calibrators by name, the plainest first: each fits a curve for some base rates, of which
+the graph's own is the last. A curve rises everywhere, or nowhere if scores say nothing."""
 
 
 def fit_calibration(sample: Sample, prior: float, seed: int) -> Calibration:
@@ -34,6 +35,9 @@ def fit_calibration(sample: Sample, prior: float, seed: int) -> Calibration:
     Probabilities serve two uses: pairs that somebody picked, where links and other pairs are
     about as many, and all unknown pairs, where only the highest scores matter. So a method is
     judged by its mean `unexplained` share at even odds and at the base rate, over five folds.
+
+    Whichever is kept, the margin is that of a bent line: one that supposes a straight line would
+    promise more than the links near a score can show.
 
     Args:
         sample: Pairs that the network has not learned from; at least one link and one other.
@@ -46,11 +50,11 @@ def fit_calibration(sample: Sample, prior: float, seed: int) -> Calibration:
     priors = (_EVEN, check_prior(prior))
     num_links = sample.links.size
     names, notes = list(METHODS), list[str]()
-    if num_links < _ISOTONIC_LINKS:
-        names.remove("isotonic")
+    if num_links < _BENT_LINKS:
+        names.remove("bent")
         notes.append(
             f"Only {num_links} validation link{'' if num_links == 1 else 's'}: the probabilities "
-            f"are rough. {_ISOTONIC_LINKS} or more allow a finer calibration."
+            f"are rough. {_BENT_LINKS} or more allow a finer calibration."
         )
     losses: dict[str, dict[str, float]] = {}
     if num_links > 1 and sample.others.size > 1:
@@ -67,7 +71,8 @@ def fit_calibration(sample: Sample, prior: float, seed: int) -> Calibration:
         "non_links": sample.others.size,
         "unknown_pairs": num_links + round(float(sample.weights.sum())),
     }
-    return Calibration(method, curve, float(prior), losses, counts, None, tuple(notes))
+    margin = BentLine(sample, priors[-1]).margin()
+    return Calibration(method, curve, float(prior), losses, counts, None, tuple(notes), margin)
 
 
 def _folds(sample: Sample, seed: int) -> list[tuple[Sample, Sample]]:
