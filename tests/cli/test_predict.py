@@ -22,7 +22,7 @@ HUB = "hub"
 NAMES = [HUB, "007", "NA", "=cmd()", "[red]", "<b>", "é", "a b", "1e3", "-5", "a,b"]
 NAMES += [f"n{number:02d}" for number in range(13)]
 EVIDENCE = ["shared_neighbours", "common_features", "distance"]
-COLUMNS = ["source", "target", "probability", "score"]
+COLUMNS = ["source", "target", "probability", "score", "probability_low", "probability_high"]
 
 
 def make_files(folder: Path) -> None:
@@ -303,7 +303,10 @@ def test_explain_adds_a_column_and_below_the_table_a_paragraph_per_link(cli, run
     table = cli("predict", run, "--explain", "--top", "4").out
     assert "because" not in table.splitlines()[0]
     for row in rows:
-        assert f"\n{row['source']} - {row['target']}\n  {row['because']}\n" in table
+        low, high = row["probability_low"], row["probability_high"]
+        assert low < row["probability"] < high
+        sure = f"95 % interval of the probability: {low:.2g} to {high:.2g}"
+        assert f"\n{row['source']} - {row['target']}\n  {sure}\n  {row['because']}\n" in table
     streamed = ask("--explain", "--min-probability", repr(rows[-1]["probability"]))
     assert {frozenset(p): r["because"] for p, r in zip(ends(streamed), streamed, strict=True)} == {
         frozenset(p): r["because"] for p, r in zip(ends(rows), rows, strict=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from cgcl.predict.digits import told_apart
 from cgcl.report import figures
 from cgcl.report.document import filled, packaged
 from cgcl.report.inputs import AuditFinding, Comparison, Probabilities, Suggestions
@@ -22,7 +23,7 @@ from cgcl.report.verdict import (
     shift_sentence,
     verdict,
 )
-from cgcl.report.words import percent
+from cgcl.report.words import chance, percent
 
 if TYPE_CHECKING:
     from cgcl.graph.survey import Survey
@@ -141,6 +142,8 @@ def _suggested(suggestions: Suggestions) -> dict[str, Any]:
         "total": len(suggestions.links),
         "how_found": suggestions.how_found,
         "has_probabilities": bool(known),
+        "chances": told_apart([link.probability for link in links], chance),
+        "has_intervals": any(link.interval for link in links),
         "has_features": any(link.common_features is not None for link in links),
         # By linearity of expectation, however the links depend on each other.
         "expected": sum(known) if known and len(known) == len(links) else None,

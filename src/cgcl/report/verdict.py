@@ -25,6 +25,7 @@ __all__ = [
 _TOP = ("node_mrr", "precision@100")
 _CALIBRATIONS = {
     "platt": "Platt scaling",
+    "bent": "Bent-line scaling",
     "isotonic": "Isotonic regression",
     "temperature": "Temperature scaling",
 }
