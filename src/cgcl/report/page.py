@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cgcl.predict.digits import told_apart
 from cgcl.report import figures
 from cgcl.report.document import filled, packaged
 from cgcl.report.inputs import AuditFinding, Comparison, Probabilities, Suggestions
@@ -135,6 +134,8 @@ def _notes(notes: Sequence[str]) -> dict[str, Any]:
 
 def _suggested(suggestions: Suggestions) -> dict[str, Any]:
     """Return what the section of suggested links says."""
+    from cgcl.predict.digits import told_apart
+
     links = suggestions.links[:_MOST_LINKS]
     known = [link.probability for link in links if link.probability is not None]
     return {
