@@ -123,9 +123,8 @@ def _grouped(sample: Sample) -> tuple[Floats, Floats]:
     rank = np.arange(order.size)
     group = np.minimum(rank, _ALONE + _ALONE * np.log(np.maximum(rank / _ALONE, 1)))
     group = np.unique(group.astype(np.int64), return_inverse=True)[1]
-    weights = np.bincount(group, sample.weights[order])
-    logits = np.bincount(group, (sample.weights * sample.others)[order]) / weights
-    return logits, weights
+    weights = np.asarray(np.bincount(group, sample.weights[order]), dtype=np.float64)
+    return np.bincount(group, (sample.weights * sample.others)[order]) / weights, weights
 
 
 def _lengths(knots: Floats, logits: Floats) -> Floats:
