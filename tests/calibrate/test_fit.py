@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cgcl.calibrate import METHODS, Knots, Line, Sample, fit_calibration, lines, probability_of
 from cgcl.calibrate.bent import BentLine, _grouped, _knots, _Loss
+from cgcl.calibrate.choose import _best
 from cgcl.calibrate.lines import fit_platt, fit_temperature
 from cgcl.calibrate.losses import entropy, log_loss_at, unexplained
 from cgcl.calibrate.newton import Place, newton
@@ -267,6 +268,16 @@ def test_the_best_method_on_held_out_folds_is_kept() -> None:
         kept = found.losses[found.method]["unexplained"]
         assert kept == min(loss["unexplained"] for loss in found.losses.values())
         assert not found.notes
+
+
+def test_a_bent_line_is_kept_unless_another_is_ahead_by_more_than_chance() -> None:
+    shares = {"platt": np.array([0.50, 0.52, 0.48]), "bent": np.array([0.51, 0.51, 0.49])}
+    # Behind by 0.01, -0.01 and 0.01: 0.0033 on the mean, with a standard error of 0.0067.
+    assert _best(shares, "temperature") == "bent"
+    # Behind by 0.01 on each fold: no chance in that.
+    assert _best({**shares, "bent": shares["platt"] + 0.01}, "temperature") == "platt"
+    assert _best({"platt": shares["platt"], "temperature": shares["bent"]}, "platt") == "platt"
+    assert _best({}, "temperature") == "temperature"
 
 
 def test_recorded_losses_are_those_of_pairs_that_were_not_fitted() -> None:
