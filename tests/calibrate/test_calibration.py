@@ -146,6 +146,7 @@ def test_a_higher_base_rate_never_lowers_a_probability(
     assert found.probability([logit], low)[0] <= found.probability([logit], high)[0] + 1e-15
 
 
+@settings(deadline=None)
 @given(curves(), PRIORS, st.floats(0, 1))
 def test_the_logit_for_a_probability_is_the_smallest_that_reaches_it(
     curve: Line | Knots, prior: float, probability: float

@@ -98,6 +98,7 @@ def test_weights_count_as_so_many_pairs() -> None:
     assert weighted.above == pytest.approx(repeated.above)
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.floats(0.01, 100))
 def test_a_bent_line_does_not_depend_on_the_scale_of_the_weights(factor: float) -> None:
     plain = gaussians(0, 30, 60)
@@ -251,9 +252,9 @@ def test_losses_by_hand() -> None:
 
 
 def test_the_best_method_on_held_out_folds_is_kept() -> None:
-    # A line is the truth here, and is kept; there it is straight pieces, and they beat a line.
-    lines = fit_calibration(gaussians(5, 60, 4000, scale=2.0), 0.01, 0)
-    assert lines.method in ("platt", "temperature")
+    # Ten links are too few for bends: of the straight lines the better one is kept.
+    lines = fit_calibration(gaussians(5, 10, 4000, scale=2.0), 0.01, 0)
+    assert set(lines.losses) == {"temperature", "platt"}
     random = np.random.default_rng(5)
     # Links only above 0, spread evenly; a tail of others goes as far.
     stepped = Sample(
@@ -267,7 +268,7 @@ def test_the_best_method_on_held_out_folds_is_kept() -> None:
     for found in (lines, steps):
         kept = found.losses[found.method]["unexplained"]
         assert kept == min(loss["unexplained"] for loss in found.losses.values())
-        assert not found.notes
+    assert not steps.notes
 
 
 def test_a_bent_line_is_kept_unless_another_is_ahead_by_more_than_chance() -> None:
