@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,27 +11,46 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgcl.calibrate import Calibration, Line, Sample, Steps, fit_calibration
+from cgcl.calibrate import Calibration, Knots, Line, Margin, Sample, fit_calibration
 from cgcl.errors import ConfigError, ModelFileError
 
 COUNTS = {"links": 2, "non_links": 3, "unknown_pairs": 100}
 LOGITS = st.floats(-50, 50)
 PRIORS = st.floats(1e-9, 1 - 1e-9)
+SLOPES = st.floats(0, 5)
+WIDTHS = st.floats(0.05, 2)
 
 
-def calibration(curve: Line | Steps, prior: float = 0.5) -> Calibration:
-    method = "platt" if isinstance(curve, Line) else "isotonic"
-    return Calibration(method, curve, prior, {}, COUNTS)
+def calibration(curve: Line | Knots, prior: float = 0.5) -> Calibration:
+    return Calibration(method_of(curve), curve, prior, {}, COUNTS)
+
+
+def method_of(curve: Line | Knots) -> str:
+    return "platt" if isinstance(curve, Line) else "bent"
 
 
 @st.composite
-def curves(draw: st.DrawFn) -> Line | Steps:
+def curves(draw: st.DrawFn) -> Line | Knots:
     if draw(st.booleans()):
         return Line(draw(st.floats(0, 5)), draw(LOGITS))
     logits = sorted(draw(st.lists(LOGITS, min_size=1, max_size=8, unique=True)))
     size = len(logits)
     ratios = sorted(draw(st.lists(LOGITS, min_size=size, max_size=size)))
-    return Steps(tuple(logits), tuple(ratios))
+    return Knots(tuple(logits), tuple(ratios), *draw(st.tuples(SLOPES, SLOPES)))
+
+
+@st.composite
+def rising(draw: st.DrawFn) -> Line | Knots:
+    """A curve as they are fitted: every piece rises."""
+    steps, slopes = (
+        draw(st.lists(st.tuples(WIDTHS, WIDTHS), max_size=8)),
+        draw(st.tuples(WIDTHS, WIDTHS)),
+    )
+    if not steps:
+        return Line(slopes[0], draw(LOGITS))
+    logits = np.cumsum([draw(st.floats(-5, 5)), *(step for step, _ in steps)])
+    ratios = np.cumsum([draw(st.floats(-5, 5)), *(step * slope for step, slope in steps)])
+    return Knots(tuple(logits.tolist()), tuple(ratios.tolist()), *slopes)
 
 
 def test_probability_by_hand() -> None:
@@ -42,11 +62,61 @@ def test_probability_by_hand() -> None:
 
 
 def test_knots_are_joined_by_lines_and_constant_beyond() -> None:
-    found = calibration(Steps((0.0, 2.0, 3.0), (-1.0, 1.0, 5.0)))
+    found = calibration(Knots((0.0, 2.0, 3.0), (-1.0, 1.0, 5.0)))
     assert found.log_odds([-9.0, 0.0, 0.5, 2.0, 2.5, 3.0, 9.0]).tolist() == pytest.approx(
         [-1, -1, -0.5, 1, 3, 5, 5]
     )
-    assert calibration(Steps((1.0,), (2.0,))).log_odds([-5.0, 5.0]).tolist() == [2, 2]
+    assert calibration(Knots((1.0,), (2.0,))).log_odds([-5.0, 5.0]).tolist() == [2, 2]
+
+
+def test_beyond_its_knots_a_curve_goes_on_with_its_last_slopes() -> None:
+    found = calibration(Knots((0.0, 2.0), (-1.0, 1.0), below=2.0, above=0.5))
+    assert found.log_odds([-3.0, 0.0, 1.0, 2.0, 6.0]).tolist() == pytest.approx([-7, -1, 0, 1, 3])
+    one = calibration(Knots((1.0,), (2.0,), below=1.0, above=0.1))
+    assert one.log_odds([-1.0, 1.0, 11.0]).tolist() == pytest.approx([0, 2, 3])
+    assert np.isfinite(found.log_odds([-math.inf, math.inf])).all()
+
+
+@given(rising(), st.floats(1e-6, 0.5), st.lists(st.integers(-8000, 8000), min_size=2, unique=True))
+def test_where_scores_differ_probabilities_differ(
+    curve: Line | Knots, prior: float, thousandths: list[int]
+) -> None:
+    logits = np.sort(np.array(thousandths) / 1000)
+    found = calibration(curve, prior)
+    assert (np.diff(found.log_odds(logits)) > 0).all()
+    probability = found.probability(logits)
+    # Within 10^-9 of certainty, the numbers between 0 and 1 are too few.
+    apart = probability[probability < 1 - 1e-9]
+    assert (np.diff(apart) > 0).all()
+    assert (probability <= 1).all()
+
+
+def test_an_interval_by_hand() -> None:
+    # At 1 the margin is halfway between 1 and 3; log odds 2 - 2 and 2 + 2.
+    found = replace(calibration(Line(2.0)), margin=Margin((0.0, 2.0), (1.0, 3.0)))
+    low, high = found.interval([1.0, 9.0], prior=0.5)
+    assert (low[0], high[0]) == pytest.approx((0.5, 1 / (1 + math.exp(-4))))
+    # Beyond the ends it stays as wide as it was.
+    assert (low[1], high[1]) == pytest.approx((1 / (1 + math.exp(-15)), 1 / (1 + math.exp(-21))))
+    assert found.interval(torch.zeros(2, 3)).shape == (2, 2, 3)
+    assert calibration(Line(2.0)).interval([1.0]) is None
+
+
+def test_calibrations_of_earlier_versions_answer_as_they_did() -> None:
+    """Isotonic regression, constant beyond both ends, and no margin."""
+    stored = {
+        "method": "isotonic",
+        "curve": {"logits": [0.0, 2.0, 3.0], "log_ratios": [-1.0, 1.0, 5.0]},
+        "prior": 0.5,
+        "losses": {},
+        "counts": COUNTS,
+        "shift": None,
+        "notes": [],
+    }
+    found = Calibration.from_json(stored)
+    assert found.log_odds([-9.0, 0.5, 2.5, 9.0]).tolist() == pytest.approx([-1, -0.5, 3, 5])
+    assert found.interval([0.0]) is None
+    assert Calibration.from_json(found.to_json()) == found
 
 
 def test_a_tensor_gives_float64_of_its_shape() -> None:
@@ -57,7 +127,7 @@ def test_a_tensor_gives_float64_of_its_shape() -> None:
 
 @given(curves(), PRIORS, st.lists(LOGITS, min_size=2, max_size=20))
 def test_probability_never_falls_as_the_logit_rises(
-    curve: Line | Steps, prior: float, logits: list[float]
+    curve: Line | Knots, prior: float, logits: list[float]
 ) -> None:
     found = calibration(curve).probability(sorted(logits), prior)
     assert (found > 0).all()
@@ -69,16 +139,17 @@ def test_probability_never_falls_as_the_logit_rises(
 
 @given(curves(), LOGITS, PRIORS, PRIORS)
 def test_a_higher_base_rate_never_lowers_a_probability(
-    curve: Line | Steps, logit: float, one: float, other: float
+    curve: Line | Knots, logit: float, one: float, other: float
 ) -> None:
     low, high = sorted([one, other])
     found = calibration(curve)
     assert found.probability([logit], low)[0] <= found.probability([logit], high)[0] + 1e-15
 
 
+@settings(deadline=None)
 @given(curves(), PRIORS, st.floats(0, 1))
 def test_the_logit_for_a_probability_is_the_smallest_that_reaches_it(
-    curve: Line | Steps, prior: float, probability: float
+    curve: Line | Knots, prior: float, probability: float
 ) -> None:
     found = calibration(curve, prior)
     logit = found.logit_for(probability)
@@ -129,20 +200,26 @@ SHIFT = {
 
 
 @settings(max_examples=30)
-@given(curves(), PRIORS, st.sampled_from([None, SHIFT]))
+@given(
+    curves(),
+    PRIORS,
+    st.sampled_from([None, SHIFT]),
+    st.sampled_from([None, Margin((0.0, 1.5), (0.5, 2.0))]),
+)
 def test_a_calibration_survives_json(
-    curve: Line | Steps, prior: float, shift: dict[str, Any] | None
+    curve: Line | Knots, prior: float, shift: dict[str, Any] | None, margin: Margin | None
 ) -> None:
-    method = "platt" if isinstance(curve, Line) else "isotonic"
+    method = method_of(curve)
     losses = {method: {"even_odds": 0.2, "base_rate": 0.001, "unexplained": 0.5}}
-    found = Calibration(method, curve, prior, losses, COUNTS, shift, ("A note.",))
+    found = Calibration(method, curve, prior, losses, COUNTS, shift, ("A note.",), margin)
     text = json.dumps(found.to_json(), allow_nan=False)
     assert Calibration.from_json(json.loads(text)) == found
 
 
 STEPS = Calibration(
-    "isotonic", Steps((0.0, 1.0), (-1.0, 2.0)), 0.01, {"platt": {"a": 1.0}}, COUNTS, SHIFT
+    "isotonic", Knots((0.0, 1.0), (-1.0, 2.0)), 0.01, {"platt": {"a": 1.0}}, COUNTS, SHIFT
 ).to_json()
+BENT = Calibration("bent", Knots((0.0,), (1.0,), 0.5, 0.5), 0.01, {}, COUNTS).to_json()
 LINE = Calibration("platt", Line(1.0, 2.0), 0.01, {}, COUNTS).to_json()
 NUMBERS = [math.nan, math.inf, -math.inf, "1", None, True, [], 10**400]
 
@@ -155,7 +232,7 @@ NUMBERS = [math.nan, math.inf, -math.inf, "1", None, True, [], 10**400]
         "isotonic",
         {},
         {1: 2},
-        *({k: v for k, v in STEPS.items() if k != name} for name in STEPS),
+        *({k: v for k, v in STEPS.items() if k != name} for name in STEPS if name != "margin"),
         {**STEPS, "more": 1},
         {**STEPS, "method": "magic"},
         {**STEPS, "method": ["isotonic"]},
@@ -173,6 +250,14 @@ NUMBERS = [math.nan, math.inf, -math.inf, "1", None, True, [], 10**400]
         {**STEPS, "curve": {"logits": {"0": 1.0}, "log_ratios": [0.0]}},
         *({**STEPS, "curve": {"logits": [value], "log_ratios": [0.0]}} for value in NUMBERS),
         *({**STEPS, "curve": {"logits": [0.0], "log_ratios": [value]}} for value in NUMBERS),
+        {**STEPS, "curve": BENT["curve"]},
+        {**BENT, "curve": STEPS["curve"]},
+        *({**BENT, "curve": {**BENT["curve"], "below": value}} for value in [*NUMBERS, -0.1]),
+        *({**BENT, "curve": {**BENT["curve"], "above": value}} for value in [*NUMBERS, -0.1]),
+        {**BENT, "margin": {}},
+        {**BENT, "margin": {"logits": [0.0], "widths": [1.0, 2.0]}},
+        {**BENT, "margin": {"logits": [1.0, 0.0], "widths": [1.0, 2.0]}},
+        *({**BENT, "margin": {"logits": [0.0], "widths": [value]}} for value in [*NUMBERS, -0.1]),
         {**STEPS, "counts": {"links": 1}},
         {**STEPS, "counts": {**COUNTS, "links": -1}},
         {**STEPS, "counts": {**COUNTS, "links": 1.5}},

@@ -7,13 +7,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.isotonic import isotonic_regression
 
-from cgcl.calibrate import METHODS, Line, Sample, Steps, fit_calibration, lines
-from cgcl.calibrate.isotonic import MAX_KNOTS, fit_isotonic
+from cgcl.calibrate import METHODS, Knots, Line, Sample, fit_calibration, lines, probability_of
+from cgcl.calibrate.bent import BentLine, _grouped, _knots, _Loss
+from cgcl.calibrate.choose import _best
 from cgcl.calibrate.lines import fit_platt, fit_temperature
 from cgcl.calibrate.losses import entropy, log_loss_at, unexplained
-from cgcl.calibrate.sample import softplus
+from cgcl.calibrate.newton import Place, newton
+from cgcl.calibrate.sample import log_odds_of, softplus
 
 
 def sample(links: list[float], others: list[float], weights: list[float] | None = None) -> Sample:
@@ -31,85 +32,117 @@ def gaussians(seed: int, num_links: int, num_others: int, scale: float = 1.0) ->
     )
 
 
-def test_isotonic_ratios_by_hand() -> None:
-    # Half a link joins the lowest logit, half another pair the highest. Pools, low to high:
-    # {-2, -1}: 0.5 links, 2 others; {0, 1}: 1 link, 1 other; {2}: 1 link, 0.5 others.
-    found = fit_isotonic(sample([0, 2], [-2, -1, 1]))
-    mass = [(0.5, 2.0), (1.0, 1.0), (1.0, 0.5)]
-    expected = [math.log(link / 2.5) - math.log(other / 3.5) for link, other in mass]
-    assert found.log_ratios == pytest.approx(expected)
-    assert found.logits == pytest.approx((-1.5, 1.0, 2.0))
+def bent(data: Sample, prior: float = 0.01) -> Knots:
+    return BentLine(data, prior).curve()
 
 
-def test_a_small_rise_is_a_rise() -> None:
-    # Half a link joins logit 0, half another pair joins logit 1.
-    found = fit_isotonic(sample([0, 1, 1], [0] * 4 + [1] * 4))
-    low, high = math.log(1.5 / 3.5 / (4 / 8.5)), math.log(2 / 3.5 / (4.5 / 8.5))
-    assert found.logits == (0.0, 1.0)
-    assert found.log_ratios == pytest.approx((low, high))
+def test_a_bent_line_promises_as_many_links_as_there_are() -> None:
+    """Where the offset fits best, the probabilities of all pairs sum to the number of links."""
+    data = gaussians(1, 80, 4000)
+    prior = 80.5 / 4081  # half a link joins the lowest logit, half another pair the highest
+    logits = np.concatenate([data.links, data.others])
+    odd = np.array([min(data.others), max(data.links)])
+    said = [probability_of(bent(data, prior).log_ratio(at), prior) for at in (logits, odd)]
+    assert said[0].sum() + said[1].sum() / 2 == pytest.approx(80.5, abs=0.1)
 
 
-def test_pairs_of_the_same_score_share_a_ratio() -> None:
-    found = fit_isotonic(sample([1, 1], [1, 1, 1]))
-    assert found == Steps((1.0,), (0.0,))
+def bending(seed: int) -> tuple[Sample, float, float]:
+    """A sample whose log ratio rises by 2 up to a logit of 1 and by 0.3 above, with an offset.
+
+    Returns the sample, the base rate and the offset.
+    """
+    random = np.random.default_rng(seed)
+    logits = random.normal(-1, 1, 50_000)
+    chance = probability_of(truth(logits), 0.01)
+    is_link = random.random(logits.size) < chance
+    data = Sample(logits[is_link], logits[~is_link], np.ones((~is_link).sum()))
+    prior = float(chance.mean())
+    return data, prior, log_odds_of(0.01) - log_odds_of(prior)
+
+
+def truth(logits: np.ndarray) -> np.ndarray:
+    return 2 * np.minimum(logits, 1) + 0.3 * np.maximum(logits - 1, 0)
+
+
+def test_a_bend_is_found_where_links_show_it() -> None:
+    data, prior, offset = bending(0)
+    at = np.array([-1.0, 0.0, 1.0, 1.5, 2.0])
+    found = bent(data, prior).log_ratio(at)
+    assert found == pytest.approx(truth(at) + offset, abs=0.4)
+    assert (np.diff(found) > 0).all()
+
+
+def test_knots_lie_where_links_do_and_leave_four_beyond() -> None:
+    # 100 links: from the middle, log(25) = 3.2 in three steps to either side.
+    data = sample(list(range(100)), [-1.0, 5.0])
+    ranks = [1 / (1 + math.exp(-math.log(25) * step / 3)) for step in range(-3, 4)]
+    assert bent(data).logits == pytest.approx([99 * rank for rank in ranks])
+    assert bent(sample([3, 3, 4], [1, 2])).logits == (3.5,)
+
+
+def test_other_pairs_in_groups_are_as_many_and_as_high_as_before() -> None:
+    plain = gaussians(3, 30, 50_000)
+    weights = np.random.default_rng(0).uniform(0.5, 40, 50_000)
+    logits, grouped = _grouped(Sample(plain.links, plain.others, weights))
+    assert logits.size < 1000
+    assert (np.diff(logits) < 0).all()
+    assert logits[:100].tolist() == pytest.approx(np.sort(plain.others)[::-1][:100].tolist())
+    assert grouped.sum() == pytest.approx(weights.sum())
+    assert logits @ grouped == pytest.approx(plain.others @ weights)
 
 
 def test_weights_count_as_so_many_pairs() -> None:
-    weighted = fit_isotonic(sample([0, 2], [-2, -1, 1], [1, 3, 1]))
-    repeated = fit_isotonic(sample([0, 2], [-2, -1, -1, -1, 1]))
-    assert weighted.logits == pytest.approx(repeated.logits)
+    weighted = bent(sample([0, 2], [-2, -1, 1], [1, 3, 1]))
+    repeated = bent(sample([0, 2], [-2, -1, -1, -1, 1]))
     assert weighted.log_ratios == pytest.approx(repeated.log_ratios)
+    assert weighted.above == pytest.approx(repeated.above)
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.floats(0.01, 100))
-def test_isotonic_ratios_do_not_depend_on_the_scale_of_the_weights(factor: float) -> None:
+def test_a_bent_line_does_not_depend_on_the_scale_of_the_weights(factor: float) -> None:
     plain = gaussians(0, 30, 60)
-    scaled = fit_isotonic(Sample(plain.links, plain.others, factor * plain.weights))
-    assert scaled.log_ratios == pytest.approx(fit_isotonic(plain).log_ratios)
+    scaled = bent(Sample(plain.links, plain.others, factor * plain.weights))
+    assert scaled.log_ratios == pytest.approx(bent(plain).log_ratios, abs=1e-6)
 
 
-@given(
-    st.lists(st.integers(-6, 6), min_size=1, max_size=40),
-    st.lists(st.tuples(st.integers(-6, 6), st.integers(1, 4)), min_size=1, max_size=60),
-)
-def test_pools_are_those_of_isotonic_regression(
-    links: list[int], others: list[tuple[int, int]]
-) -> None:
-    data = sample(list(links), [at for at, _ in others], [weight for _, weight in others])
-    found = fit_isotonic(data)
-    # Half a pair of the other kind joins both ends, as the curve has it.
-    ends = min(data.links.min(), data.others.min()), max(data.links.max(), data.others.max())
-    highest = data.weights[data.others.argmax()]
-    link_mass, other_mass = dict.fromkeys([*links, *data.others.tolist()], 0.0), {}
-    other_mass |= link_mass
-    for at, mass in [*((link, 1.0) for link in links), (ends[0], 0.5)]:
-        link_mass[at] += mass / (len(links) + 0.5)
-    total = data.weights.sum() + 0.5 * highest
-    for at, mass in [*others, (ends[1], 0.5 * highest)]:
-        other_mass[at] += mass / total
-    values = sorted(link_mass)
-    y = np.array([link_mass[at] for at in values])
-    weight = y + np.array([other_mass[at] for at in values])
-    level = isotonic_regression(y / weight, sample_weight=weight)
-    # Each value's level is that of the knot of its pool: l / (1 - l) is the ratio.
-    expected = np.log(level) - np.log1p(-level)
-    distinct = [expected[0]]
-    for ratio in expected[1:]:
-        if ratio > distinct[-1] + 1e-9:
-            distinct.append(ratio)
-    assert sorted({round(ratio, 9) for ratio in found.log_ratios}) == pytest.approx(
-        distinct, abs=1e-8
-    )
+def test_a_bent_line_goes_by_the_slope_of_its_loss() -> None:
+    data = gaussians(8, 30, 90)
+    loss = _Loss(_knots(data.links), data, 0.02)
+    point = np.random.default_rng(0).normal(0, 0.5, loss.start.size)
+    here = loss.at(point)
+    for axis, step in enumerate(1e-6 * np.eye(point.size)):
+        rise = (loss.at(point + step).value - loss.at(point - step).value) / 2e-6
+        assert here.slope[axis] == pytest.approx(rise, rel=1e-5, abs=1e-5)
+    best = newton(loss)
+    assert best.slope == pytest.approx(0, abs=1e-5)
+    assert (np.linalg.eigvalsh(best.bend) > 0).all()
 
 
-def test_an_isotonic_curve_stays_small() -> None:
-    # Ever denser links give a pool to nearly every one of them.
-    links = np.arange(1.0, 1001.0)
-    others = np.repeat(links - 0.5, 1001 - np.arange(1, 1001))
-    found = fit_isotonic(Sample(links, others, np.ones(others.size)))
-    assert 100 < len(found.logits) <= MAX_KNOTS
-    assert np.all(np.diff(found.logits) > 0)
-    assert np.all(np.diff(found.log_ratios) >= 0)
+@pytest.mark.parametrize("is_straight", [True, False])
+def test_the_margin_covers_the_truth_about_as_often_as_it_says(is_straight: bool) -> None:
+    """95 times of 100, and a little less often at a sharp bend, which is rounded off."""
+    at = np.array([-2.0, -1.0, 0.0, 1.0, 2.0, 3.0])
+    held: list[np.ndarray] = []
+    for seed in range(60):
+        if is_straight:
+            data, prior, true = gaussians(seed, 200, 20_000), 0.01, 2 * at
+        else:
+            data, prior, offset = bending(seed)
+            true = truth(at) + offset
+        fit = BentLine(data, prior)
+        held.append(np.abs(fit.curve().log_ratio(at) - true) <= fit.margin().at(at))
+    assert np.mean(held) >= 0.93
+    assert (np.mean(held, axis=0) >= 0.75).all()
+
+
+def test_the_margin_is_wide_where_links_are_few() -> None:
+    def width(links: int, at: float) -> float:
+        return float(BentLine(gaussians(2, links, 20_000), 0.01).margin().at(np.array([at]))[0])
+
+    assert width(400, 1.0) < width(400, 3.5)
+    # Four times the links halve it.
+    assert width(1600, 1.0) == pytest.approx(width(400, 1.0) / 2, rel=0.25)
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 4.0])
@@ -134,7 +167,7 @@ def test_newtons_point_is_the_lowest_around() -> None:
     priors = (0.5, 0.01)
 
     def value(line: Line) -> float:
-        belief = (line.slope - 1) ** 2 / 2 + line.offset**2 / 8
+        belief = (line.slope - 1) ** 2 / 2 + line.offset**2 / 200
         fit = np.mean([unexplained(line, data, prior) for prior in priors])
         return float(200 * fit + belief)
 
@@ -156,7 +189,7 @@ def test_newton_goes_by_the_slope_and_the_bend_of_what_is_unexplained(
     def value(point: np.ndarray) -> float:
         line = Line(*point.tolist())
         fit = (unexplained(line, data, 0.5) + unexplained(line, data, prior)) / 2
-        return 30 * fit + (line.slope - 1) ** 2 / 2 + line.offset**2 / 8
+        return 30 * fit + (line.slope - 1) ** 2 / 2 + line.offset**2 / 200
 
     point = np.array([1.7, -0.4])[:size]
     here = loss.at(point)
@@ -173,7 +206,7 @@ def test_newton_is_not_kept_busy_by_rounding(monkeypatch: pytest.MonkeyPatch) ->
     looked: list[np.ndarray] = []
     at = lines._Loss.at
 
-    def spy(self: lines._Loss, point: np.ndarray) -> lines._Place:
+    def spy(self: lines._Loss, point: np.ndarray) -> Place:
         looked.append(point)
         return at(self, point)
 
@@ -219,9 +252,9 @@ def test_losses_by_hand() -> None:
 
 
 def test_the_best_method_on_held_out_folds_is_kept() -> None:
-    # A line is the truth here, and beats steps; steps are the truth there, and beat a line.
-    lines = fit_calibration(gaussians(5, 60, 4000), 0.01, 0)
-    assert lines.method in ("platt", "temperature")
+    # Ten links are too few for bends: of the straight lines the better one is kept.
+    lines = fit_calibration(gaussians(5, 10, 4000, scale=2.0), 0.01, 0)
+    assert set(lines.losses) == {"temperature", "platt"}
     random = np.random.default_rng(5)
     # Links only above 0, spread evenly; a tail of others goes as far.
     stepped = Sample(
@@ -230,19 +263,29 @@ def test_the_best_method_on_held_out_folds_is_kept() -> None:
         np.ones(20_400),
     )
     steps = fit_calibration(stepped, 0.01, 0)
-    assert steps.method == "isotonic"
+    assert steps.method == "bent"
     assert set(steps.losses) == set(METHODS)
     for found in (lines, steps):
         kept = found.losses[found.method]["unexplained"]
         assert kept == min(loss["unexplained"] for loss in found.losses.values())
-        assert not found.notes
+    assert not steps.notes
+
+
+def test_a_bent_line_is_kept_unless_another_is_ahead_by_more_than_chance() -> None:
+    shares = {"platt": np.array([0.50, 0.52, 0.48]), "bent": np.array([0.51, 0.51, 0.49])}
+    # Behind by 0.01, -0.01 and 0.01: 0.0033 on the mean, with a standard error of 0.0067.
+    assert _best(shares, "temperature") == "bent"
+    # Behind by 0.01 on each fold: no chance in that.
+    assert _best({**shares, "bent": shares["platt"] + 0.01}, "temperature") == "platt"
+    assert _best({"platt": shares["platt"], "temperature": shares["bent"]}, "platt") == "platt"
+    assert _best({}, "temperature") == "temperature"
 
 
 def test_recorded_losses_are_those_of_pairs_that_were_not_fitted() -> None:
     data = gaussians(6, 40, 200)
     found = fit_calibration(data, 0.1, 0)
-    seen = log_loss_at(fit_isotonic(data), data, 0.5)
-    assert found.losses["isotonic"]["even_odds"] > seen
+    seen = log_loss_at(bent(data, 0.1), data, 0.5)
+    assert found.losses["bent"]["even_odds"] > seen
     shares = found.losses["platt"]
     mean = (shares["even_odds"] / entropy(0.5) + shares["base_rate"] / entropy(0.1)) / 2
     assert shares["unexplained"] == pytest.approx(mean)
@@ -265,6 +308,9 @@ def test_a_handful_of_links_still_gives_something_sane_and_says_so(num_links: in
         assert abs(found.curve.offset) < 10
         assert f"Only {num_links} validation link" in found.notes[0]
         assert 0 < found.probability([0.0])[0] < 0.1
+        interval = found.interval([0.0])
+        assert interval is not None
+        assert interval[1] > 2 * interval[0]
 
 
 def test_links_far_above_all_others_give_no_infinite_ratio() -> None:
@@ -286,12 +332,19 @@ def test_counts_say_what_the_fit_rests_on() -> None:
     st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=40),
     st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=40),
 )
-def test_every_fit_is_finite_and_never_falls(links: list[float], others: list[float]) -> None:
+def test_every_fit_is_finite_and_rises_everywhere_or_nowhere(
+    links: list[float], others: list[float]
+) -> None:
     data = sample(links, others)
     logits = np.linspace(-25, 25, 101)
     for fit in METHODS.values():
-        ratios = fit(data, (0.5, 0.01)).log_ratio(logits)
-        assert np.isfinite(ratios).all()
-        assert (np.diff(ratios) >= 0).all()
-    probability = fit_calibration(data, 0.01, 0).probability(logits)
+        curve = fit(data, (0.5, 0.01))
+        rises = np.diff(curve.log_ratio(logits))
+        assert np.isfinite(rises).all()
+        assert (rises > 0).all() or (curve == Line(0.0) and (rises == 0).all())
+    found = fit_calibration(data, 0.01, 0)
+    probability, interval = found.probability(logits), found.interval(logits)
+    assert interval is not None
     assert ((probability > 0) & (probability <= 1)).all()
+    assert ((interval[0] <= probability) & (probability <= interval[1])).all()
+    assert ((interval >= 0) & (interval <= 1)).all()

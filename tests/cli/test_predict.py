@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+import re
 import shutil
 from itertools import combinations
 from pathlib import Path
@@ -22,7 +23,7 @@ HUB = "hub"
 NAMES = [HUB, "007", "NA", "=cmd()", "[red]", "<b>", "é", "a b", "1e3", "-5", "a,b"]
 NAMES += [f"n{number:02d}" for number in range(13)]
 EVIDENCE = ["shared_neighbours", "common_features", "distance"]
-COLUMNS = ["source", "target", "probability", "score"]
+COLUMNS = ["source", "target", "probability", "score", "probability_low", "probability_high"]
 
 
 def make_files(folder: Path) -> None:
@@ -150,7 +151,7 @@ def test_a_node_that_knows_everybody_gets_an_empty_answer_in_every_format(cli, r
     header = ",".join([*COLUMNS, *EVIDENCE]) + "\n"
     assert cli("predict", run, "--node", HUB, "--format", "csv").out == header
     table = cli("predict", run, "--node", HUB).out
-    assert table.split() == [*COLUMNS, "shared", "common", "distance"]
+    assert table.split() == [*COLUMNS[:4], "shared", "common", "distance"]
 
 
 def test_pairs_are_scored_in_their_order_known_links_and_self_pairs_too(ask, known) -> None:
@@ -262,8 +263,8 @@ def test_the_prior_moves_probabilities_and_nothing_else(ask, cli, run) -> None:
     usual, rare = ask("--top", "1000"), ask("--top", "1000", "--prior", "0.001")
     for row, other in zip(usual, rare, strict=True):
         assert other["probability"] < row["probability"]
-        without = {key: value for key, value in row.items() if key != "probability"}
-        assert without == {key: value for key, value in other.items() if key != "probability"}
+        kept = [key for key in row if not key.startswith("probability")]
+        assert [row[key] for key in kept] == [other[key] for key in kept]
     file = write_table(Path("pairs.csv"), ["source", "target"], ends(usual))
     found = [row["probability"] for row in ask("--pairs", file, "--prior", "0.001")]
     assert found == pytest.approx([row["probability"] for row in rare], rel=1e-5)
@@ -280,6 +281,14 @@ def test_a_prior_that_is_no_share_is_refused(cli, run, value, more) -> None:
     result = cli("predict", run, f"--prior={value}", *more)
     assert (result.code, result.out) == (2, "")
     assert "it must be above 0 and below 1" in result.err
+
+
+def test_as_printed_the_best_have_different_probabilities(cli, run, ask) -> None:
+    """Where scores differ; the table has as many digits as that takes."""
+    rows = ask("--top", "10")
+    table = cli("predict", run, "--top", "10").out.splitlines()[1:]
+    printed = {re.findall(r" (0\.\d+|\d\.\d+e-\d+) ", line)[0] for line in table}
+    assert len(printed) == len({row["score"] for row in rows})
 
 
 def test_candidates_that_hold_all_pairs_give_the_same_answer_in_other_words(cli, run) -> None:
@@ -303,7 +312,10 @@ def test_explain_adds_a_column_and_below_the_table_a_paragraph_per_link(cli, run
     table = cli("predict", run, "--explain", "--top", "4").out
     assert "because" not in table.splitlines()[0]
     for row in rows:
-        assert f"\n{row['source']} - {row['target']}\n  {row['because']}\n" in table
+        low, high = row["probability_low"], row["probability_high"]
+        assert low < row["probability"] < high
+        sure = f"95 % interval of the probability: {low:.2g} to {high:.2g}"
+        assert f"\n{row['source']} - {row['target']}\n  {sure}\n  {row['because']}\n" in table
     streamed = ask("--explain", "--min-probability", repr(rows[-1]["probability"]))
     assert {frozenset(p): r["because"] for p, r in zip(ends(streamed), streamed, strict=True)} == {
         frozenset(p): r["because"] for p, r in zip(ends(rows), rows, strict=True)
@@ -598,7 +610,7 @@ def test_a_run_without_probabilities_leaves_the_column_empty_and_says_so(cli, ba
     table = pyarrow.parquet.read_table("a.parquet")
     assert table.column("probability").to_pylist() == [None] * 10
     assert "common_features" not in table.column_names
-    assert cli("predict", bare).out.splitlines()[0].split()[:4] == COLUMNS
+    assert cli("predict", bare).out.splitlines()[0].split()[:4] == COLUMNS[:4]
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cgcl.predict import Links
+from cgcl.predict.digits import decimals, told_apart
 
 LINKS = Links(
     ("Anna", "=cmd()", 'a,"b"'),
@@ -25,6 +29,33 @@ def test_it_reads_as_a_table() -> None:
     assert repr(UNCALIBRATED) == (
         "source  target  probability   score\nAnna    Bob                  0.9000"
     )
+
+
+def test_probabilities_that_differ_look_different() -> None:
+    """With as many digits as that takes, the same for all."""
+    chances = np.array([0.18342, 0.18339, 0.1, 0.1, 2.14e-4, 2.11e-4])
+    links = Links(("a",) * 6, ("b",) * 6, np.ones(6, np.float32), chances)
+    shown = [line.split()[2] for line in repr(links).splitlines()[1:]]
+    assert shown == ["0.18342", "0.18339", "0.10000", "0.10000", "2.14e-04", "2.11e-04"]
+    assert "<td>0.18339</td>" in links._repr_html_()
+
+
+@given(st.lists(st.integers(0, 10**8), min_size=1, max_size=30))
+def test_numbers_are_told_apart_down_to_eight_decimals(numbers: list[int]) -> None:
+    values = [number / 10**8 for number in numbers if number >= 10**5]
+    assert len(set(told_apart(values, decimals))) == len(set(values))
+
+
+def test_intervals_go_along() -> None:
+    ends = np.array([[0.4, 0.2, 0.0], [0.6, 0.5, 0.1]])
+    links = replace(LINKS, intervals=ends)
+    assert links[1].interval == (0.2, 0.5)
+    assert links[1:][0].interval == (0.2, 0.5)
+    assert LINKS[0].interval is None
+    columns = ["source", "target", "probability", "score", "probability_low", "probability_high"]
+    assert list(links.to_dict()) == links.to_arrow().column_names == columns
+    assert links.to_arrow()["probability_high"].to_pylist() == [0.6, 0.5, 0.1]
+    assert links.to_csv().splitlines()[1] == "Anna,Bob,0.5,0.9,0.4,0.6"
 
 
 def test_a_notebook_shows_names_as_text() -> None:

@@ -142,6 +142,7 @@ def make_links(count=100):
             common_features=rank % 4,
             distance=None if rank % 3 == 0 else 2 + rank % 5,
             because=f"{rank * 7 % 11} shared neighbours",
+            interval=(0.7 - 0.006 * rank, 0.9 - 0.006 * rank),
         )
         for rank in range(count)
     ]
@@ -159,10 +160,10 @@ def everything():
     return {
         "suggestions": Suggestions(make_links(), "All 3,659,500 unknown pairs were scored."),
         "probabilities": Probabilities(
-            method="isotonic",
+            method="bent",
             losses={
                 "platt": {"even_odds": 0.231, "base_rate": 0.00131, "unexplained": 0.41},
-                "isotonic": {"even_odds": 0.222, "base_rate": 0.001241, "unexplained": 0.396},
+                "bent": {"even_odds": 0.222, "base_rate": 0.001241, "unexplained": 0.396},
             },
             base_rate=1.45e-4,
             base_rate_from="held-out links over unknown pairs",

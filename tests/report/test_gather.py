@@ -172,6 +172,8 @@ def test_suggestions_are_the_best_hundred_with_evidence(run: Path) -> None:
     for shown, link in zip(found.links, top, strict=True):
         assert (shown.source, shown.target) == (link.source, link.target)
         assert (shown.probability, shown.score) == (link.probability, link.score)
+        assert shown.interval == link.interval
+        assert shown.interval is not None
         assert shown.because == link.evidence["because"]
         assert shown.shared_neighbours == link.evidence["shared_neighbours"]
         assert shown.common_features == link.evidence["common_features"]

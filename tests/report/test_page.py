@@ -222,15 +222,15 @@ def test_everything_a_run_can_have_is_on_the_page(full_page):
         "Adamic-Adar 31.00 % 72.20 % 72.40 %",
         "527 links were taken out of the file.",
         "a base rate of 1.45e-4, or 1 in 6,900 unknown pairs (held-out links over unknown pairs).",
-        "Isotonic regression turned scores into probabilities: of 2 methods it leaves the least",
-        "Platt scaling 0.2310 0.001310 41.00 % Isotonic regression, kept 0.2220 0.001241 39.60 %",
+        "Bent-line scaling turned scores into probabilities: of 2 methods it leaves the least",
+        "Platt scaling 0.2310 0.001310 41.00 % Bent-line scaling, kept 0.2220 0.001241 39.60 %",
         "promise 240 where there are 263, and among the best 1,000 pairs 61 where there are 70.",
         "527 test links and 527 unlinked pairs",
         "All 3,659,500 unknown pairs were scored.",
         # 0.8 - 0.006 * 49.5 for each of a hundred.
         "Of these 100 about 50 should be real at a base rate of 1.45e-4 (1 in 6,900 unknown pairs)",
-        "3 =cmd() target 98 78.8 % 0.9980 3 2 4 3 shared neighbours",
-        "4 ../../x target 97 78.2 % 0.9970 10 3 \N{EN DASH} 10 shared neighbours",
+        "3 =cmd() target 98 78.8 % 68.8 % to 88.8 % 0.9980 3 2 4 3 shared neighbours",
+        "4 ../../x target 97 78.2 % 68.2 % to 88.2 % 0.9970 10 3 \N{EN DASH} 10 shared neighbours",
     ):
         assert fact in document.text
 
@@ -317,6 +317,17 @@ def test_a_hundred_of_the_longest_names_stay_under_a_megabyte(run, history, scor
     assert len(page.encode()) < 1_000_000
     assert page.count('<td class="because">') == 100
     assert "The page shows the first 100 of 150." in Document(page).text
+
+
+def test_probabilities_that_differ_look_different_on_the_page(run, history):
+    links = [
+        replace(one_link("a").links[0], probability=0.2 + 1e-6 * rank, interval=None)
+        for rank in range(5)
+    ]
+    page = render_page(run, history, None, None, suggestions=Suggestions(links, "Found."))
+    table = page[page.index('id="suggested-links"') :]
+    assert len(set(re.findall(r"20\.000\d+", table))) == 5
+    assert "interval" not in table
 
 
 def test_links_without_probabilities_promise_nothing(run, history, scores, more):

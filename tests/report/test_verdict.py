@@ -86,6 +86,10 @@ def test_a_calibration_that_is_not_the_best_admits_it():
         "Platt scaling turned scores into probabilities, although Temperature scaling does "
         "better on held-out links."
     )
+    assert choice("bent", platt=0.19, bent=0.2) == (
+        "Bent-line scaling turned scores into probabilities: Platt scaling is ahead of it on "
+        "held-out links by no more than chance, and does not follow the highest scores."
+    )
 
 
 @pytest.mark.parametrize("left", [{}, {"platt": 0.1}, {"isotonic": 0.1, "temperature": 0.2}])

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from cgcl.calibrate.curve import Curve, Line
+from cgcl.calibrate.curve import Curve, Line, Margin
 from cgcl.calibrate.sample import Floats, check_prior, log_odds_of, probability_of
 from cgcl.errors import ConfigError
 
@@ -28,7 +28,7 @@ class Calibration:
     """
 
     method: str
-    """`temperature`, `platt` or `isotonic`."""
+    """`temperature`, `platt` or `bent`; `isotonic` in models of earlier versions."""
     curve: Curve
     prior: float
     """The base rate unless another is given: the share of links among unknown pairs."""
@@ -40,6 +40,8 @@ class Calibration:
     shift: dict[str, Any] | None = None
     """How the probabilities fare when more links are encoded than in training, if checked."""
     notes: tuple[str, ...] = ()
+    margin: Margin | None = None
+    """How far the map may be off; None in models of earlier versions."""
 
     def log_odds(self, logits: Logits, prior: float | None = None) -> Floats:
         """Return the log odds of a link at each logit.
@@ -64,6 +66,25 @@ class Calibration:
             ConfigError: `prior` is not strictly between 0 and 1.
         """
         return probability_of(self._log_ratios(logits), self._prior(prior))
+
+    def interval(self, logits: Logits, prior: float | None = None) -> Floats | None:
+        """Return the 95 % interval of the probability at each logit, [2, ...]; None without margin.
+
+        It says how far the probability would vary with other validation links. That the base rate
+        may be wrong is not in it.
+
+        Args:
+            logits: The network's logits, in any shape.
+            prior: The base rate; the calibration's own if None.
+
+        Raises:
+            ConfigError: `prior` is not strictly between 0 and 1.
+        """
+        if self.margin is None:
+            return None
+        values, ratios = _as_array(logits), self._log_ratios(logits)
+        width = self.margin.at(values)
+        return probability_of(np.stack([ratios - width, ratios + width]), self._prior(prior))
 
     def logit_for(self, probability: float, prior: float | None = None) -> float:
         """Return the smallest logit whose probability is at least this, infinity if none is.
@@ -97,6 +118,12 @@ class Calibration:
                 "logits": list(self.curve.logits),
                 "log_ratios": list(self.curve.log_ratios),
             }
+            if self.method != "isotonic":
+                curve |= {"below": self.curve.below, "above": self.curve.above}
+        margin = self.margin and {
+            "logits": list(self.margin.logits),
+            "widths": list(self.margin.widths),
+        }
         return {
             "method": self.method,
             "curve": curve,
@@ -105,6 +132,7 @@ class Calibration:
             "counts": self.counts,
             "shift": self.shift,
             "notes": list(self.notes),
+            "margin": margin,
         }
 
     @classmethod
@@ -122,8 +150,12 @@ class Calibration:
         return self.prior if prior is None else check_prior(prior)
 
     def _log_ratios(self, logits: Logits) -> Floats:
-        values = logits.detach().cpu().numpy() if isinstance(logits, Tensor) else logits
-        return self.curve.log_ratio(np.asarray(values, dtype=np.float64))
+        return self.curve.log_ratio(_as_array(logits))
 
     def _at(self, logit: float, prior: float | None) -> float:
         return float(self.probability(np.array([logit]), prior)[0])
+
+
+def _as_array(logits: Logits) -> Floats:
+    values = logits.detach().cpu().numpy() if isinstance(logits, Tensor) else logits
+    return np.asarray(values, dtype=np.float64)

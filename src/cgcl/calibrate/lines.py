@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from cgcl.calibrate.curve import Line
 from cgcl.calibrate.losses import entropy
+from cgcl.calibrate.newton import Place, newton
 from cgcl.calibrate.sample import Floats, Sample, log_odds_of, softplus
 
 __all__ = ["fit_platt", "fit_temperature"]
 
-_STEPS = 100
-_TOLERANCE = 1e-10
-# Near the end a step gains less than the sum over all pairs is exact to.
-_ROUNDING = 1e-13
 # A weak belief that the network's logits are right as they are: slope 1 and offset 0, each give
 # or take this much. It decides when there are two links, and is forgotten when there are many.
-_SPREAD = np.array([1.0, 2.0])
+# An offset of 8 is nothing unusual: the logits of a softmax over all pairs are those of rare links.
+_SPREAD = np.array([1.0, 10.0])
 
 
 def fit_temperature(sample: Sample, priors: Sequence[float]) -> Line:
@@ -30,7 +27,7 @@ def fit_temperature(sample: Sample, priors: Sequence[float]) -> Line:
         sample: The pairs to fit on; at least one link and one other.
         priors: The base rates that the probabilities are for.
     """
-    return Line(float(_newton(sample, priors, 1)[0]))
+    return Line(float(newton(_Loss(sample, priors, 1)).point[0]))
 
 
 def fit_platt(sample: Sample, priors: Sequence[float]) -> Line:
@@ -40,43 +37,9 @@ def fit_platt(sample: Sample, priors: Sequence[float]) -> Line:
         sample: The pairs to fit on; at least one link and one other.
         priors: The base rates that the probabilities are for.
     """
-    slope, offset = _newton(sample, priors, 2).tolist()
+    slope, offset = newton(_Loss(sample, priors, 2)).point.tolist()
     # Without a slope the score says nothing, and nothing is what the ratio must say.
     return Line(slope, offset) if slope > 0 else Line(0.0)
-
-
-def _newton(sample: Sample, priors: Sequence[float], size: int) -> Floats:
-    """Minimise a convex function of slope and offset, halving steps that do not help."""
-    loss = _Loss(sample, priors, size)
-    here = loss.at(loss.start)
-    for _ in range(_STEPS):
-        step = np.asarray(np.linalg.solve(here.bend, here.slope), dtype=np.float64)
-        # An evaluation looks at every pair, so none is made twice.
-        tried = here
-        while np.abs(step).max() > _TOLERANCE:
-            tried = loss.at(here.point - step)
-            if tried.value <= here.value * (1 + _ROUNDING):
-                break
-            step = step / 2
-        if np.abs(step).max() <= _TOLERANCE:
-            break
-        here = tried
-        if here.point[0] < 0:
-            here = loss.at(np.array([0.0, *here.point[1:]]))
-    return here.point
-
-
-@dataclass(frozen=True, eq=False)
-class _Place:
-    """The function at one point."""
-
-    point: Floats
-    """Slope and, if it is fitted, offset, [size]."""
-    value: float
-    slope: Floats
-    """The first derivatives, [size]."""
-    bend: Floats
-    """The second derivatives, [size, size]."""
 
 
 class _Loss:
@@ -99,8 +62,9 @@ class _Loss:
             mass = np.concatenate([np.full(links.size, weight * prior / links.size), alarms])
             self._terms.append((log_odds_of(prior), torch.tensor(mass)))
         self.start, self._spread = np.array([1.0, 0.0])[:size], _SPREAD[:size]
+        self.lowest = np.array([0.0, -np.inf])[:size]
 
-    def at(self, point: Floats) -> _Place:
+    def at(self, point: Floats) -> Place:
         """Return the value and its derivatives."""
         away = (point - self.start) / self._spread
         value, slope = float(away @ away) / 2, away / self._spread
@@ -114,4 +78,4 @@ class _Loss:
             slope = slope + (self._columns @ (push * self._sign)).numpy()
             push *= 1 - rate
             bend = bend + np.stack([(self._columns @ (push * c)).numpy() for c in self._columns])
-        return _Place(point, value, slope, bend)
+        return Place(point, value, slope, bend)

@@ -7,15 +7,15 @@ from itertools import pairwise
 from typing import Any
 
 from cgcl.calibrate.calibration import Calibration
-from cgcl.calibrate.curve import Curve, Line, Steps
+from cgcl.calibrate.curve import Curve, Knots, Line, Margin
 from cgcl.errors import ModelFileError
 from cgcl.graph.wording import shown
 
 __all__ = ["read_calibration"]
 
 _LINES = ("temperature", "platt")
-_METHODS = (*_LINES, "isotonic")
-_KEYS = ("method", "curve", "prior", "losses", "counts", "shift", "notes")
+_METHODS = (*_LINES, "isotonic", "bent")
+_KEYS = ("method", "curve", "prior", "losses", "counts", "shift", "notes", "margin")
 _COUNTS = ("links", "non_links", "unknown_pairs")
 _MAX_KNOTS = 10_000
 
@@ -26,6 +26,8 @@ def read_calibration(found: Any) -> Calibration:  # noqa: ANN401
     Raises:
         ModelFileError: Something is missing, of the wrong kind, or out of range.
     """
+    if isinstance(found, dict):
+        found = {"margin": None, **found}  # earlier versions knew of none
     parts = _mapping(found, "it", _KEYS)
     method = parts["method"]
     if not isinstance(method, str) or method not in _METHODS:
@@ -41,12 +43,13 @@ def read_calibration(found: Any) -> Calibration:  # noqa: ANN401
         raise _damaged("its notes are not a list of sentences")
     return Calibration(
         method,
-        _line(parts["curve"]) if method in _LINES else _steps(parts["curve"]),
+        _line(parts["curve"]) if method in _LINES else _knots(parts["curve"], method),
         prior,
         _losses(parts["losses"]),
         counts,
         _shift(parts["shift"]),
         tuple(notes),
+        _margin(parts["margin"]),
     )
 
 
@@ -58,16 +61,35 @@ def _line(found: Any) -> Curve:  # noqa: ANN401
     return Line(slope, offset)
 
 
-def _steps(found: Any) -> Curve:  # noqa: ANN401
-    parts = _mapping(found, "its curve", ("logits", "log_ratios"))
-    logits, ratios = (_numbers(parts[name], name) for name in ("logits", "log_ratios"))
-    if len(logits) != len(ratios):
-        raise _damaged(f"it has {len(logits)} logits and {len(ratios)} log ratios")
-    if any(after <= before for before, after in pairwise(logits)):
-        raise _damaged("its logits do not increase")
+def _knots(found: Any, method: str) -> Curve:  # noqa: ANN401
+    ends = () if method == "isotonic" else ("below", "above")
+    parts = _mapping(found, "its curve", ("logits", "log_ratios", *ends))
+    logits, ratios = _points(parts, "log_ratios")
     if any(after < before for before, after in pairwise(ratios)):
         raise _damaged("its log ratios decrease")
-    return Steps(logits, ratios)
+    slopes = [_number(parts[name], f"its slope {name}") for name in ends]
+    if any(slope < 0 for slope in slopes):
+        raise _damaged("better scores would mean fewer links beyond an end of its curve")
+    return Knots(logits, ratios, *slopes)
+
+
+def _margin(found: Any) -> Margin | None:  # noqa: ANN401
+    if found is None:
+        return None
+    logits, widths = _points(_mapping(found, "its margin", ("logits", "widths")), "widths")
+    if any(width < 0 for width in widths):
+        raise _damaged("a width of its margin is below 0")
+    return Margin(logits, widths)
+
+
+def _points(parts: dict[str, Any], name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return logits and as many numbers by some name."""
+    logits, values = _numbers(parts["logits"], "logits"), _numbers(parts[name], name)
+    if len(logits) != len(values):
+        raise _damaged(f"it has {len(logits)} logits and {len(values)} {name}")
+    if any(after <= before for before, after in pairwise(logits)):
+        raise _damaged("its logits do not increase")
+    return logits, values
 
 
 def _losses(found: Any) -> dict[str, dict[str, float]]:  # noqa: ANN401

@@ -7,7 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from cgcl.errors import ConfigError
 
@@ -82,12 +82,16 @@ def _table(blocks: Iterable[Links]) -> str:
     from rich.table import Table
     from rich.text import Text
 
+    from cgcl.predict.links import INTERVAL
+
     table = Table(box=None, pad_edge=False)
-    because: list[str] = []
+    because: list[list[str]] = []
     names: list[str] = []
     for links in blocks:
         columns = links.to_dict()
-        reasons = columns.pop("because", [""] * len(links))
+        for end in INTERVAL:
+            columns.pop(end, None)
+        reasons = _reasons(links, columns.pop("because", None))
         if not table.columns:
             for number, name in enumerate(columns):
                 justify: Literal["left", "right"] = "left" if number < 2 else "right"
@@ -97,11 +101,11 @@ def _table(blocks: Iterable[Links]) -> str:
                 f"The answer has more than {_MOST_ROWS:,} links, too many for a table.\n"
                 f"Add --format csv, json or parquet, which take any number, or ask for --top N."
             )
-        for row, reason in zip(zip(*columns.values(), strict=True), reasons, strict=True):
-            # Text, because a name such as "[red]" is a name and not markup.
-            table.add_row(*(Text(_cell(cell)) for cell in row))
-            names.append(f"{printable(row[0])} - {printable(row[1])}")
-            because.append(reason)
+        # Text, because a name such as "[red]" is a name and not markup.
+        for row in zip(*map(_cells, columns.values()), strict=True):
+            table.add_row(*map(Text, row))
+            names.append(f"{row[0]} - {row[1]}")
+        because += reasons
     if not table.columns:
         return ""
     # A terminal has a width; a file or a pipe takes whatever comes.
@@ -111,18 +115,34 @@ def _table(blocks: Iterable[Links]) -> str:
     text = captured.get()
     for pair, reason in zip(names, because, strict=True):
         if reason:
-            lines = textwrap.wrap(printable(reason), console.width - 2, break_on_hyphens=False)
+            lines = [
+                line
+                for part in reason
+                for line in textwrap.wrap(part, console.width - 2, break_on_hyphens=False)
+            ]
             text += "\n".join(["", pair, *(f"  {line}" for line in lines), ""])
     return text
 
 
-def _cell(cell: object) -> str:
-    if cell is None:
-        return ""
-    if isinstance(cell, float):
-        # Small probabilities are the rule: 0.0002 must not become 0.00.
-        return f"{cell:.4f}" if cell >= 0.001 or cell == 0 else f"{cell:.1e}"
-    return printable(str(cell))
+def _reasons(links: Links, because: list[str] | None) -> list[list[str]]:
+    """Return the paragraphs about each link: how sure its probability is, what speaks for it."""
+    if because is None:
+        return [[] for _ in links]
+    sure = [
+        [f"95 % interval of the probability: {link.interval[0]:.2g} to {link.interval[1]:.2g}"]
+        if link.interval
+        else []
+        for link in links
+    ]
+    return [[*said, printable(reason)] for said, reason in zip(sure, because, strict=True)]
+
+
+def _cells(column: list[Any]) -> list[str]:
+    from cgcl.predict.digits import decimals, told_apart
+
+    if any(isinstance(cell, float) for cell in column):
+        return told_apart(column, decimals)
+    return ["" if cell is None else printable(str(cell)) for cell in column]
 
 
 def printable(name: str) -> str:

@@ -164,13 +164,13 @@ class Answers:
     ) -> Links:
         names = self._graph.names
         sources, targets = (tuple(names[node] for node in nodes) for nodes in pairs.tolist())
-        probabilities = base_rate = None
+        probabilities = base_rate = intervals = None
         if self._calibration is not None:
             base_rate = self._calibration.prior if prior is None else prior
             probabilities = self._calibration.probability(logits, prior)
-        return Links(
-            sources, targets, _to_scores(logits), probabilities, evidence, found, base_rate
-        )
+            intervals = self._calibration.interval(logits, prior)
+        scores = _to_scores(logits)
+        return Links(sources, targets, scores, probabilities, evidence, found, base_rate, intervals)
 
     def _evidence(self, pairs: Tensor, *, explain: bool) -> dict[str, list[Any]]:
         """Return what speaks for each pair as columns, if asked with a sentence."""

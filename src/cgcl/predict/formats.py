@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -116,12 +117,11 @@ WRITERS: dict[str, type[LinkWriter]] = {"csv": _Csv, "json": _Json, "parquet": _
 
 def _guarded(links: Links) -> str:
     """Return CSV in which no name begins like a formula."""
-    guarded = Links(
-        tuple(map(_guard, links.sources)),
-        tuple(map(_guard, links.targets)),
-        links.scores,
-        links.probabilities,
-        {name: _guard_column(column) for name, column in links.evidence.items()},
+    guarded = replace(
+        links,
+        sources=tuple(map(_guard, links.sources)),
+        targets=tuple(map(_guard, links.targets)),
+        evidence={name: _guard_column(column) for name, column in links.evidence.items()},
     )
     return guarded.to_csv()
 

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from cgcl.predict.digits import decimals, told_apart
+
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Link", "Links"]
+__all__ = ["INTERVAL", "Link", "Links"]
 
+INTERVAL = ("probability_low", "probability_high")
+"""The columns with the ends of the 95 % interval, where the calibration knows one."""
 _SHOWN = 20
 
 
@@ -30,6 +34,8 @@ class Link:
     score: float
     evidence: Mapping[str, Any] = field(default_factory=dict)
     """What speaks for the link, by column; empty if nobody asked."""
+    interval: tuple[float, float] | None = None
+    """The 95 % interval of the probability; None if the calibration knows none."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,6 +53,8 @@ class Links(Sequence[Link]):
     """How the list was found: by scoring every pair, or among which candidates."""
     prior: float | None = None
     """The base rate of the probabilities: the share of unknown pairs that are links."""
+    intervals: npt.NDArray[np.float64] | None = None
+    """The 95 % intervals of the probabilities, lower ends and upper ends, [2, n]."""
 
     @property
     def expected(self) -> float | None:
@@ -66,14 +74,17 @@ class Links(Sequence[Link]):
                 {name: column[index] for name, column in self.evidence.items()},
                 self.found,
                 self.prior,
+                None if self.intervals is None else self.intervals[:, index],
             )
         probability = None if self.probabilities is None else float(self.probabilities[index])
+        interval = None if self.intervals is None else self.intervals[:, index].tolist()
         return Link(
             self.sources[index],
             self.targets[index],
             probability,
             float(self.scores[index]),
             {name: column[index] for name, column in self.evidence.items()},
+            interval and (interval[0], interval[1]),
         )
 
     def __iter__(self) -> Iterator[Link]:
@@ -85,11 +96,13 @@ class Links(Sequence[Link]):
             probabilities: list[float | None] = [None] * len(self)
         else:
             probabilities = self.probabilities.tolist()
+        ends = {} if self.intervals is None else dict(zip(INTERVAL, self.intervals, strict=True))
         return {
             "source": list(self.sources),
             "target": list(self.targets),
             "probability": probabilities,
             "score": self.scores.tolist(),
+            **{name: column.tolist() for name, column in ends.items()},
             **{name: list(column) for name, column in self.evidence.items()},
         }
 
@@ -114,6 +127,7 @@ class Links(Sequence[Link]):
         # Named types: an empty list, or one of Nones, would say nothing of what it holds.
         types = {"source": pa.string(), "target": pa.string(), "probability": pa.float64()}
         types |= {"score": pa.float32()}
+        types |= {name: pa.float64() for name in INTERVAL if name in columns}
         types |= {name: pa.int64() for name in _COUNTS if name in columns}
         types |= {"known": pa.bool_()} if "known" in columns else {}
         types |= {name: types.get(name, pa.string()) for name in columns}
@@ -124,7 +138,7 @@ class Links(Sequence[Link]):
         return self.to_arrow().to_pandas()
 
     def __repr__(self) -> str:
-        rows = [self._titles(), *(self._cells(link) for link in self[:_SHOWN])]
+        rows = [self._titles(), *self._rows()]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
             "  ".join(
@@ -141,8 +155,8 @@ class Links(Sequence[Link]):
         """Return the table as notebooks show it; names are text, never markup."""
         head = "".join(f"<th>{escape(title)}</th>" for title in self._titles())
         body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in self._cells(link)) + "</tr>"
-            for link in self[:_SHOWN]
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self._rows()
         )
         more = f"<p>{len(self) - _SHOWN:,} more</p>" if len(self) > _SHOWN else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
@@ -150,10 +164,21 @@ class Links(Sequence[Link]):
     def _titles(self) -> list[str]:
         return ["source", "target", "probability", "score", *self.evidence]
 
-    def _cells(self, link: Link) -> list[str]:
-        probability = "" if link.probability is None else f"{link.probability:.4f}"
-        more = ["" if cell is None else str(cell) for cell in link.evidence.values()]
-        return [link.source, link.target, probability, f"{link.score:.4f}", *more]
+    def _rows(self) -> list[list[str]]:
+        """Return the cells of the links that are shown."""
+        links = list(self[:_SHOWN])
+        probabilities = told_apart([link.probability for link in links], decimals)
+        scores = told_apart([link.score for link in links], decimals)
+        return [
+            [
+                link.source,
+                link.target,
+                probability,
+                score,
+                *("" if cell is None else str(cell) for cell in link.evidence.values()),
+            ]
+            for link, probability, score in zip(links, probabilities, scores, strict=True)
+        ]
 
 
 class _Lines:

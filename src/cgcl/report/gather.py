@@ -56,6 +56,7 @@ def suggestions(predictor: LinkPredictor) -> Suggestions | None:
             common_features=link.evidence.get("common_features"),
             distance=link.evidence["distance"],
             because=link.evidence["because"],
+            interval=link.interval,
         )
         for link in links
     ]

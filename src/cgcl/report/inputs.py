@@ -34,6 +34,7 @@ class SuggestedLink:
         common_features: Features that both have, None in a graph without features.
         distance: Steps from one to the other over known links, None without a path.
         because: The evidence in words.
+        interval: The 95 % interval of the probability, None if the calibration knows none.
     """
 
     source: str
@@ -44,6 +45,7 @@ class SuggestedLink:
     common_features: int | None
     distance: int | None
     because: str
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Probabilities:
     """How scores became probabilities, and how far to trust them.
 
     Attributes:
-        method: The calibrator that was kept: "temperature", "platt" or "isotonic".
+        method: The calibrator that was kept: "temperature", "platt" or "bent".
         losses: By calibrator, on held-out folds: log-loss at "even_odds" and at the "base_rate",
             and the share of uncertainty that is left "unexplained" on average.
         base_rate: The share of links among unknown pairs that the probabilities assume.

@@ -22,7 +22,7 @@ from cgcl.report.verdict import (
     shift_sentence,
     verdict,
 )
-from cgcl.report.words import percent
+from cgcl.report.words import chance, percent
 
 if TYPE_CHECKING:
     from cgcl.graph.survey import Survey
@@ -134,6 +134,8 @@ def _notes(notes: Sequence[str]) -> dict[str, Any]:
 
 def _suggested(suggestions: Suggestions) -> dict[str, Any]:
     """Return what the section of suggested links says."""
+    from cgcl.predict.digits import told_apart
+
     links = suggestions.links[:_MOST_LINKS]
     known = [link.probability for link in links if link.probability is not None]
     return {
@@ -141,6 +143,8 @@ def _suggested(suggestions: Suggestions) -> dict[str, Any]:
         "total": len(suggestions.links),
         "how_found": suggestions.how_found,
         "has_probabilities": bool(known),
+        "chances": told_apart([link.probability for link in links], chance),
+        "has_intervals": any(link.interval for link in links),
         "has_features": any(link.common_features is not None for link in links),
         # By linearity of expectation, however the links depend on each other.
         "expected": sum(known) if known and len(known) == len(links) else None,

@@ -25,6 +25,7 @@ __all__ = [
 _TOP = ("node_mrr", "precision@100")
 _CALIBRATIONS = {
     "platt": "Platt scaling",
+    "bent": "Bent-line scaling",
     "isotonic": "Isotonic regression",
     "temperature": "Temperature scaling",
 }
@@ -145,6 +146,11 @@ def calibration_choice(probabilities: Probabilities) -> str:
     if probabilities.method not in left or len(left) == 1:
         return f"{kept} turned scores into probabilities."
     lowest = min(left, key=left.__getitem__)
+    if left[probabilities.method] > left[lowest] and probabilities.method == "bent":
+        return (
+            f"{kept} turned scores into probabilities: {method_name(lowest)} is ahead of it on "
+            "held-out links by no more than chance, and does not follow the highest scores."
+        )
     if left[probabilities.method] > left[lowest]:
         return (
             f"{kept} turned scores into probabilities, although {method_name(lowest)} does "

@@ -86,14 +86,16 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def chance(probability: float | None) -> str:
-    r"""Return a probability as percent, with the digits that tell it from its neighbours.
+def chance(probability: float | None, more: int = 0) -> str:
+    r"""Return a probability as percent, with so many digits more than usual.
 
     Example:
         >>> [chance(p).replace("\xa0", " ") for p in (0.2347, 0.0234, 0.00012345, 1e-9)]
         ['23.5 %', '2.34 %', '0.012 %', '< 0.0001 %']
         >>> [chance(p).replace("\xa0", " ") for p in (0.9978, 0.99999)]
         ['99.78 %', '> 99.99 %']
+        >>> [chance(p, 2).replace("\xa0", " ") for p in (0.2347, 0.00012345, 1.5e-9, 0.99999)]
+        ['23.470 %', '0.01234 %', '1.50e-07 %', '99.9990 %']
     """
     if probability is None:
         return _NOTHING
@@ -101,14 +103,14 @@ def chance(probability: float | None) -> str:
     if value == 0 or value == 100:
         digits = f"{value:.0f}"
     elif value < 1e-4:
-        digits = "< 0.0001"
-    elif value > 99.99:
+        digits = f"{value:.{more}e}" if more else "< 0.0001"
+    elif value > 99.99 and not more:
         digits = "> 99.99"
     elif value < 1:
         # Two significant digits, never in scientific notation: value is at least 1e-4.
-        digits = f"{float(f'{value:.2g}'):.6f}".rstrip("0")
+        digits = f"{float(f'{value:.{2 + more}g}'):.{6 + more}f}".rstrip("0").rstrip(".")
     else:
-        digits = f"{value:.1f}" if 10 <= value < 99.5 else f"{value:.2f}"
+        digits = f"{value:.{1 + more}f}" if 10 <= value < 99.5 else f"{value:.{2 + more}f}"
     return f"{digits}\N{NO-BREAK SPACE}%"
 
 
