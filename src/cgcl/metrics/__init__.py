@@ -17,6 +17,7 @@ from cgcl.metrics.ranking import (
     hits_at,
     link_metrics,
     mean_reciprocal_rank,
+    own_ranks,
 )
 from cgcl.metrics.scores import Scores, as_scores
 from cgcl.metrics.table import METRICS, Metric, in_order, metric_title
@@ -40,6 +41,7 @@ __all__ = [
     "loses_information",
     "mean_reciprocal_rank",
     "metric_title",
+    "own_ranks",
     "precision_recall_curve",
     "roc_curve",
     "supervision_gap",

@@ -17,7 +17,7 @@ class Metric:
     """What it says, one sentence."""
     is_at_top: bool = False
     """Whether it asks for the top of a list of everything; the others set the test links against
-    the split's unlinked pairs."""
+    unlinked pairs: the split's, unless the title says otherwise."""
     least_links: int = 1
     """With fewer test links than this it says nothing."""
 
@@ -64,6 +64,17 @@ METRICS: dict[str, Metric] = {
         "Hits@100", "Links that score above the 100th highest unlinked pair.", least_links=100
     ),
     "mrr": Metric("MRR", "Mean of 1/rank, each link ranked against all unlinked pairs."),
+    "heart_mrr": Metric(
+        "HeaRT MRR", "Mean of 1/rank, each link ranked against hard negatives of its own."
+    ),
+    "heart_hits@10": Metric(
+        "HeaRT Hits@10", "How often a link is among the best 10 with its own hard negatives."
+    ),
+    "degree_auc": Metric(
+        "degree-corrected AUC",
+        "AUC against unlinked pairs whose ends have as many links as those of links do.",
+    ),
+    "degree_ap": Metric("degree-corrected AP", "AP against the same pairs."),
 }
 """All metrics: first those that ask what people read, the top of a list, then the others."""
 
