@@ -59,9 +59,11 @@ def normalised(graph: Graph) -> Graph:
 
     import torch
 
+    from cgcl.graph.feature_matrix import compact
+
     assert graph.x is not None
-    x = graph.x.to_dense()
-    return replace(graph, x=torch.nn.functional.normalize(x, p=1.0, dim=1))
+    x = torch.nn.functional.normalize(graph.x.to_dense(), p=1.0, dim=1)
+    return replace(graph, x=compact(x))
 
 
 def measured(

@@ -20,13 +20,14 @@ from cgcl.metrics.ranking import (
     own_ranks,
 )
 from cgcl.metrics.scores import Scores, as_scores
-from cgcl.metrics.table import METRICS, Metric, in_order, metric_title
+from cgcl.metrics.table import METRICS, ON_REQUEST, Metric, in_order, metric_title
 
 __all__ = [
     "CONSISTENCY_LOWER_BOUND",
     "CONSISTENCY_UPPER_BOUND",
     "LEMMA_BOUND",
     "METRICS",
+    "ON_REQUEST",
     "Metric",
     "Scores",
     "as_scores",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["METRICS", "Metric", "in_order", "metric_title"]
+__all__ = ["METRICS", "ON_REQUEST", "Metric", "in_order", "metric_title"]
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Metric:
     """What it says, one sentence."""
     is_at_top: bool = False
     """Whether it asks for the top of a list of everything; the others set the test links against
-    unlinked pairs: the split's, unless the title says otherwise."""
+    the split's unlinked pairs."""
     least_links: int = 1
     """With fewer test links than this it says nothing."""
 
@@ -64,6 +64,10 @@ METRICS: dict[str, Metric] = {
         "Hits@100", "Links that score above the 100th highest unlinked pair.", least_links=100
     ),
     "mrr": Metric("MRR", "Mean of 1/rank, each link ranked against all unlinked pairs."),
+}
+"""What a run records: first those that ask what people read, the top of a list, then the others."""
+
+ON_REQUEST: dict[str, Metric] = {
     "heart_mrr": Metric(
         "HeaRT MRR", "Mean of 1/rank, each link ranked against hard negatives of its own."
     ),
@@ -76,7 +80,7 @@ METRICS: dict[str, Metric] = {
     ),
     "degree_ap": Metric("degree-corrected AP", "AP against the same pairs."),
 }
-"""All metrics: first those that ask what people read, the top of a list, then the others."""
+"""What `cgcl evaluate --against` measures, and no run records."""
 
 
 def metric_title(name: str) -> str:
@@ -86,7 +90,8 @@ def metric_title(name: str) -> str:
         >>> metric_title("node_mrr"), metric_title("auc")
         ('node MRR', 'AUC')
     """
-    return METRICS[name].title if name in METRICS else name
+    known = METRICS | ON_REQUEST
+    return known[name].title if name in known else name
 
 
 def in_order(found: dict[str, float]) -> dict[str, float]:

@@ -39,7 +39,7 @@ class Harder:
     """What test links are worth against such negatives."""
 
     metrics: dict[str, float]
-    """Fractions by name, as `cgcl.metrics.METRICS` has them."""
+    """Fractions by name, as `cgcl.metrics.ON_REQUEST` has them."""
     words: str
     """What the links were set against."""
     per_link: tuple[int, int]
