@@ -110,7 +110,7 @@ def hits100_table() -> str:
         cells = []
         for graph in graphs:
             runs = found.get((graph, name), [])
-            few = f" ({len(runs)} splits)" if 0 < len(runs) < 10 else ""
+            few = f" (splits: {len(runs)})" if 0 < len(runs) < 10 else ""
             cells.append(_cell(runs, "test", "hits@100") + few if name in ours else "")
             cells.append(_published("hits100", name, graph))
         rows.append([method_named(name).title if name in ours else name, *cells])

@@ -119,6 +119,13 @@ def test_an_almost_complete_graph_has_no_such_negatives() -> None:
         metrics_against(Sums(6), split, graph, "heart")
 
 
+@pytest.mark.parametrize("name", ["heart", "heart-released", "degree"])
+def test_without_test_links_there_is_nothing_to_measure(name: against.Against) -> None:
+    graph, _ = small()
+    with pytest.raises(SplitError, match="no test links"):
+        metrics_against(Sums(30), random_split(graph, 0.1, 0.0, 0), graph, name)
+
+
 @pytest.mark.parametrize("method", ["adamic-adar", "cgcl-rank"])
 def test_a_predictor_is_asked_as_it_stands(method: str) -> None:
     graph, split = small(60, features=False)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cgcl.predict.link_predictor import LinkPredictor
 from cgcl.settings import pick
-from cgcl.train.against import Against, Harder, metrics_against
 from cgcl.train.config import Resources
 from cgcl.train.execution import computing_with
+
+if TYPE_CHECKING:
+    from cgcl.train.against import Against, Harder
 
 __all__ = ["evaluate_against"]
 
@@ -30,6 +34,8 @@ def evaluate_against(predictor: LinkPredictor, against: Against = "heart") -> Ha
         >>> sorted(evaluate_against(predictor, "degree").metrics)
         ['degree_ap', 'degree_auc']
     """
+    from cgcl.train.against import metrics_against  # it needs scipy, which training does not
+
     scorer = predictor.test_scorer()
     with computing_with(pick(Resources, predictor.get_params())):
         return metrics_against(

@@ -75,8 +75,13 @@ def metrics_against(
         seed: Decides what is drawn.
 
     Raises:
-        SplitError: There are too few unlinked pairs.
+        SplitError: There are no test links, or too few unlinked pairs.
     """
+    if split.test.shape[1] == 0:
+        raise SplitError(
+            "There are no test links, so there is nothing to set against anything.\n"
+            "Train again with a share of links to test on, such as --test 0.1."
+        )
     if against == "degree":
         return _against_degree(scorer, split, seed)
     x = None if graph.x is None or has_structural_features(graph) else graph.x
