@@ -203,13 +203,12 @@ def test_formulas_have_their_published_mrr_on_the_released_files(citeseer) -> No
     link = torch.arange(split.test.shape[1]).repeat_interleave(theirs.shape[1])
     negatives = HardNegatives(theirs.view(-1, 2).T, link, ())
     for formula, published in (
-        (CommonNeighbours, (8.42, 18.68)),
-        (AdamicAdar, (10.82, 22.20)),
-        (ResourceAllocation, (10.84, 22.86)),
+        (CommonNeighbours, 8.42),
+        (AdamicAdar, 10.82),
+        (ResourceAllocation, 10.84),
     ):
         found = heart_metrics(formula(split.train, split.num_nodes), split.test, negatives)
-        figures = tuple(round(100 * float(values.mean()), 2) for values in found.values())
-        assert figures == pytest.approx(published, abs=0.011)
+        assert 100 * float(found["heart_mrr"].mean()) == pytest.approx(published, abs=0.005)
 
 
 @needs_files
