@@ -4,10 +4,12 @@
     python experiments/ranking.py run --methods cgcl-rank,cgcl --device cuda
     python experiments/ranking.py run --methods adamic-adar --workers 2
     python experiments/ranking.py quick --threads 2
+    python experiments/ranking.py heart-search --device cuda --data-root FOLDER, then heart
+    python experiments/ranking.py hits100-search --device cuda, then hits100
 
-What to run stands in ranking.toml. A result is one line of JSON in experiments/results/; what is
-there with the same settings is not computed again, so an interrupted call goes on where it stopped.
-Of two lines about the same run the later one counts.
+What to run stands in ranking.toml, for the last two lines in harder.toml. A result is one line of
+JSON in experiments/results/; what is there with the same settings is not computed again, so an
+interrupted call goes on where it stopped. Of two lines about the same run the later one counts.
 """
 
 from __future__ import annotations
@@ -25,13 +27,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import harder
 from methods import lines_of, where
 
 HERE = Path(__file__).parent
 RESULTS, SEARCH = "ranking.jsonl", "ranking_search.jsonl"
 OURS = "cgcl-rank"
-# These two look at validation links only.
-BLIND = ("search", "ablation")
+# These look at validation links only.
+BLIND = ("search", "ablation", *harder.GOALS)
 KEY = ("stage", "graph", "features", "name", "seed")
 
 Job = dict[str, Any]
@@ -97,7 +100,13 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
     graph = _read(job["graph"], place["data_root"])
     if not job["features"]:
         graph = replace(graph, x=None, feature_names=())
-    split = random_split(graph, 0.05, 0.10, job["seed"])
+    if job["settings"].get("normalised"):
+        graph = harder.normalised(graph)
+    is_harder = job["stage"] in harder.STAGES
+    if is_harder:
+        split = harder.split_of(job, graph, place["data_root"])
+    else:
+        split = random_split(graph, 0.05, 0.10, job["seed"])
     recipe = _recipe(job, graph)
     # A setting that a line does not know of had its default then.
     default, have = type(recipe.settings)().to_json(), place["have"].get(_key(job))
@@ -108,12 +117,21 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
     resources = Resources(device=place["device"], threads=place["threads"])
     is_blind = job["stage"] in BLIND
     try:
-        trained = train_once(graph, split, recipe, resources, measure_test=not is_blind)
+        trained = train_once(
+            graph,
+            split,
+            recipe,
+            resources,
+            measure_test=not is_blind,
+            top_of_list=not is_harder,
+        )
     except (CGCLError, RuntimeError, MemoryError) as error:
         return {**line, "failure": f"{type(error).__name__}: {error}"[:500]}
     val, test = dict(trained.val or {}), dict(trained.test or {})
     sampled = trained.test_sampled
-    if is_blind:
+    if is_harder:
+        val, test = harder.measured(job, trained, split, place["data_root"])
+    elif is_blind:
         # Test links are pairs like any other here.
         val = ranking_metrics(trained.scorer(split.train), split, "val").metrics | val
     elif "precision@1000" not in test:
@@ -146,8 +164,9 @@ def _recipe(job: Job, graph: Any) -> Any:  # noqa: ANN401 - torch is not importe
 
     method, told = method_named(job["method"]), dict(job["settings"])
     times = told.pop("epochs_times", 1.0)
+    told.pop("normalised", None)  # said of the graph, not of the method
     if issubclass(method.settings, TrainedSettings):
-        told.setdefault("choose_by", "node_mrr")
+        told.setdefault("choose_by", harder.choose_by(job["stage"]))
     if job["method"] != OURS:
         told = {**method.authors_settings(job["graph"]), **told}
     recipe = Recipe.for_graph(job["method"], {**told, "seed": job["seed"]}, graph)
@@ -168,7 +187,7 @@ def shown(result: Result) -> str:
     if "failure" in result:
         return f"{head}: failed, {result['failure']}"
     found = result["test"] or result["val"]
-    wanted = ("node_mrr", "precision@100", "precision@1000", "auc")
+    wanted = ("node_mrr", "precision@100", "precision@1000", "heart_mrr", "hits@100", "auc")
     figures = "  ".join(f"{name} {100 * found[name]:.2f}" for name in wanted if name in found)
     return f"{head}: {figures}  (epoch {result['best_epoch']}, {result['seconds']:.0f} s)"
 
@@ -176,7 +195,8 @@ def shown(result: Result) -> str:
 def main() -> None:
     """Run what is missing."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("stage", choices=["search", "ablation", "run", "bare", "first", "quick"])
+    stages = ["search", "ablation", "run", "bare", "first", "quick", *harder.STAGES]
+    parser.add_argument("stage", choices=stages)
     parser.add_argument("--methods", default="", help="only these, with commas")
     parser.add_argument("--graphs", default="", help="only these, with commas")
     parser.add_argument("--device", default="cpu")
@@ -186,8 +206,10 @@ def main() -> None:
     parser.add_argument("--data-root", default=None)
     parser.add_argument("--out", type=Path, default=HERE / "results")
     chosen = parser.parse_args()
-    experiment = tomllib.loads((HERE / "ranking.toml").read_text(encoding="utf-8"))
-    path = chosen.out / (SEARCH if chosen.stage in BLIND else RESULTS)
+    home = harder if chosen.stage in harder.STAGES else sys.modules[__name__]
+    told = "harder.toml" if chosen.stage in harder.STAGES else "ranking.toml"
+    experiment = tomllib.loads((HERE / told).read_text(encoding="utf-8"))
+    path = chosen.out / (home.SEARCH if chosen.stage in BLIND else home.RESULTS)
     lines = lines_of(path)
     have = {_key(line): line["settings"] for line in lines if "failure" not in line}
     methods, graphs = (
@@ -198,6 +220,11 @@ def main() -> None:
         for job in jobs_of(experiment, chosen.stage)
         if (not methods or job["method"] in methods) and (not graphs or job["graph"] in graphs)
     ]
+    if chosen.stage in harder.SEARCHES:
+        todo = [
+            harder.with_winner(job, experiment, chosen.out) if job["method"] == OURS else job
+            for job in todo
+        ]
     failed = {_key(line) for line in lines} - have.keys()
     todo.sort(key=lambda job: _key(job) in failed)
     place = {

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import harder_tables
 import method_tables
 import own_graph_tables
 import ranking_tables
@@ -33,6 +34,7 @@ PAGES = (
     "docs/your-own-graph.md",
     "docs/methods.md",
     "docs/ranking.md",
+    "docs/harder-questions.md",
     "docs/speed.md",
     "docs/results.md",
 )
@@ -128,6 +130,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "structure": own_graph_tables.structure_table,
     **method_tables.TABLES,
     **ranking_tables.TABLES,
+    **harder_tables.TABLES,
     **speed_tables.TABLES,
     **reproduced.TABLES,
 }

@@ -15,6 +15,7 @@ from cgcl.metrics import (
     CONSISTENCY_UPPER_BOUND,
     auc,
     average_precision,
+    hits_at,
     link_metrics,
 )
 from cgcl.seeds import stream
@@ -334,6 +335,26 @@ def test_the_epoch_can_be_chosen_by_where_links_stand_among_all_nodes(sbm: Build
     assert looks["auc"] == without
     found = ranking_metrics(trainer.learner.scorer(trainer.known), trainer._split, "val")
     assert trainer.best_val["node_mrr"] == found.metrics["node_mrr"]
+
+
+def test_the_epoch_can_be_chosen_by_hits_and_equal_ones_by_auc(sbm: Build, monkeypatch) -> None:
+    monkeypatch.setattr("cgcl.train.trainer._HITS", 5)
+    trainer = trainer_for(sbm(0), epochs=60, val=0.2, choose_by="hits@100")
+    records: list[EpochRecord] = []
+    train(trainer, on_epoch=records.append)
+    looks = {r.epoch: r.val for r in records if r.val}
+    ranked = {epoch: (val["hits@100"], val["auc"]) for epoch, val in looks.items()}
+    assert trainer.best_epoch == max(ranked, key=lambda epoch: ranked[epoch])
+    split, scorer = trainer._split, trainer.learner.scorer(trainer.known)
+    last = hits_at(5, scorer.logits(split.val), scorer.logits(split.val_negatives))
+    assert looks[60]["hits@100"] == last
+
+
+def test_without_a_hundred_pairs_auc_chooses_instead_of_hits(sbm: Build) -> None:
+    trainer = trainer_for(sbm(0), choose_by="hits@100")
+    assert trainer._split.val_negatives.shape[1] < 100
+    train(trainer)
+    assert set(trainer.best_val) == {"auc", "ap"}
 
 
 def test_a_look_asks_for_the_same_few_links_each_time(sbm: Build, monkeypatch) -> None:

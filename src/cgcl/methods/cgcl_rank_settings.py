@@ -111,7 +111,7 @@ class RankSettings(TrainedSettings):
     """Number of epochs; each takes one optimizer step per view."""
     weight_decay: float = 1e-5
     """Strength of the L2 penalty on the weights."""
-    choose_by: Literal["auc", "node_mrr"] = "node_mrr"
+    choose_by: Literal["auc", "node_mrr", "hits@100"] = "node_mrr"
     """By what the best epoch is chosen on the validation links."""
 
     RANGES: ClassVar[Mapping[str, Range]] = {

@@ -51,9 +51,10 @@ class TrainedSettings(MethodSettings):
     """Epochs between two measurements on the validation links."""
     clip: float = 0.0
     """Longest gradient that a step may follow; longer ones are shortened. 0 for no limit."""
-    choose_by: Literal["auc", "node_mrr"] = "auc"
-    """By what the best epoch is chosen on the validation links: auc, or node_mrr, where a link's
-    other end stands among all nodes; where that takes too long for a look, auc all the same."""
+    choose_by: Literal["auc", "node_mrr", "hits@100"] = "auc"
+    """By what the best epoch is chosen on the validation links: auc; node_mrr, where a link's other
+    end stands among all nodes; hits@100, the links above the 100th unlinked pair, equal ones by
+    auc. Where node_mrr takes too long for a look, or there are no 100 pairs, auc all the same."""
 
     RANGES: ClassVar[Mapping[str, Range]] = {
         "lr": Range(above=0, high=10),

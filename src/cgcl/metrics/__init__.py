@@ -17,15 +17,17 @@ from cgcl.metrics.ranking import (
     hits_at,
     link_metrics,
     mean_reciprocal_rank,
+    own_ranks,
 )
 from cgcl.metrics.scores import Scores, as_scores
-from cgcl.metrics.table import METRICS, Metric, in_order, metric_title
+from cgcl.metrics.table import METRICS, ON_REQUEST, Metric, in_order, metric_title
 
 __all__ = [
     "CONSISTENCY_LOWER_BOUND",
     "CONSISTENCY_UPPER_BOUND",
     "LEMMA_BOUND",
     "METRICS",
+    "ON_REQUEST",
     "Metric",
     "Scores",
     "as_scores",
@@ -40,6 +42,7 @@ __all__ = [
     "loses_information",
     "mean_reciprocal_rank",
     "metric_title",
+    "own_ranks",
     "precision_recall_curve",
     "roc_curve",
     "supervision_gap",

@@ -1,8 +1,8 @@
 """How well scores tell links (positive) from unlinked pairs (negative).
 
 AUC and AP are what scikit-learn computes. Hits@k and MRR follow the Open Graph Benchmark: every
-positive is ranked against the same negatives, never against other positives. All results are
-fractions.
+positive is ranked against the same negatives, never against other positives; `own_ranks` is for
+positives that have negatives of their own. All results are fractions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ import numpy.typing as npt
 
 from cgcl.metrics.scores import Scores, as_scores
 
-__all__ = ["auc", "average_precision", "hits_at", "link_metrics", "mean_reciprocal_rank"]
+__all__ = [
+    "auc",
+    "average_precision",
+    "hits_at",
+    "link_metrics",
+    "mean_reciprocal_rank",
+    "own_ranks",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +123,29 @@ def mean_reciprocal_rank(positive: Scores, negative: Scores) -> float:
 def _mean_reciprocal_rank(ranked: _Ranked) -> float:
     rank = 1.0 + ranked.others.size - (ranked.below + ranked.not_above) / 2.0
     return float(np.mean(1.0 / rank))
+
+
+def own_ranks(
+    positive: Scores, negative: Scores, owner: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """Return the rank of each positive among its own negatives, float64 [p].
+
+    A positive that ties with negatives gets the mean of its best and its worst possible rank.
+
+    Args:
+        positive: Scores of links.
+        negative: Scores of unlinked pairs.
+        owner: To which positive each of these belongs, its place, int64 [as many].
+
+    Example:
+        >>> own_ranks([5, 2], [4, 6, 2, 1], np.array([0, 0, 1, 1])).tolist()
+        [2.0, 1.5]
+    """
+    links, others = as_scores(positive, "positive"), as_scores(negative, "negative")
+    own = links[owner]
+    above = np.bincount(owner[others > own], minlength=links.size)
+    ties = np.bincount(owner[others == own], minlength=links.size)
+    return 1.0 + above + ties / 2.0
 
 
 def link_metrics(positive: Scores, negative: Scores) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["METRICS", "Metric", "in_order", "metric_title"]
+__all__ = ["METRICS", "ON_REQUEST", "Metric", "in_order", "metric_title"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,22 @@ METRICS: dict[str, Metric] = {
     ),
     "mrr": Metric("MRR", "Mean of 1/rank, each link ranked against all unlinked pairs."),
 }
-"""All metrics: first those that ask what people read, the top of a list, then the others."""
+"""What a run records: first those that ask what people read, the top of a list, then the others."""
+
+ON_REQUEST: dict[str, Metric] = {
+    "heart_mrr": Metric(
+        "HeaRT MRR", "Mean of 1/rank, each link ranked against hard negatives of its own."
+    ),
+    "heart_hits@10": Metric(
+        "HeaRT Hits@10", "How often a link is among the best 10 with its own hard negatives."
+    ),
+    "degree_auc": Metric(
+        "degree-corrected AUC",
+        "AUC against unlinked pairs whose ends have as many links as those of links do.",
+    ),
+    "degree_ap": Metric("degree-corrected AP", "AP against the same pairs."),
+}
+"""What `cgcl evaluate --against` measures, and no run records."""
 
 
 def metric_title(name: str) -> str:
@@ -75,7 +90,8 @@ def metric_title(name: str) -> str:
         >>> metric_title("node_mrr"), metric_title("auc")
         ('node MRR', 'AUC')
     """
-    return METRICS[name].title if name in METRICS else name
+    known = METRICS | ON_REQUEST
+    return known[name].title if name in known else name
 
 
 def in_order(found: dict[str, float]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from cgcl.split.audit import audit_split
 from cgcl.split.by_time import time_split
+from cgcl.split.degree_negatives import degree_negatives
 from cgcl.split.findings import Audit, Finding
 from cgcl.split.given import given_split
 from cgcl.split.negatives import UnlinkedPairs
@@ -13,6 +14,7 @@ __all__ = [
     "Split",
     "UnlinkedPairs",
     "audit_split",
+    "degree_negatives",
     "given_split",
     "random_split",
     "time_split",

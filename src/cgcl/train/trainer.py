@@ -14,7 +14,7 @@ from cgcl.graph.structure import Structure
 from cgcl.methods.method import Epoch, Known, Learner, PairScorer
 from cgcl.methods.scoring import EmbeddingScorer
 from cgcl.methods.settings import TrainedSettings
-from cgcl.metrics import auc, average_precision, link_metrics
+from cgcl.metrics import auc, average_precision, hits_at, link_metrics
 from cgcl.seeds import seeded
 from cgcl.split import Split
 from cgcl.train.config import Resources
@@ -41,6 +41,7 @@ _LOOKS_AT_CHANCE = 3
 LOOK_LINKS = 1000
 """A look at where validation links stand among all nodes takes no more links than this."""
 _LOOK_BUDGET = BUDGET / 20
+_HITS = 100
 # Up to so many steps an epoch, such as one per view, each loss is worth a line of its own.
 _FEW_STEPS = 2
 
@@ -303,7 +304,7 @@ class Trainer:
         val: dict[str, float] | None = None
         if positive.numel():
             val = {"auc": auc(positive, negative), "ap": average_precision(positive, negative)}
-            val |= self._top_of_list(scorer)
+            val |= self._top_of_list(scorer) | self._hits(positive, negative)
             best = (self.best_val or val)["auc"]
             at_chance = best > self._learned_auc and val["auc"] < CHANCE_AUC
             self._looks_at_chance = self._looks_at_chance + 1 if at_chance else 0
@@ -332,6 +333,13 @@ class Trainer:
         )
         return {name: value for name, value in found.metrics.items() if name == "node_mrr"}
 
+    def _hits(self, positive: Tensor, negative: Tensor) -> dict[str, float]:
+        """Return the links above the 100th unlinked pair, if the epoch is chosen by them."""
+        wanted = getattr(self._recipe.settings, "choose_by", "") == "hits@100"
+        if not wanted or negative.numel() < _HITS:
+            return {}
+        return {"hits@100": hits_at(_HITS, positive, negative)}
+
     def _score(self) -> Seen:
         """Return what the validation links and their counter-examples score."""
         split = self._split
@@ -353,9 +361,11 @@ class Trainer:
         return max(_LEARNED, 0.5 + 4 * math.sqrt(1 / (6 * max(self._split.val.shape[1], 1))))
 
 
-def _chosen_by(val: dict[str, float]) -> float:
-    """Return the figure that says which epoch is best."""
-    return val.get("node_mrr", val["auc"])
+def _chosen_by(val: dict[str, float]) -> tuple[float, float]:
+    """Return the figure that says which epoch is best, and one for where it is equal."""
+    if "hits@100" in val:
+        return val["hits@100"], val["auc"]
+    return val.get("node_mrr", val["auc"]), 0.0
 
 
 def _worth_a_line(losses: list[float]) -> list[float]:

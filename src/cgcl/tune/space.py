@@ -69,7 +69,7 @@ class Space:
     @property
     def goal(self) -> Goal:
         """By what the epoch of a trial is chosen, and the best trial unless told otherwise."""
-        return self.base.get("choose_by", "auc")
+        return "node_mrr" if self.base.get("choose_by") == "node_mrr" else "auc"
 
     @property
     def starts(self) -> list[Proposal]:

@@ -1,0 +1,53 @@
+"""`cgcl evaluate --against`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("against", "said", "names"),
+    [
+        ("heart", "5 held-out links, each against", ["heart_mrr", "heart_hits@10"]),
+        ("heart-released", "as HeaRT's released generator does", ["heart_mrr", "heart_hits@10"]),
+        ("degree", "5 held-out links against as many unlinked pairs", ["degree_auc", "degree_ap"]),
+    ],
+)
+def test_it_says_what_links_were_set_against(cli, run_folder: Path, against, said, names) -> None:
+    result = cli("evaluate", run_folder, "--against", against, "--threads", "1")
+    assert result.code == 0, result.err
+    assert said in result.err
+    lines = [line.split() for line in result.out.splitlines()]
+    assert [line[0] for line in lines] == names
+    assert all(0 <= float(line[1]) <= 1 for line in lines)
+    told = json.loads(cli("evaluate", run_folder, "--against", against, "--json").out)
+    assert {name: f"{told[name]:.6f}" for name in names} == dict(lines)
+    assert (
+        said.removeprefix("5 held-out links, each against")
+        in f"5 held-out links against {told['against']['words']}"
+    )
+
+
+def test_by_default_nothing_has_changed(cli, run_folder: Path) -> None:
+    plain = cli("evaluate", run_folder, "--threads", "1")
+    random = cli("evaluate", run_folder, "--against", "random", "--threads", "1")
+    assert plain == random
+    assert "heart" not in plain.out
+
+
+def test_another_word_is_refused(cli, run_folder: Path) -> None:
+    result = cli("evaluate", run_folder, "--against", "harder")
+    assert result.code != 0
+    assert "heart-released" in result.err
+
+
+def test_the_command_works_in_a_process_of_its_own(cli, run_folder: Path) -> None:
+    command = [sys.executable, "-m", "cgcl", "evaluate", str(run_folder), "--against", "heart"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("heart_mrr")
+    assert "hard negatives of its own" in result.stderr

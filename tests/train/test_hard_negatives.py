@@ -1,0 +1,224 @@
+"""HeaRT's negatives: hand-worked choices, what must always hold, and the released files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.lib import format as npy
+from torch import Tensor
+
+import cgcl
+from cgcl.graph import Graph
+from cgcl.methods.adamic_adar import AdamicAdar
+from cgcl.methods.common_neighbours import CommonNeighbours
+from cgcl.methods.resource_allocation import ResourceAllocation
+from cgcl.seeds import stream
+from cgcl.split import Split, random_split
+from cgcl.train import hard_negatives as module
+from cgcl.train.against import heart_metrics
+from cgcl.train.hard_negatives import HardNegatives, hard_negatives, released_negatives
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+FOLDER = DATA / "heart-citeseer"
+needs_files = pytest.mark.skipif(
+    not FOLDER.is_dir(), reason=f"HeaRT's released files are not at {FOLDER}"
+)
+WAYS = [hard_negatives, released_negatives]
+
+
+def pairs(links) -> Tensor:
+    return torch.tensor(links, dtype=torch.int64).reshape(-1, 2).T
+
+
+def as_split(n, train, val, test, sides=None) -> Split:
+    none = pairs([])
+    return Split(n, pairs(train), pairs(val), pairs(test), none, none, sides)
+
+
+def listed(chosen: HardNegatives, link: int) -> list[tuple[int, int]]:
+    return [(u, v) for u, v in chosen.pairs[:, chosen.link == link].T.tolist()]
+
+
+def test_the_nodes_that_any_formula_ranks_best_are_chosen() -> None:
+    """A path 0 - 1 - 2 - 3, the test link 0 - 4, node 5 alone and like 0 in features.
+
+    From 0: 2 shares the neighbour 1, so both formulas of links rank it first; 3 is reached by
+    PageRank only, second; 5 is first by features. Best ranks: 2 has 1 three times less one, 5 has
+    1 once, 3 has 2. From 4, which has no links: features alone speak, and only 3 is like it.
+    """
+    split = as_split(6, [(0, 1), (1, 2), (2, 3)], [], [(0, 4)])
+    x = torch.tensor([[1, 0, 0], [0, 0, 0], [0, 0, 0], [0, 1, 0], [0, 1, 0], [1, 0, 1]]).float()
+    chosen = hard_negatives(split, x, per_link=4)
+    assert listed(chosen, 0)[:2] == [(0, 2), (0, 5)]
+    assert listed(chosen, 0)[2] == (3, 4)
+    assert chosen.formulas == ("resource allocation", "rooted PageRank", "cosine of features")
+    three = listed(hard_negatives(split, x, per_link=6), 0)
+    assert three[:3] == [(0, 2), (0, 5), (0, 3)]
+
+
+def test_what_a_formula_says_nothing_about_gets_no_rank_from_it() -> None:
+    """0 has one neighbour's neighbour, 2. By the released way, whatever shares nothing with 0 has
+    rank 2 for that alone, as good as the second most similar node has; ours goes on by features.
+    """
+    n = 60
+    split = as_split(n, [(0, 1), (1, 2)], [], [(0, 3)])
+    x = torch.zeros(n, 60)
+    x[0] = 1
+    for node in range(4, n):
+        x[node, : n - node] = 1  # 4 is the most similar one, then 5, ...
+    assert [v for _, v in listed(hard_negatives(split, x, per_link=20), 0)[:10]] == [
+        2, 4, 5, 6, 7, 8, 9, 10, 11, 12,
+    ]  # fmt: skip
+    ranks = module._released_ranks(
+        np.array([0, 0.5, 0, 0.2], np.float32), np.array([0, 1, 1, 1]) > 0
+    )
+    assert ranks.tolist() == [4, 1, 3, 2]
+
+
+def test_ranks_as_released_are_turned_around_by_ranking_them_again() -> None:
+    allowed = np.array([True, True, True, True, False])
+    row = np.array([0.5, 0.9, 0.0, 0.5, 0.7], np.float32)
+    once = module._released_ranks(row, allowed)
+    # Ascending ranks are 1, 3, 1; zeros come after, what is barred after those.
+    assert once.tolist() == [3, 1, 4, 3, 5]
+    # Of 3, 1, 4, 3 the ascending ranks are 2, 1, 4, 2.
+    assert module._released_ranks(once, allowed).tolist() == [3, 4, 1, 3, 6]
+
+
+def test_a_second_visit_is_less_alike_only_as_released() -> None:
+    """Node 0 is an end of two test links; its like in features are 10 to 14."""
+    n = 40
+    split = as_split(n, [(30, 31), (32, 33)], [], [(0, 1), (0, 2)])
+    x = torch.zeros(n, 3)
+    x[:, 1] = 0.1
+    x[0] = x[10:15] = torch.tensor([1.0, 0.1, 0.0])
+    x[1, 2] = x[2, 2] = 1.0
+    alike = {(0, node) for node in range(10, 15)}
+    chosen = hard_negatives(split, x, per_link=10)
+    assert set(listed(chosen, 0)[:5]) == set(listed(chosen, 1)[:5]) == alike
+    chosen = released_negatives(split, x, per_link=10)
+    assert not alike & set(listed(chosen, 1)[:5])
+
+
+@st.composite
+def splits(draw: st.DrawFn) -> tuple[Split, Tensor | None]:
+    n = draw(st.integers(8, 30))
+    two_sided = draw(st.booleans())
+    sides = (torch.arange(n) % 2).bool() if two_sided else None
+    every = [(u, v) for u in range(n) for v in range(u + 1, n) if not two_sided or u % 2 != v % 2]
+    most = min(len(every) // 2, 60)
+    links = draw(st.lists(st.sampled_from(every), min_size=8, max_size=most, unique=True))
+    x = None
+    if draw(st.booleans()):
+        x = torch.rand(n, 4, generator=stream(draw(st.integers(0, 9)), "x")).round()
+        x = x.to_sparse_coo() if draw(st.booleans()) else x
+    return as_split(n, links[4:], links[:2], links[2:4], sides), x
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    splits(), st.sampled_from(WAYS), st.sampled_from([2, 6, 40]), st.sampled_from(["test", "val"])
+)
+def test_negatives_are_what_they_must_be(given_split, choose, per_link, part) -> None:
+    split, x = given_split
+    chosen = choose(split, x, part, per_link=per_link, seed=3)
+    links = split.test if part == "test" else split.val
+    known = {tuple(p) for p in split.train.T.tolist()}
+    if choose is hard_negatives:
+        known |= {tuple(p) for p in torch.cat([split.val, split.test], dim=1).T.tolist()}
+    elif part == "test":
+        known |= {tuple(p) for p in split.val.T.tolist()}
+    for place, (u, v) in enumerate(links.T.tolist()):
+        own = listed(chosen, place)
+        assert len(set(own)) == len(own)
+        for kept, at, other in ((u, 0, v), (v, 1, u)):
+            half = [p for p in own if p[at] == kept]
+            free = [
+                w
+                for w in range(split.num_nodes)
+                if w not in {kept, other}
+                and (min(w, kept), max(w, kept)) not in known
+                and (split.sides is None or split.sides[w] != split.sides[kept])
+            ]
+            # Exactly as many as asked for, or all there are; only pairs that may be asked about.
+            assert len(half) == min(per_link // 2, len(free))
+            assert {p[1 - at] for p in half} <= set(free)
+    again = choose(split, x, part, per_link=per_link, seed=3)
+    assert torch.equal(chosen.pairs, again.pairs)
+    assert torch.equal(chosen.link, again.link)
+    assert len(chosen.formulas) == (2 if x is None else 3)
+
+
+@settings(max_examples=20, deadline=None)
+@given(splits(), st.sampled_from(WAYS))
+def test_some_links_have_the_negatives_that_they_have_among_all(given_split, choose) -> None:
+    split, x = given_split
+    every = choose(split, x, per_link=6)
+    one = choose(split, x, per_link=6, which=torch.tensor([1]))
+    assert listed(one, 0) == listed(every, 1)
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = cgcl.read("cora")
+    split = random_split(graph, 0.005, 0.01, 0)
+    whole = hard_negatives(split, graph.x)
+    monkeypatch.setattr(module, "_CELLS", 3 * graph.num_nodes)
+    assert torch.equal(hard_negatives(split, graph.x).pairs, whole.pairs)
+
+
+def test_another_seed_decides_ties_otherwise() -> None:
+    split = as_split(50, [(0, 1), (2, 3)], [], [(0, 2)])
+    one, other = (hard_negatives(split, None, per_link=20, seed=seed).pairs for seed in (0, 1))
+    assert not torch.equal(one, other)
+
+
+def read_links(name: str) -> Tensor:
+    rows = [line.split() for line in (FOLDER / name).read_text().splitlines()]
+    links = torch.tensor([[int(u), int(v)] for u, v in rows]).T
+    return links[:, links[0] != links[1]]
+
+
+def released(name: str) -> Tensor:
+    with (FOLDER / name).open("rb") as file:
+        return torch.from_numpy(npy.read_array(file, allow_pickle=False))
+
+
+@pytest.fixture(scope="module")
+def citeseer() -> tuple[Graph, Split]:
+    graph = cgcl.read("citeseer", data_root=DATA)
+    train, val, test = (read_links(f"{part}_pos.txt") for part in ("train", "valid", "test"))
+    none = train[:, :0]
+    return graph, Split(graph.num_nodes, train, val, test, none, none)
+
+
+@needs_files
+def test_formulas_have_their_published_mrr_on_the_released_files(citeseer) -> None:
+    _, split = citeseer
+    theirs = released("heart_test.npy")
+    link = torch.arange(split.test.shape[1]).repeat_interleave(theirs.shape[1])
+    negatives = HardNegatives(theirs.view(-1, 2).T, link, ())
+    for formula, published in (
+        (CommonNeighbours, 8.42),
+        (AdamicAdar, 10.82),
+        (ResourceAllocation, 10.84),
+    ):
+        found = heart_metrics(formula(split.train, split.num_nodes), split.test, negatives)
+        assert 100 * float(found["heart_mrr"].mean()) == pytest.approx(published, abs=0.005)
+
+
+@needs_files
+def test_as_released_chooses_the_released_negatives(citeseer) -> None:
+    graph, split = citeseer
+    for part, file, least in (("val", "heart_valid.npy", 0.999), ("test", "heart_test.npy", 0.995)):
+        theirs = released(file)
+        ours = released_negatives(split, graph.x, part).pairs.T.reshape(theirs.shape)
+        same = [
+            len({*map(tuple, a.tolist())} & {*map(tuple, b.tolist())})
+            for a, b in zip(ours, theirs, strict=True)
+        ]
+        assert sum(same) / theirs.shape[0] / 500 > least
