@@ -241,11 +241,13 @@ def _released_best(
     rows: list[Row], ranks: list[Row], allowed: Mask, lot: Numbers, count: int
 ) -> Numbers:
     """Return the best ranks' nodes as torch orders them, then some that no formula speaks of."""
-    silent = np.flatnonzero(allowed & np.all([row == 0 for row in rows], axis=0))
-    spoken = int(allowed.sum()) - silent.size
+    is_silent = allowed & np.all([row == 0 for row in rows], axis=0)
+    spoken = int(allowed.sum()) - int(is_silent.sum())
     best = torch.from_numpy(-np.min(ranks, axis=0)).topk(min(count, spoken)).indices.numpy()
-    rest = np.setdiff1d(silent, best)
-    return np.concatenate([best, rest[lot[rest].argsort()][: count - best.size]])
+    # Ties can put a silent node there in place of another: in a small graph that one follows.
+    rest = np.setdiff1d(np.flatnonzero(allowed), best)
+    order = np.lexsort((lot[rest], ~is_silent[rest]))
+    return np.concatenate([best, rest[order[: count - best.size]]])
 
 
 def _lot(key: int, node: int, num_nodes: int) -> Numbers:
