@@ -124,24 +124,27 @@ def search_table(stage: str) -> str:
     graphs = list(told["seeds"])
     if not found:
         return f"Not run yet: `python experiments/ranking.py {stage} --device cuda`."
+    missing = len(told["variants"]) * sum(map(len, told["seeds"].values()))
+    missing -= sum(len(runs) for runs in found.values())
     best = {
         graph: max(
             (name for name in told["variants"] if (graph, name) in found),
             key=lambda name: mean(run["val"][goal] for run in found[graph, name]),
-            default="",
         )
         for graph in graphs
+        if not missing  # nothing is chosen before all of it has run
     }
     rows = []
     for name in told["variants"]:
         cells = [_cell(found.get((graph, name), []), "val", goal) for graph in graphs]
         marked = (
-            f"**{cell}**" if best[graph] == name else cell
+            f"**{cell}**" if best.get(graph) == name else cell
             for graph, cell in zip(graphs, cells, strict=True)
         )
         rows.append([name, *marked])
     head = [f"validation {metric_title(goal)}", *(TITLES[graph] for graph in graphs)]
-    return _table(head, rows)
+    more = f"\n\n{missing} runs are missing; nothing is chosen yet." if missing else ""
+    return _table(head, rows) + more
 
 
 def agreement_table() -> str:

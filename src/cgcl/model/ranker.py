@@ -120,7 +120,9 @@ class RankingEncoder(nn.Module):
 
     def _deepen(self, h: Tensor, adjacency: Tensor) -> Tensor:
         width = self.bias.shape[0]
-        z = self.layer(0, symmetric_product(adjacency, h[:, :width]), h[:, width:])
+        # Not two slices: the backward pass of each would fill all of h.
+        of_neighbours, own = h.split([width, h.shape[1] - width], dim=1)
+        z = self.layer(0, symmetric_product(adjacency, of_neighbours), own)
         for number in range(1, 1 + len(self.deeper)):
             dropped = dropout_by_bytes(z, self.hidden_dropout, self.training)
             z = self.layer(number, symmetric_product(adjacency, dropped), z)
