@@ -48,7 +48,10 @@ def test_train_tells_the_story_on_stderr_and_the_answer_on_stdout(cli, friends: 
 
 
 def test_quiet_says_nothing_but_the_answer(cli, friends: Path) -> None:
-    result = cli("train", friends, "--epochs", "2", "--test", "0.2", "--val", "0.1", "--quiet")
+    result = cli(
+        "train", friends, "--features", "nodes.csv", "--epochs", "20", "--hidden", "8",
+        "--test", "0.2", "--val", "0.1", "--quiet",
+    )  # fmt: skip
     assert (result.code, result.out, result.err) == (0, "runs/friends-1\n", "")
 
 

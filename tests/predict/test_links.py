@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cgcl.predict import Links
 from cgcl.predict.digits import decimals, told_apart
+from cgcl.report.words import chance
 
 LINKS = Links(
     ("Anna", "=cmd()", 'a,"b"'),
@@ -38,6 +39,12 @@ def test_probabilities_that_differ_look_different() -> None:
     shown = [line.split()[2] for line in repr(links).splitlines()[1:]]
     assert shown == ["0.18342", "0.18339", "0.10000", "0.10000", "2.14e-04", "2.11e-04"]
     assert "<td>0.18339</td>" in links._repr_html_()
+
+
+def test_nearly_certain_is_not_certain() -> None:
+    assert told_apart([0.99999999999, 1.0], decimals) == [">0.9999", "1.0000"]
+    assert chance(0.999999999, 2).replace("\N{NO-BREAK SPACE}", " ") == "> 99.9999 %"
+    assert decimals(1 - 1e-12, 4) == ">0.99999999"
 
 
 @given(st.lists(st.integers(0, 10**8), min_size=1, max_size=30))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -14,7 +15,8 @@ from torch import Tensor
 from cgcl.errors import ConfigError, GraphContentError, ModelFileError, ResourceError
 from cgcl.graph import Graph
 from cgcl.methods.scoring import InnerProductScorer
-from cgcl.search import way
+from cgcl.search import products, way
+from cgcl.search.pair_space import PairSpace
 from cgcl.search.query import Query
 from cgcl.search.search import Search, find
 
@@ -200,6 +202,32 @@ def test_inner_products_find_what_pair_by_pair_finds_to_the_bit() -> None:
         assert torch.equal(found.logits, expected.logits)
 
 
+def test_threads_that_are_started_later_have_what_they_had_before() -> None:
+    """Workers have one thread each, and torch would give as many to whoever comes next."""
+
+    def threads_of_a_new_thread() -> int:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(torch.get_num_threads).result()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with products._workers(2) as (one, _):
+            one(int).result()
+            with products._workers(2) as (other, _):
+                other(int).result()
+        assert threads_of_a_new_thread() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_whoever_wants_every_pair_has_every_pair_to_score() -> None:
+    scorer = RoundedScorer(torch.zeros(9, 9), cost_per_pair=1e3, cost_in_rows=1.0)
+    graph = Graph("nine", tuple("abcdefghi"), torch.tensor([[0], [1]]))
+    best, all_of_them = (PairSpace(graph, query) for query in (Query(count=3), Query()))
+    assert way._exact(scorer, all_of_them) > 10 * way._exact(scorer, best)
+
+
 def test_what_is_too_large_for_a_product_is_scored_pair_by_pair() -> None:
     huge = torch.full((6, 2), 1e30)
     scorer = InnerProductScorer(huge, huge, torch.zeros(6))
@@ -320,7 +348,8 @@ def test_the_way_follows_from_the_work(monkeypatch) -> None:
     assert find(TableScorer(table, None, 20.0), across, Query()).way == "exact"
     assert find(dear, line(), Query(sources=torch.tensor([3]))).way == "exact"
     # Products that give the scores are never more than those that give candidates.
-    assert find(RoundedScorer(table, linear, 7.1), line(), Query()).way == "exact"
+    assert find(RoundedScorer(table, linear, 7.1), line(), Query(count=3)).way == "exact"
+    assert find(RoundedScorer(table, linear, 7.1), line(), Query()).way == "linear"
     # Six rows and ten pairs: what a row takes counts, too.
     assert find(TableScorer(table, linear, 1.0, 10.0), line(), Query()).way == "exact"
     assert find(TableScorer(table, linear, 1.0, 10.1), line(), Query()).way == "linear"

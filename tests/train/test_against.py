@@ -110,6 +110,18 @@ def test_beyond_the_budget_links_are_sampled_with_their_errors(
     assert some.to_json()["sampled"]["links"] == 10
 
 
+def test_a_link_without_any_negative_has_passed_no_test() -> None:
+    """Node 0 and node 1 are linked to all; of the link (2, 3) either end may go to node 4."""
+    links = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 2], [1, 2, 3, 4, 2, 3, 4, 3]])
+    none, is_test = links[:, :0], torch.tensor([1, 0, 0, 0, 0, 0, 0, 1]).bool()
+    split = Split(5, links[:, ~is_test], none, links[:, is_test], none, none)
+    graph = Graph("dense", edges=links, names=tuple("abcde"))
+    found = metrics_against(Sums(5), split, graph, "heart")
+    # The link scores 5, its negatives (2, 4) and (4, 3) 6 and 7.
+    assert found.metrics["heart_mrr"] == pytest.approx(1 / 3)
+    assert "1 without any are left out" in found.words
+
+
 def test_an_almost_complete_graph_has_no_such_negatives() -> None:
     links = torch.combinations(torch.arange(6)).T
     none = links[:, :0]

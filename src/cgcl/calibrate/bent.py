@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from cgcl.calibrate.curve import Knots, Margin
 from cgcl.calibrate.newton import Place, newton
@@ -98,10 +99,10 @@ class _Loss:
         away[: self._num_links] -= 1
         cost = np.logaddexp(0, odds)
         cost[: self._num_links] -= odds[: self._num_links]
-        pull, push = self._belief @ point, rows.T @ (self._mass * away)
-        bend = rows.T @ (rows * (self._mass * rate * (1 - rate))[:, None]) + self._belief
+        pull, push = self._belief @ point, _product(rows.T, self._mass * away)
+        bend = _product(rows.T, rows * (self._mass * rate * (1 - rate))[:, None]) + self._belief
         bend += np.diag([*np.maximum(push[:-1], 0), 0.0])
-        value = float(self._mass @ cost + point @ pull / 2)
+        value = float(_product(self._mass, cost)) + float(point @ pull) / 2
         return Place(point, value, push + pull, bend)
 
 
@@ -138,3 +139,8 @@ def _derivatives(lengths: Floats, point: Floats) -> Floats:
     """Return what each log-likelihood ratio gains by the logarithm of each slope and the offset."""
     slopes = np.exp(np.clip(point[:-1], -_STEEPEST, _STEEPEST))
     return np.column_stack([lengths * slopes, np.ones(len(lengths))])
+
+
+def _product(one: Floats, other: Floats) -> Floats:
+    """Return a product by torch: its threads are those that were asked for, numpy's are not."""
+    return np.asarray((torch.from_numpy(one) @ torch.from_numpy(other)).numpy(), dtype=np.float64)

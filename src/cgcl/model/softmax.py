@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["Excluded", "Workspace", "row_logsumexp", "softmax_loss"]
+__all__ = ["CPU_KEPT", "Excluded", "Workspace", "row_logsumexp", "softmax_loss"]
 
 # Scores held at once: on a CPU 4 MB, which stay in its cache; on a GPU 256 MB.
 _CPU_BLOCK, _GPU_BLOCK = 2**20, 2**26
 # Up to so many scores the exponentials are kept for the backward pass; beyond, computed again.
-_CPU_KEPT, _GPU_KEPT = 2**25, 2**29
+CPU_KEPT, _GPU_KEPT = 2**25, 2**29
 # What stands for the logarithm of an empty sum: finite, and far below any score.
 _NOTHING = -1e30
 
@@ -46,7 +46,7 @@ class Excluded:
     @property
     def is_kept(self) -> bool:
         """Whether the exponentials of all rows are kept for the backward pass."""
-        most = _CPU_KEPT if self.codes.device.type == "cpu" else _GPU_KEPT
+        most = CPU_KEPT if self.codes.device.type == "cpu" else _GPU_KEPT
         return self.shape[0] * self.shape[1] <= most
 
     def blocks(self) -> Iterator[tuple[slice, Tensor]]:

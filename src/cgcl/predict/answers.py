@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -122,7 +122,8 @@ class Answers:
             ConfigError: A number is out of range, or there are no probabilities to go by.
             ResourceError: The search would take hours.
         """
-        search = Search(self._scorer, self._graph, self._query(ask), ask.candidates)
+        query = replace(self._query(ask), count=None)
+        search = Search(self._scorer, self._graph, query, ask.candidates)
         for pairs, logits in search.blocks():
             evidence = self._evidence(pairs, explain=True) if ask.explain else {}
             yield self._links(pairs, logits, ask.prior, evidence)

@@ -42,4 +42,8 @@ def decimals(value: float | None, more: int = 0) -> str:
     if value is None:
         return ""
     # Small probabilities are the rule: 0.0002 must not become 0.00.
-    return f"{value:.{4 + more}f}" if value >= 0.001 or value == 0 else f"{value:.{1 + more}e}"
+    if 0 < value < 0.001:
+        return f"{value:.{1 + more}e}"
+    text = f"{value:.{4 + more}f}"
+    # Nearly is not quite: what is below 1 must not become 1.
+    return f">0.{'9' * (4 + more)}" if value < 1 and float(text) == 1 else text

@@ -36,8 +36,11 @@ def evaluate_against(predictor: LinkPredictor, against: Against = "heart") -> Ha
     """
     from cgcl.train.against import metrics_against  # it needs scipy, which training does not
 
-    scorer = predictor.test_scorer()
     with computing_with(pick(Resources, predictor.get_params())):
         return metrics_against(
-            scorer, predictor.split_, predictor.graph_, against, seed=predictor.seed
+            predictor.test_scorer(),
+            predictor.split_,
+            predictor.graph_,
+            against,
+            seed=predictor.seed,
         )

@@ -66,7 +66,8 @@ class Probabilities:
     """How scores became probabilities, and how far to trust them.
 
     Attributes:
-        method: The calibrator that was kept: "temperature", "platt" or "bent".
+        method: The calibrator that was kept: "temperature", "platt" or "bent"; "isotonic" in
+            models of earlier versions.
         losses: By calibrator, on held-out folds: log-loss at "even_odds" and at the "base_rate",
             and the share of uncertainty that is left "unexplained" on average.
         base_rate: The share of links among unknown pairs that the probabilities assume.

@@ -111,6 +111,8 @@ def chance(probability: float | None, more: int = 0) -> str:
         digits = f"{float(f'{value:.{2 + more}g}'):.{6 + more}f}".rstrip("0").rstrip(".")
     else:
         digits = f"{value:.{1 + more}f}" if 10 <= value < 99.5 else f"{value:.{2 + more}f}"
+        if float(digits) == 100:  # nearly is not quite
+            digits = f"> 99.{'9' * (2 + more)}"
     return f"{digits}\N{NO-BREAK SPACE}%"
 
 

@@ -36,6 +36,8 @@ class PairSpace:
             GraphContentError: A node number is not in the graph.
         """
         self.num_nodes = graph.num_nodes
+        self.lists_all = query.count is None and query.min_logit is None
+        """Whether every pair is an answer, so that none can be left out by its product."""
         self._sides = graph.sides
         rows = _chosen(query.sources, self.num_nodes)
         columns = _chosen(query.targets, self.num_nodes)

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Lock
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -23,6 +24,9 @@ __all__ = ["ProductScorer", "by_products", "near_pairs"]
 # that fetching the columns takes less time than multiplying them.
 _CELLS_CPU, _CELLS_GPU = 2**20, 2**24
 _HEIGHT_CPU, _HEIGHT_GPU = 256, 2048
+
+_LOCK = Lock()
+_searches, _default = 0, 1
 
 
 @runtime_checkable
@@ -71,19 +75,26 @@ def near_pairs(
     height = _HEIGHT_CPU if on_cpu else _HEIGHT_GPU
     count = None if best is None else best.count
 
-    def near(tile: Tile, edge: float) -> Tensor:
-        pairs, products = _above(scorer, space, tile, edge - scorer.rounding)
+    def near(tile: Tile, lowest: float) -> Tensor:
+        pairs, products = _above(scorer, space, tile, lowest - scorer.rounding)
         if count is None or products.numel() <= count:
             return pairs
         # So many are no more than `rounding` below this, and the others must be, too.
-        edge = float(products.topk(count).values[-1]) - scorer.rounding
-        return pairs[:, products >= edge - scorer.rounding]
+        last = float(products.topk(count).values[-1]) - scorer.rounding
+        return pairs[:, products >= last - scorer.rounding]
 
+    def edge() -> float:
+        return lowest if best is None else max(lowest, best.edge())
+
+    tiles = space.tiles(cells, 1 if best is None else min(height, cells))
+    if not on_cpu:  # how precisely a GPU multiplies is one setting for all threads: never two
+        for tile in tiles:
+            yield near(tile, edge())
+        return
     waiting: deque[Future[Tensor]] = deque()
-    with _workers(torch.get_num_threads() if on_cpu else 1) as (submit, number):
-        for tile in space.tiles(cells, 1 if best is None else min(height, cells)):
-            edge = lowest if best is None else max(lowest, best.edge())
-            waiting.append(submit(near, tile, edge))
+    with _workers(torch.get_num_threads()) as (submit, number):
+        for tile in tiles:
+            waiting.append(submit(near, tile, edge()))
             if len(waiting) > number:
                 yield waiting.popleft().result()
         while waiting:
@@ -93,12 +104,28 @@ def near_pairs(
 @contextmanager
 def _workers(number: int) -> Iterator[tuple[Callable[..., Future[Tensor]], int]]:
     """Start workers of one thread each, which never wait for each other."""
-    before = torch.get_num_threads()
+    with _default_kept(), ThreadPoolExecutor(number, "search", torch.set_num_threads, (1,)) as pool:
+        yield pool.submit, number
+
+
+@contextmanager
+def _default_kept() -> Iterator[None]:
+    """Put back how many threads torch gives to a new thread, when the last search has ended.
+
+    What a worker sets for itself is also what every thread gets that is started after it.
+    """
+    global _searches, _default
+    with _LOCK:
+        if _searches == 0:
+            _default = torch.get_num_threads()
+        _searches += 1
     try:
-        with ThreadPoolExecutor(number, "search", torch.set_num_threads, (1,)) as pool:
-            yield pool.submit, number
+        yield
     finally:
-        torch.set_num_threads(before)  # of whatever thread is started next
+        with _LOCK:
+            _searches -= 1
+            if _searches == 0:
+                torch.set_num_threads(_default)
 
 
 def _above(

@@ -75,7 +75,8 @@ def choose_way(
 def _cheapest(scorer: PairScorer, graph: Graph, space: PairSpace) -> Way:
     """Return exact while that is cheap, else the way to candidates that the method allows."""
     # Where products give the scores, candidates would take more of them than the scores do.
-    if by_products(scorer) is not None or _exact(scorer, space) <= _CHEAP:
+    has_products = by_products(scorer) is not None and not space.lists_all
+    if has_products or _exact(scorer, space) <= _CHEAP:
         return "exact"
     if scorer.factors() is not None:
         return "linear"
@@ -106,7 +107,7 @@ def _work(
 def _exact(scorer: PairScorer, space: PairSpace) -> float:
     """Return how many operations it takes to find the best of all pairs."""
     products = by_products(scorer)
-    if products is not None:
+    if products is not None and not space.lists_all:
         return space.size * (products.cost_in_rows + _COMPARE)
     return _scoring(scorer, space.rows.numel(), space.size)
 

@@ -94,12 +94,21 @@ def metrics_against(
             f"No end of the {links.shape[1]:,} test links has another node to link to, so there "
             f"are no negatives.\nThe graph is almost complete. Use a sparser graph."
         )
-    by_link = heart_metrics(scorer, links, chosen)
     counts = torch.bincount(chosen.link, minlength=links.shape[1])
-    per_link = int(counts.min()), int(counts.max())
+    has_any = counts > 0
+    by_link = {
+        name: values[has_any.numpy()]  # a link that stands against nothing has passed no test
+        for name, values in heart_metrics(scorer, links, chosen).items()
+    }
+    per_link = int(counts[has_any].min()), int(counts.max())
     return Harder(
         {name: float(values.mean()) for name, values in by_link.items()},
-        _words(per_link, chosen.formulas, is_released=against == "heart-released"),
+        _words(
+            per_link,
+            chosen.formulas,
+            left_out=int((~has_any).sum()),
+            is_released=against == "heart-released",
+        ),
         per_link,
         chosen.formulas,
         None if which is None else which.numel(),
@@ -135,13 +144,17 @@ def _against_degree(scorer: PairScorer, split: Split, seed: int) -> Harder:
     )
 
 
-def _words(per_link: tuple[int, int], formulas: tuple[str, ...], *, is_released: bool) -> str:
+def _words(
+    per_link: tuple[int, int], formulas: tuple[str, ...], *, left_out: int, is_released: bool
+) -> str:
     fewest, most = per_link
     count = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
     short = "" if fewest >= PER_LINK else f" (the graph has no {PER_LINK} for each)"
     by = f"by {', '.join(formulas[:-1])} and {formulas[-1]}"
     without = ", for the graph brings no features" if len(formulas) < 3 else ""
     told = f"{count} hard negatives of its own{short}, chosen {by}{without}"
+    if left_out:
+        told += f"; {left_out:,} without any are left out"
     return f"{told}, as HeaRT's released generator does" if is_released else told
 
 

@@ -16,6 +16,7 @@ from cgcl.memory import free_memory, in_words
 from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.scoring import block_size
+from cgcl.model.softmax import CPU_KEPT
 from cgcl.seeds import stream
 from cgcl.split import random_split
 from cgcl.train.calibrating import pairs_to_score
@@ -54,12 +55,12 @@ _VIEWS = {
 }
 
 # CGCL that ranks: its average and the best one of that; layers with their gradients; links both
-# ways, and the vectors of their ends with their product; a block of scores, and what is kept.
+# ways; of those asked for the vectors of both ends and their product; a block of scores, and what
+# is kept.
 _RANK_WEIGHT_COPIES = 13
 _RANK_NODE_COPIES, _RANK_LAYER_COPIES = 14, 5
 _RANK_LINK_BYTES, _RANK_LINK_COPIES = 300, 3
 _SCORES, _SCORE_COPIES = 2**20, 6
-_KEPT_SCORES = 2**24
 
 # How long the machine's speed is measured, at most.
 _TIMED_EPOCHS = 10
@@ -355,16 +356,15 @@ class _RankJob(_Job):
         weights = count_weights(self.num_features, Recipe("cgcl-rank", self.settings, self.split))
         copies = _RANK_NODE_COPIES + _RANK_LAYER_COPIES * self.settings.layers
         scores = self.num_rows * self.num_nodes
-        kept = scores if scores <= _KEPT_SCORES else 0
+        kept = scores if scores <= CPU_KEPT else 0
+        asked = _FLOAT * _RANK_LINK_COPIES * self.width * self.settings.target_share
         return {
             "program": _PROGRAM_BYTES,
             "features": self.feature_bytes(),
             "weights": _FLOAT * _RANK_WEIGHT_COPIES * weights,
             "nodes": _FLOAT * copies * self.num_nodes * self.width,
             "pairs": _FLOAT * (kept + _SCORE_COPIES * max(_SCORES, self.num_nodes)),
-            "links": int(
-                (_RANK_LINK_BYTES + _FLOAT * _RANK_LINK_COPIES * self.width) * self.num_links
-            ),
+            "links": int((_RANK_LINK_BYTES + asked) * self.num_links),
         }
 
     def epoch_seconds(self) -> float:

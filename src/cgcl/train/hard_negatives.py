@@ -64,7 +64,7 @@ def hard_negatives(
 
     For each end, all nodes that it could link to are ranked by resource allocation, by rooted
     PageRank and by the cosine of features, each seen from that end and along training links only.
-    A formula that gives a node 0 says nothing about it. The nodes with the best rank by any
+    A formula that gives a node 0 or less says nothing about it. The nodes with the best rank by any
     formula are taken, equal ones by their second and third rank, then by lot; so are the last
     ones where the formulas speak of too few. Links of any part are no negatives. Where an end has
     fewer than half of `per_link` other nodes to go to, all of them are taken.
@@ -274,6 +274,7 @@ def _gathered(
         firsts += [np.full(of_one.size, one), of_other]
         seconds += [of_one, np.full(of_other.size, other)]
     counts = torch.tensor([a.size + b.size for a, b in chosen], dtype=torch.int64)
-    pairs = np.stack([np.concatenate(part) for part in (firsts, seconds)])
+    none = np.empty(0, dtype=np.int64)
+    pairs = np.stack([np.concatenate([none, *part]) for part in (firsts, seconds)])
     link = torch.arange(links.shape[1]).repeat_interleave(counts)
     return HardNegatives(torch.from_numpy(pairs), link, formulas)

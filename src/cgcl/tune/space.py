@@ -68,7 +68,7 @@ class Space:
 
     @property
     def goal(self) -> Goal:
-        """By what the epoch of a trial is chosen, and the best trial unless told otherwise."""
+        """By what the best trial is chosen, unless told otherwise: as its epoch, if it can be."""
         return "node_mrr" if self.base.get("choose_by") == "node_mrr" else "auc"
 
     @property

@@ -136,7 +136,7 @@ class AllPairs:
         # Nobody has a share of an empty sum.
         log_sums = asked.log_sums.where(asked.log_sums > _NOTHING / 2, _ENOUGH)
         columns = slice(block.first_column * TILE, (block.first_column + block.columns) * TILE)
-        panel = min(_PANEL, blocks(block.rows, 2))  # never all of them
+        panel = min(_PANEL, blocks(block.rows, 2))  # not all of them, if there are two
         held = half.new_empty(panel * TILE, block.columns * TILE)
         products = log_sums.new_empty(half.shape)
         if block.across:

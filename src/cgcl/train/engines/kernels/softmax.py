@@ -56,7 +56,7 @@ def sum_tiles(
     Args:
         left: [num_tiles * TILE, width], in the precision of the products.
         right: Likewise.
-        terms: What each node adds to its scores as a column; minus infinity for none.
+        terms: What each node adds to its scores as a column; -1e30 where nobody stands.
         starts: Where the entries of each tile that do not count begin, [num_tiles^2 + 1].
         entries: row * TILE + column within its tile, of each such entry.
         rows: The tiles to go through, int32, and likewise their `columns`.
@@ -93,7 +93,7 @@ def share_tiles(
     A score counts in the sum of its row and, the matrix being symmetric, in that of its column.
 
     Args:
-        log_sums: Of each row; plus infinity where nothing counts.
+        log_sums: Of each row; 1e30 where nothing counts.
         gradients: Of each row's sum.
         shares: [rows, columns], `stride` apart.
         to_terms: The gradient of each node's term, by node and tile, [num_tiles * TILE, num_tiles].
