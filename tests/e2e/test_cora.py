@@ -32,7 +32,10 @@ def test_the_quick_preset_reaches_95_and_two_processes_agree_to_the_last_bit(
     assert hashes[0] == hashes[1]
 
 
-HEAD = "source,target,probability,score,shared_neighbours,common_features,distance\n"
+HEAD = (
+    "source,target,probability,score,probability_low,probability_high,"
+    "shared_neighbours,common_features,distance\n"
+)
 
 
 def test_a_closed_pipe_neither_ends_nor_fails_training(tmp_path: Path) -> None:
