@@ -60,7 +60,7 @@ WATCHED: dict[str, tuple[str, ...]] = {
 # Kernels of a GPU, by part; the first that fits counts.
 _KERNELS = (
     ("optimizer", r"adam"),
-    ("decoder", r"decod|layer_gradient|softmax_rows"),
+    ("decoder", r"decod|layer_gradient|_tiles|link_costs"),
     ("draws", r"draw_|scale_nodes"),
     ("propagation", r"propagate|elu"),
     ("features", r"multiply|drop_features|gemm|nvjet|cutlass|bmm"),
@@ -210,7 +210,7 @@ def child(request: Line) -> Line:
     torch.set_num_threads(request["threads"])
     device = torch.device(request["device"])
     graph, x, split = load(request)
-    run, engine = make_run(request["way"], graph, x, split, {**request, "method": "cgcl"})
+    run, engine = make_run(request["way"], graph, x, split, request)
     for _ in range(2):
         run()
     ms = burst_ms(run, request["burst"], device)

@@ -86,7 +86,7 @@ def make_run(way: str, graph: Graph, x: Tensor, split: Split, request: Line) -> 
         return run_plain, "PyG"
     own = WAYS[way]
     resources = resources_for(own, device, request["threads"])
-    is_ranking = request["method"] != "cgcl"
+    is_ranking = request.get("method", "cgcl") != "cgcl"
     recipe = ranking_recipe(graph, hidden) if is_ranking else recipe_for(hidden, own.views)
     trainer = trainer_for(x, split, recipe, device, resources)
 

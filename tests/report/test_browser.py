@@ -126,7 +126,7 @@ def test_the_browser_runs_our_script_and_no_other(full_page, tmp_path):
     )
     dumped = dump(full_page.replace("</footer>", f"</footer>{attack}", 1), tmp_path)
     assert "<title>cora: link prediction</title>" in dumped
-    assert dumped.count('<button type="button">') == 9
+    assert dumped.count('<button type="button">') == 10
     assert '<div class="tools">' in dumped
 
 
