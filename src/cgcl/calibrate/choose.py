@@ -66,7 +66,8 @@ def fit_calibration(sample: Sample, prior: float, seed: int) -> Calibration:
         for name, of in by_fold.items()
     }
     method = _best({name: of[:, -1] for name, of in by_fold.items()}, names[0])
-    curve = METHODS[method](sample, priors)
+    bent = BentLine(sample, priors[-1])
+    curve = bent.curve() if method == "bent" else METHODS[method](sample, priors)
     low, high = curve.log_ratio(np.array([sample.others.min(), sample.links.max()])).tolist()
     if low >= high:
         notes.append("Higher scores do not mean likelier links here; no score says much.")
@@ -75,8 +76,9 @@ def fit_calibration(sample: Sample, prior: float, seed: int) -> Calibration:
         "non_links": sample.others.size,
         "unknown_pairs": num_links + round(float(sample.weights.sum())),
     }
-    margin = BentLine(sample, priors[-1]).margin()
-    return Calibration(method, curve, float(prior), losses, counts, None, tuple(notes), margin)
+    return Calibration(
+        method, curve, float(prior), losses, counts, None, tuple(notes), bent.margin()
+    )
 
 
 def _folds(sample: Sample, seed: int) -> list[tuple[Sample, Sample]]:
