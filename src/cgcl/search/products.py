@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Lock
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -17,6 +16,7 @@ from torch import Tensor
 from cgcl.methods.method import PairScorer
 from cgcl.search.best import Best
 from cgcl.search.pair_space import PairSpace, Tile
+from cgcl.train.execution import default_threads_kept
 
 __all__ = ["ProductScorer", "by_products", "near_pairs"]
 
@@ -24,9 +24,6 @@ __all__ = ["ProductScorer", "by_products", "near_pairs"]
 # that fetching the columns takes less time than multiplying them.
 _CELLS_CPU, _CELLS_GPU = 2**20, 2**24
 _HEIGHT_CPU, _HEIGHT_GPU = 256, 2048
-
-_LOCK = Lock()
-_searches, _default = 0, 1
 
 
 @runtime_checkable
@@ -104,28 +101,11 @@ def near_pairs(
 @contextmanager
 def _workers(number: int) -> Iterator[tuple[Callable[..., Future[Tensor]], int]]:
     """Start workers of one thread each, which never wait for each other."""
-    with _default_kept(), ThreadPoolExecutor(number, "search", torch.set_num_threads, (1,)) as pool:
+    with (
+        default_threads_kept(),
+        ThreadPoolExecutor(number, "search", torch.set_num_threads, (1,)) as pool,
+    ):
         yield pool.submit, number
-
-
-@contextmanager
-def _default_kept() -> Iterator[None]:
-    """Put back how many threads torch gives to a new thread, when the last search has ended.
-
-    What a worker sets for itself is also what every thread gets that is started after it.
-    """
-    global _searches, _default
-    with _LOCK:
-        if _searches == 0:
-            _default = torch.get_num_threads()
-        _searches += 1
-    try:
-        yield
-    finally:
-        with _LOCK:
-            _searches -= 1
-            if _searches == 0:
-                torch.set_num_threads(_default)
 
 
 def _above(

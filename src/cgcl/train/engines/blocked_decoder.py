@@ -13,6 +13,7 @@ from cgcl.methods.scoring import block_size
 from cgcl.model import PairDecoder, View
 from cgcl.model.loss import Targets
 from cgcl.train.engines.blocked_coins import Coins, draw_words
+from cgcl.train.execution import default_threads_kept
 
 __all__ = ["BlockedDecoder", "Scored", "scored_pairs"]
 
@@ -133,10 +134,8 @@ class BlockedDecoder:
             torch.set_num_threads(max(1, threads // number))  # of this worker
             worker.run(task, start, stop)
 
-        try:
+        with default_threads_kept():
             list(self._pool.map(run, self._workers, ends[:-1], ends[1:]))
-        finally:
-            torch.set_num_threads(threads)  # of whatever thread is started next
 
 
 @dataclass(frozen=True, eq=False)
