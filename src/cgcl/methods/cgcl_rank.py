@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -25,10 +25,6 @@ __all__ = ["METHOD", "Prepared", "RankingLearner", "scores_of"]
 
 # The logarithm of an empty sum, as in `row_logsumexp`.
 _NOTHING = -1e30
-
-FastLoss = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-"""From vectors [n, d], weights [d], terms [n] and which links are asked for, [m], to the loss and
-the logarithm of the sum over all pairs."""
 
 
 class RankingLearner(Learner):
@@ -76,57 +72,29 @@ class RankingLearner(Learner):
         if settings.average:
             for name, weight in self._trained.items():
                 self.register_buffer(_average_of(name), weight.detach().clone())
-        self.fast_loss: FastLoss | None = None
-        """What takes the place of the readable loss, if an engine knows a faster way."""
-        self._epoch: _EpochNumbers | None = None
         self._workspaces = (Workspace(), Workspace())
         self._prepared: Remembered[Prepared] = Remembered()
 
     def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
         """Yield L_1 and L_2."""
-        self.begin(known, epoch)
-        yield from self.recordable_steps(known)
-
-    def begin(self, known: Known, epoch: Epoch) -> None:
-        """Take note of the epoch: all that its steps take from it lies where they compute."""
-        if self._epoch is None:
-            self._epoch = _EpochNumbers.on(known.device)
+        prepared = self.prepare(known)
         # At first the average is over the steps so far: it must not remember where it began.
-        kept = min(self._settings.average, 1 - 1 / (2 * epoch.number))
-        self._epoch.note(view_key(epoch), 1 - kept)
-
-    def recordable_steps(self, known: Known) -> Iterator[Tensor]:
-        """Yield the losses of the epoch that has begun.
-
-        Shapes are the same in every epoch and nothing is read back, so that a GPU can record
-        the steps once and repeat them: a link that is hidden has the weight 0 among those seen.
-        """
-        prepared, now = self.prepare(known), self._epoch
-        assert now is not None
+        step = 1 - min(self._settings.average, 1 - 1 / (2 * epoch.number))
         # The two steps hide the two ends of the same coins: no link is hidden twice in an epoch.
-        coins, share = words(now.key, *known.links), self._settings.target_share
+        coins, share = words(view_key(epoch), *known.links), self._settings.target_share
         for is_seen in (coins < words_below(1 - share), coins >= words_below(share)):
             left, right, p = self.decode(*self._embed(known, prepared, is_seen))
-            if self.fast_loss is not None:
-                weights = self.decode.weights(right.shape[1])
-                loss, total = self.fast_loss(right, weights, p, ~is_seen)
-            else:
-                links, is_asked = _to_find(known.links, ~is_seen)
-                scores = scores_of(left, right, p, links)
-                sums, stands_for = self.log_sums(left, right, p, prepared)
-                row_share = self._settings.row_share
-                loss = softmax_loss(scores, links, sums, is_asked, row_share, stands_for)
-                with torch.no_grad():
-                    weighted = sums if stands_for is None else sums + stands_for.log()
-                    total = torch.logsumexp(weighted, 0)
+            links = known.links[:, ~is_seen]
+            scores = scores_of(left, right, p, links)
+            sums, stands_for = self.log_sums(left, right, p, prepared)
+            is_asked = torch.ones_like(links[0], dtype=torch.bool)
+            row_share = self._settings.row_share
+            loss = softmax_loss(scores, links, sums, is_asked, row_share, stands_for)
+            with torch.no_grad():
+                weighted = sums if stands_for is None else sums + stands_for.log()
+                total = torch.logsumexp(weighted, 0)
             yield loss
-            self._follow(now.step, total, prepared.num_links)
-
-    def is_recordable(self, known: Known) -> bool:
-        """Whether its steps have the same shapes in every epoch."""
-        is_sampled = 0 < self._settings.sampled < known.num_nodes
-        has_made = known.structure is not None
-        return not is_sampled and (has_made or not known.features.is_sparse)
+            self._follow(step, total, prepared.num_links)
 
     def scorer(self, known: Known) -> InnerProductScorer:
         """Return inner products of embeddings that all these links give, less the offset."""
@@ -164,7 +132,7 @@ class RankingLearner(Learner):
         if structure is None:
             found = self.encode.inputs(known.features)
             return found, torch.zeros_like(found)
-        linked, speaking = self.prepare(known).linked(None, 0), structure.feature_of_node
+        linked, speaking = self.prepare(known).linked(None, None), structure.feature_of_node
         return self.encode.inputs_of_links(linked, speaking), self.encode.of_neighbours(speaking)
 
     def _embed(
@@ -175,8 +143,11 @@ class RankingLearner(Learner):
         if structure is None:
             z = self.encode(known.features, adjacency)
         else:
-            dropout = self._settings.input_dropout if self.training else 0
-            linked = prepared.linked(is_seen, dropout)
+            kept = None
+            if self.training:
+                ones = torch.ones(prepared.num_links + 1, device=known.device)
+                kept = functional.dropout(ones, self._settings.input_dropout)
+            linked = prepared.linked(is_seen, kept)
             z = self.encode.of_links(linked, structure.feature_of_node, adjacency)
         count = self._settings.signatures
         return z, signatures(prepared.counted(is_seen), count) if count else None
@@ -222,10 +193,12 @@ class RankingLearner(Learner):
         return self._prepared[known]
 
     @torch.no_grad()
-    def _follow(self, step: Tensor, total: Tensor, num_links: int) -> None:
+    def _follow(self, step: float, total: Tensor, num_links: int) -> None:
         """Let the moving average follow the weights after a step, and the offset the scores."""
-        for name, average in self._averaged().items():
-            average.lerp_(self._trained[name], step)
+        averaged = self._averaged()
+        if averaged:
+            weights = [self._trained[name] for name in averaged]
+            torch._foreach_lerp_(list(averaged.values()), weights, step)
         # Each pair is in two rows. Where every pair is a known link there is no sum.
         offset = (total - math.log(2 * max(num_links, 1))).where(total > _NOTHING / 2, 0)
         self.offset.lerp_(offset, step)
@@ -235,6 +208,10 @@ class RankingLearner(Learner):
             weight = self._trained[name]
             weight.data, average.data = average.data, weight.data
 
+    def averages(self) -> list[Tensor]:
+        """Return the moving average of every weight, in the order of the weights, if there is."""
+        return list(self._averaged().values())
+
     def _averaged(self) -> dict[str, Tensor]:
         if not self._settings.average:
             return {}
@@ -243,13 +220,6 @@ class RankingLearner(Learner):
 
 def _average_of(name: str) -> str:
     return f"average_{name.replace('.', '_')}"
-
-
-def _to_find(links: Tensor, is_asked: Tensor) -> tuple[Tensor, Tensor]:
-    """Return links, and which of them to find; on a CPU, which records nothing, no others."""
-    if links.device.type != "cpu":
-        return links, is_asked
-    return links[:, is_asked], is_asked[is_asked]
 
 
 def scores_of(left: Tensor, right: Tensor, p: Tensor, pairs: Tensor) -> Tensor:
@@ -275,7 +245,7 @@ class Prepared:
     """Where each row's entries begin, and the end, int64 [n + 1]."""
     sides: list[tuple[Tensor, Tensor, Excluded]] = field(default_factory=list)
     """Which nodes may link to which, all to all or each side to the other, and the known links
-    among them. A recorded step reads nothing back, so they are found beforehand."""
+    among them."""
 
     def adjacency(self, is_seen: Tensor | None) -> Tensor:
         """Return the normalised adjacency of the seen links (Eq. 1), sparse CSR [n, n]."""
@@ -284,17 +254,17 @@ class Prepared:
         weight = counts * scale.index_select(0, self.row) * scale.index_select(0, self.column)
         return self.csr(weight)
 
-    def linked(self, is_seen: Tensor | None, dropout: float) -> Tensor:
+    def linked(self, is_seen: Tensor | None, kept: Tensor | None) -> Tensor:
         """Return the adjacency of the seen links, features for a graph without, CSR [n, n].
 
         Args:
             is_seen: The seen links; None for all.
-            dropout: Chance of a link to be left out, on both of its sides, the others scaled.
+            kept: What dropout leaves of each link, on both of its sides, and one number more,
+                [m + 1]; None for all.
         """
         counts = self._counts(is_seen) * (self.row != self.column)
-        if dropout:
-            coins = functional.dropout(counts.new_ones(self.num_links + 1), dropout)
-            counts = counts * coins.index_select(0, self.link)
+        if kept is not None:
+            counts = counts * kept.index_select(0, self.link)
         return self.csr(counts)
 
     def counted(self, is_seen: Tensor | None) -> Tensor:
@@ -336,27 +306,6 @@ class Prepared:
             return torch.sparse_csr_tensor(
                 self.begin, self.column, weight, (self.num_nodes,) * 2, check_invariants=False
             )
-
-
-@dataclass(frozen=True, eq=False)
-class _EpochNumbers:
-    """What changes from epoch to epoch, where the steps compute."""
-
-    key: Tensor
-    """The key of the views' coins, int64."""
-    step: Tensor
-    """How far the moving average follows the weights, float32."""
-
-    @classmethod
-    def on(cls, device: torch.device) -> _EpochNumbers:
-        """Return room for them."""
-        zero = torch.zeros((), device=device)
-        return cls(zero.long(), zero)
-
-    def note(self, key: int, step: float) -> None:
-        """Write them down."""
-        self.key.fill_(key)
-        self.step.fill_(step)
 
 
 def _prepare(known: Known) -> Prepared:

@@ -24,7 +24,14 @@ from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import Known
-from cgcl.train.engines import all_pairs, fused, fused_decoder, fused_draws, fused_encoder
+from cgcl.train.engines import (
+    all_pairs,
+    fused,
+    fused_decoder,
+    fused_draws,
+    fused_encoder,
+    recorded,
+)
 
 HOPPER = GPUTarget("cuda", 90, 32)
 POINTERS = {
@@ -69,7 +76,7 @@ def compile_instead(kernel: Any, *grid: int) -> Callable[..., None]:
 
 
 def main(width: int, precision: str, features: str) -> None:
-    for module in (fused, fused_draws, fused_encoder, fused_decoder, all_pairs):
+    for module in (fused, fused_draws, fused_encoder, fused_decoder, all_pairs, recorded):
         module.launch = compile_instead
     settings = CGCLSettings(hidden=width)
     links = torch.combinations(torch.arange(13), 2).T[:, :30]
@@ -79,11 +86,9 @@ def main(width: int, precision: str, features: str) -> None:
     runs = fused.FusedRuns([learner], [known], [settings], [0], precision)
     runs.run_epoch()
     runs.decoder.logits(links.to(torch.int32)[None])
-    ranking = RankingLearner(known.num_features, RankSettings(hidden=width))
-    right = torch.rand(13, width, requires_grad=True)
-    pairs = all_pairs.AllPairs(ranking.prepare(known), links, None, 0.5)
-    loss, _ = pairs(right, torch.ones(width), torch.rand(13), torch.ones(30).bool())
-    loss.backward()
+    told = RankSettings(hidden=width, layers=3)
+    ranking = RankingLearner(known.num_features, told)
+    recorded.RecordedEngine(ranking, known, told, 0).run(1, 1)
     print(json.dumps(compiled))
 
 

@@ -38,25 +38,32 @@ def engine_for(
     if (
         isinstance(learner, RankingLearner)
         and isinstance(settings, RankSettings)
-        and _can_record(learner, known, resources)
+        and _can_record(known, settings, resources)
     ):
         from cgcl.train.engines.recorded import RecordedEngine
 
-        return RecordedEngine(learner, known, settings, seed, resources.precision)
+        return RecordedEngine(learner, known, settings, seed)
     return PlainEngine(learner, known, settings, seed)
 
 
-def _can_record(learner: RankingLearner, known: Known, resources: Resources) -> bool:
+def _can_record(known: Known, settings: RankSettings, resources: Resources) -> bool:
+    if not _may_fuse(known, resources) or resources.precision == "fp32":
+        return False
+    from cgcl.train.engines.recorded import supports
+
+    return supports(known, settings)
+
+
+def _may_fuse(known: Known, resources: Resources) -> bool:
+    """Whether there are a GPU and Triton, and bits are free to differ."""
     if resources.engine == "plain" or resources.deterministic or known.device.type != "cuda":
         return False
-    return find_spec("triton") is not None and learner.is_recordable(known)
+    return find_spec("triton") is not None
 
 
 def can_fuse(known: Known, settings: CGCLSettings, resources: Resources) -> bool:
     """Whether CGCL can be trained by fused kernels: on a GPU, with Triton, bits free to differ."""
-    if resources.engine == "plain" or resources.deterministic or known.device.type != "cuda":
-        return False
-    if find_spec("triton") is None:
+    if not _may_fuse(known, resources):
         return False
     from cgcl.train.engines.fused import supports
 

@@ -6,24 +6,33 @@ and its columns, and one product with the gradient of S gives that of both its f
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from cgcl.methods.cgcl_rank import Prepared
 from cgcl.train.engines.kernels.launch import blocks, launch
-from cgcl.train.engines.kernels.softmax import TILE, link_costs, share_tiles, sum_tiles
+from cgcl.train.engines.kernels.softmax import (
+    TILE,
+    add_up,
+    add_up_rows,
+    link_costs,
+    share_tiles,
+    sum_tiles,
+)
 
-__all__ = ["AllPairs"]
+__all__ = ["AllPairs", "Turns", "product_into"]
 
-# The logarithm of an empty sum, as in `row_logsumexp`, and what is far above any score.
-_NOTHING, _ENOUGH = -1e30, 1e30
+# The logarithm of an empty sum, as in `row_logsumexp`.
+_NOTHING = -1e30
 # Numbers of a row that are multiplied at once, entries that are masked at once, links a program.
 _DEPTH, _ENTRIES, _LINKS = 64, 32, 16
 # Rows of tiles whose gradients are held at once, in half precision: 160 MB of 20,000 nodes.
 _PANEL = 32
+# Rows that are added up by a program, tiles of each at once, and sums of programs at once.
+_ROWS, _TILES, _SUMS = 32, 64, 1024
 # Tiles are gone through in squares of so many: what they read stays in the cache.
 _NEAR = 16
 
@@ -49,16 +58,49 @@ class _Block:
         return torch.stack([one[order], other[order]]).int()
 
 
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """What a step's kernels read and write besides scores, where they compute."""
+
+    seen: Tensor
+    """Which links each step of an epoch sees, int8 [2, m]."""
+    counts: Tensor
+    """How many it is to find, int32 [2]."""
+    epoch: Tensor
+    """The number of the epoch, int32 [1]."""
+    steps: Tensor
+    """How many steps have been taken, float [1]."""
+    offset: Tensor
+    """What is taken from each score, so that people can tell scores apart, float []."""
+    average: float
+    """How much of the offset a step keeps."""
+
+
 class AllPairs:
-    """All pairs of a graph, each side of a two-sided one on tiles of its own."""
+    """All pairs of a graph, each side of a two-sided one on tiles of its own.
+
+    Whoever asks for the loss has written `left`, `right`, `half` and `terms` before.
+    """
+
+    left: Tensor
+    """R times w at each place, [places, width], in the precision of products; 0 where nobody is."""
+    right: Tensor
+    """R, likewise."""
+    half: Tensor
+    """R in the precision of gradients."""
+    terms: Tensor
+    """What each place adds to its scores, [places]; -1e30 where nobody is."""
+    products: Tensor
+    """The gradient of S and its transpose, times R, [places, width]."""
 
     def __init__(
         self,
         prepared: Prepared,
         links: Tensor,
         sides: Tensor | None,
+        width: int,
         row_share: float,
-        precision: torch.dtype = torch.float16,
+        precision: tuple[torch.dtype, torch.dtype] = (torch.float16, torch.bfloat16),
     ) -> None:
         """Cut the matrix of scores into tiles, and find what does not count in each.
 
@@ -66,174 +108,103 @@ class AllPairs:
             prepared: The known links, both ways round.
             links: The same, each once, int64 [2, m].
             sides: Which side each node is on, bool [n]; None if all may link to all.
+            width: How many numbers a node's vector has.
             row_share: How much a link's place in its nodes' lists counts.
-            precision: That of the factors of scores. Half precision has as many digits as TF32,
-                and is enough for vectors that are normalised; others may be too large for it.
+            precision: That of the factors of scores, and that of gradients. Half precision has as
+                many digits as TF32, and is enough for vectors that are normalised; others may be
+                too large for it.
         """
         n, device = prepared.num_nodes, links.device
-        self._row_share, self._precision = row_share, precision
-        self._prepared, self._num_nodes = prepared, n
+        self.row_share = row_share
         parts = [n] if sides is None else [int((~sides).sum()), int(sides.sum())]
         tiles = [blocks(count, TILE) for count in parts]
-        self._num_tiles = sum(tiles)
-        self._places = torch.arange(n, device=device)
+        self.num_tiles = sum(tiles)
+        self.places = torch.arange(n, device=device)
         if sides is None:
             self._block = _Block(tiles[0], 0, tiles[0], across=False)
         else:
-            moved = self._places + (self._places >= parts[0]) * (tiles[0] * TILE - parts[0])
+            moved = self.places + (self.places >= parts[0]) * (tiles[0] * TILE - parts[0])
             order = sides.to(device).int().argsort(stable=True)
-            self._places = torch.empty_like(moved).index_copy_(0, order, moved)
+            self.places = torch.empty_like(moved).index_copy_(0, order, moved)
             self._block = _Block(tiles[0], tiles[0], tiles[1], across=True)
-        self._pairs = self._places[links].contiguous()
+        self._pairs = self.places[links].contiguous()
         self._tiles = self._block.tiles().to(device)
-        row, column = self._places[prepared.row], self._places[prepared.column]
-        tile, order = (row // TILE * self._num_tiles + column // TILE).sort()
-        every = torch.arange(self._num_tiles**2 + 1, device=device)
+        row, column = self.places[prepared.row], self.places[prepared.column]
+        tile, order = (row // TILE * self.num_tiles + column // TILE).sort()
+        every = torch.arange(self.num_tiles**2 + 1, device=device)
         self._starts = torch.searchsorted(tile, every).int()
         self._entries = (row % TILE * TILE + column % TILE)[order].int()
+        size, self.width = self.num_tiles * TILE, width + -width % _DEPTH
+        self.left, self.right, self.half, self.products = (
+            torch.zeros(size, self.width, dtype=dtype, device=device)
+            for dtype in (precision[0], *precision, torch.float32)
+        )
+        self.terms = torch.full((size,), _NOTHING, device=device)
+        self._log_sums, self.with_own, self.link_sums, self.link_terms = (
+            torch.zeros(size, device=device) for _ in range(4)
+        )
+        # By place and tile; between two nodes of one side of a two-sided graph there is no tile.
+        self._found = torch.full((size, self.num_tiles), _NOTHING, device=device)
+        self.to_terms = torch.zeros(size, self.num_tiles, device=device)
+        count = links.shape[1]
+        self.to_scores = torch.zeros(count, device=device)
+        self._costs = torch.zeros(blocks(max(count, 1), _LINKS), device=device)
+        self._partial = torch.zeros(size // _ROWS, device=device)
+        self.log_total = torch.zeros((), device=device)
+        panel = min(_PANEL, blocks(self._block.rows, 2))  # not all of them, if there are two
+        self._held = self.half.new_zeros(panel * TILE, self._block.columns * TILE)
 
-    def __call__(
-        self, right: Tensor, weights: Tensor, terms: Tensor, is_asked: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return the loss of the links that are asked for, and the logarithm of all pairs' sum.
-
-        Args:
-            right: A vector for each node, [n, d].
-            weights: w, [d].
-            terms: What each node adds to its scores, [n].
-            is_asked: Which of the links to find, bool [m].
-        """
-        loss, total = _Loss.apply(right, weights, terms, is_asked, self)
-        return loss, total
-
-    def forward(self, made: _Made, is_asked: Tensor) -> tuple[Tensor, Tensor, _Gradients]:
-        """Return the loss, the logarithm of the sum over all pairs, and what the loss asks for."""
-        left, right, terms = made.left, made.right, made.terms
-        found = terms.new_full((terms.shape[0], self._num_tiles), _NOTHING)
+    def forward(self, turn: int, turns: Turns, loss: Tensor) -> None:
+        """Write the loss of what a step is to find, and what it asks of the links' scores."""
+        count, left, right, terms = self._pairs.shape[1], self.left, self.right, self.terms
         launch(sum_tiles, self._tiles.shape[1])(
             left, right, terms, self._starts, self._entries, self._tiles[0], self._tiles[1],
-            found, self._num_tiles, left.shape[1], DEPTH=_DEPTH, ENTRIES=_ENTRIES,
+            self._found, self.num_tiles, self.width, DEPTH=_DEPTH, ENTRIES=_ENTRIES,
             num_warps=8, num_stages=3,
         )  # fmt: skip
-        log_sums = found.logsumexp(1)
-        with_own = log_sums + terms
-        total = with_own.logsumexp(0)
-        count = self._pairs.shape[1]
-        num_programs, num_asked = blocks(max(count, 1), _LINKS), is_asked.sum()
-        to_scores, losses = terms.new_empty(count), terms.new_zeros(num_programs)
-        to_sums = (1 - self._row_share) * (with_own - total).exp() * (num_asked > 0)
-        to_terms = torch.zeros_like(terms)
-        launch(link_costs, num_programs)(
-            left, right, terms, self._pairs, is_asked, num_asked, with_own, total,
-            to_scores, to_sums, to_terms, losses, count, left.shape[1], self._row_share,
-            PAIRS=_LINKS, DEPTH=_DEPTH,
+        launch(add_up_rows, self._partial.numel())(
+            self._found, terms, self._log_sums, self.with_own, self.link_sums, self.link_terms,
+            self._partial, self.num_tiles, ROWS=_ROWS, TILES=_TILES,
         )  # fmt: skip
-        return losses.sum(), total, _Gradients(to_scores, to_sums, to_terms, log_sums)
+        log_links = math.log(2 * max(count, 1))  # each pair is in two rows
+        launch(add_up, 1)(
+            self._partial, self.log_total, turns.offset, turns.steps, turns.counts, turns.epoch,
+            self._partial.numel(), log_links, turns.average, TURN=turn, BLOCK=_SUMS,
+        )  # fmt: skip
+        launch(link_costs, self._costs.numel())(
+            left, right, terms, self._pairs, turns.seen[turn], turns.counts, self.with_own,
+            self.log_total, self.to_scores, self.link_sums, self.link_terms, self._costs, count,
+            self.width, self.row_share, TURN=turn, PAIRS=_LINKS, DEPTH=_DEPTH,
+        )  # fmt: skip
+        torch.sum(self._costs, 0, out=loss)
 
-    def backward(self, made: _Made, asked: _Gradients) -> tuple[Tensor, Tensor]:
-        """Return the gradient of S and its transpose, times R, [n, d], and that of the terms."""
-        block, half = self._block, made.right.bfloat16()
-        # Nobody has a share of an empty sum.
-        log_sums = asked.log_sums.where(asked.log_sums > _NOTHING / 2, _ENOUGH)
+    def backward(self, turn: int, turns: Turns) -> None:
+        """Write `products` by all pairs, without the links' own scores, and `to_terms`."""
+        block, held = self._block, self._held
         columns = slice(block.first_column * TILE, (block.first_column + block.columns) * TILE)
-        panel = min(_PANEL, blocks(block.rows, 2))  # not all of them, if there are two
-        held = half.new_empty(panel * TILE, block.columns * TILE)
-        products = log_sums.new_empty(half.shape)
+        panel = held.shape[0] // TILE
         if block.across:
-            products[columns] = 0
-        to_terms = log_sums.new_zeros(log_sums.shape[0], self._num_tiles)
+            self.products[columns] = 0
         for start in range(0, block.rows, panel):
             count = min(panel, block.rows - start)
             launch(share_tiles, count, block.columns)(
-                made.left, made.right, made.terms, self._starts, self._entries, log_sums,
-                asked.to_sums, held, to_terms, start, block.first_column, self._num_tiles,
-                half.shape[1], held.shape[1], BOTH=block.across, DEPTH=_DEPTH, ENTRIES=_ENTRIES,
+                self.left, self.right, self.terms, self._starts, self._entries, self._log_sums,
+                self.link_sums, self.with_own, self.log_total, turns.counts, held, self.to_terms,
+                start, block.first_column, self.num_tiles, self.width, held.shape[1],
+                self.row_share, TURN=turn, BOTH=block.across, DEPTH=_DEPTH, ENTRIES=_ENTRIES,
                 num_warps=8, num_stages=3,
             )  # fmt: skip
             rows, shares = slice(start * TILE, (start + count) * TILE), held[: count * TILE]
-            products[rows] = _product(shares, half[columns])
+            product_into(self.products[rows], shares, self.half[columns])
             if block.across:
-                products[columns] += _product(shares.T, half[rows])
-        return products, to_terms.sum(1) + asked.to_terms + asked.to_sums
-
-    def made_of(self, right: Tensor, weights: Tensor, terms: Tensor) -> _Made:
-        """Return what the kernels take."""
-        left, own = (self._placed(x, self._precision) for x in (right * weights, right))
-        return _Made(left, own, self._placed(terms, terms.dtype, _NOTHING))
-
-    def of_nodes(self, placed: Tensor) -> Tensor:
-        """Return what belongs to each node, of what stands at each place."""
-        if self._block.across:
-            return placed.index_select(0, self._places)
-        return placed[: self._num_nodes]
-
-    def of_links(self, to_scores: Tensor, right: Tensor) -> Tensor:
-        """Return the gradient of S by the links' scores alone, times R, [n, d]."""
-        prepared = self._prepared
-        values = torch.cat([to_scores, to_scores.new_zeros(1)]).index_select(0, prepared.link)
-        return prepared.csr(values) @ right
-
-    def _placed(self, x: Tensor, dtype: torch.dtype, empty: float = 0.0) -> Tensor:
-        places = self._num_tiles * TILE
-        if x.dim() == 1:
-            found = x.new_full((places,), empty, dtype=dtype)
-            return found.index_copy_(0, self._places, x)
-        width = x.shape[1] + -x.shape[1] % _DEPTH
-        found = x.new_zeros(places, width, dtype=dtype)
-        if self._block.across:
-            found[:, : x.shape[1]].index_copy_(0, self._places, x.to(dtype))
-        else:
-            found[: self._num_nodes, : x.shape[1]] = x
-        return found
+                more = torch.empty_like(self.products[columns])
+                self.products[columns] += product_into(more, shares.T, self.half[rows])
 
 
-@dataclass(frozen=True, eq=False)
-class _Made:
-    """What stands at each place: vectors, in the precision of products, and the nodes' terms."""
-
-    left: Tensor
-    right: Tensor
-    terms: Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class _Gradients:
-    """Where the loss wants to go: of the links' scores, and of the sum and the term at a place."""
-
-    to_scores: Tensor
-    to_sums: Tensor
-    to_terms: Tensor
-    log_sums: Tensor
-    """The sums themselves, without the place's own term."""
-
-
-class _Loss(torch.autograd.Function):
-    """Forward and backward of `AllPairs`; the gradient is that of a loss that counts once."""
-
-    @staticmethod
-    def forward(*args: Any, **_: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
-        """Return the loss, and the logarithm of the sum over all pairs."""
-        ctx, right, weights, terms, is_asked, pairs = args
-        ctx.pairs, ctx.made = pairs, pairs.made_of(right, weights, terms)
-        loss, total, ctx.asked = pairs.forward(ctx.made, is_asked)
-        ctx.save_for_backward(right, weights)
-        ctx.mark_non_differentiable(total)
-        return loss, total
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        """Return the gradients of right, weights and terms."""
-        right, weights = ctx.saved_tensors
-        products, to_terms = ctx.pairs.backward(ctx.made, ctx.asked)
-        products = ctx.pairs.of_nodes(products)[:, : right.shape[1]]
-        products = (products + ctx.pairs.of_links(ctx.asked.to_scores, right)) * grads[0]
-        to_terms = ctx.pairs.of_nodes(to_terms) * grads[0]
-        # S is symmetric in its two factors, and w stands between them once.
-        return products * weights, (products * right).sum(0) / 2, to_terms, None, None
-
-
-def _product(one: Tensor, other: Tensor) -> Tensor:
-    """Return the product of half-precision matrices, added up and kept in full precision."""
-    if one.device.type == "cuda":
-        return torch.mm(one, other, out_dtype=torch.float32)
-    return one.float() @ other.float()
+def product_into(out: Tensor, one: Tensor, other: Tensor) -> Tensor:
+    """Write and return the product of half-precision matrices, added up in full precision."""
+    if one.device.type != "cuda":
+        return out.copy_(one.float() @ other.float())
+    if out.dtype == one.dtype:
+        return torch.mm(one, other, out=out)
+    return torch.mm(one, other, out_dtype=out.dtype, out=out)

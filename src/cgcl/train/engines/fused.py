@@ -121,8 +121,8 @@ class FusedRuns:
             self.encoder.backward(turn)
             launch(adam_step, weights.per_run // ADAM_BLOCK, self.draws.num_runs)(
                 weights.values, weights.gradients, weights.first, weights.second, weights.steps,
-                self.draws.counts, self._lr, self._decay, weights.per_run,
-                TURN=turn, BLOCK=ADAM_BLOCK,
+                self.draws.counts, self._lr, self._decay, weights.values, self.draws.epoch,
+                weights.per_run, 0.0, TURN=turn, FOLLOW=False, BLOCK=ADAM_BLOCK,
             )  # fmt: skip
         self.draws.epoch.add_(1)
 

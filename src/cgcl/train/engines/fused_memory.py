@@ -65,6 +65,19 @@ class Weights:
                 window.copy_(weight.detach())
                 weight.data = window
 
+    def taking_over(self, others: Sequence[Tensor]) -> Tensor:
+        """Return room for as many numbers, into which tensors of one run's shapes are windows."""
+        room = torch.zeros_like(self.values[0])
+        for index, other in enumerate(others):
+            window = self.window(room, index)
+            window.copy_(other)
+            other.data = window
+        return room
+
+    def window(self, flat: Tensor, index: int) -> Tensor:
+        """Return what stands where one weight stands in a run's weights."""
+        return self._all(flat.unsqueeze(0), index)[0]
+
     def value(self, index: int) -> Tensor:
         """Return one weight of every run, [runs, ...], as a window."""
         return self._all(self.values, index)
@@ -102,7 +115,7 @@ class Weights:
 
     def _all(self, tensor: Tensor, index: int) -> Tensor:
         shape, offset = self._shapes[index], self._offsets[index]
-        return tensor[:, offset : offset + shape.numel()].unflatten(1, shape)
+        return tensor[:, offset : offset + shape.numel()].view(tensor.shape[0], *shape)
 
 
 @dataclass(frozen=True, eq=False)

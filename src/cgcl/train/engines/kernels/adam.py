@@ -19,8 +19,8 @@ _EPSILON = tl.constexpr(1e-8)
 
 @triton.jit
 def adam_step(
-    weights, gradients, first, second, steps, counts, lr, weight_decay, weights_per_run,
-    TURN: tl.constexpr, BLOCK: tl.constexpr,
+    weights, gradients, first, second, steps, counts, lr, weight_decay, averages, epoch,
+    weights_per_run, least, TURN: tl.constexpr, FOLLOW: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """Step every weight of a run as torch's Adam does, and clear its gradient.
 
@@ -29,7 +29,10 @@ def adam_step(
         counts: How many links each run's turn asked for; without any there is no step.
         lr: The learning rate of each run.
         weight_decay: The L2 penalty of each run.
+        averages: The moving average of each weight, if it is to FOLLOW.
+        epoch: The number of the epoch: at first the average is over the steps so far.
         weights_per_run: A multiple of BLOCK.
+        least: How far the average follows in the end.
     """
     run = tl.program_id(1).to(tl.int64)
     at = run * weights_per_run + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -44,7 +47,12 @@ def adam_step(
         correction_1 = (1 - tl.exp2(step * _LOG_1)).to(tl.float32)
         correction_2 = (1 - tl.exp2(step * _LOG_2)).to(tl.float32)
         spread = tl.sqrt_rn(v) / tl.sqrt_rn(correction_2) + _EPSILON
-        tl.store(weights + at, weight - tl.load(lr + run) / correction_1 * m / spread)
+        weight -= tl.load(lr + run) / correction_1 * m / spread
+        tl.store(weights + at, weight)
         tl.store(first + at, m)
         tl.store(second + at, v)
+        if FOLLOW:
+            average = tl.load(averages + at)
+            step = tl.maximum(least, 0.5 / tl.load(epoch).to(tl.float32))
+            tl.store(averages + at, average + step * (weight - average))
     tl.store(gradients + at, tl.zeros((BLOCK,), tl.float32))
