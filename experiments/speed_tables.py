@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from speed_plot import Curve, log_log_plot
+from speed_plot import Curve, log_plot
 
 __all__ = ["IMAGES", "TABLES"]
 
@@ -360,7 +360,7 @@ def scaling_plot(what: str) -> str:
         )
         for lines in _series().values()
     ]
-    return log_log_plot(curves, "Links", name, "in proportion to links") if curves else ""
+    return log_plot(curves, "Links", name, "in proportion to links") if curves else ""
 
 
 def plots() -> str:

@@ -156,7 +156,9 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     made = {name: fill((ROOT / name).read_text(encoding="utf-8")) for name in PAGES}
-    made |= {name: draw() for name, draw in speed_tables.IMAGES.items()}
+    images = speed_tables.IMAGES | ranking_tables.IMAGES
+    # What is not measured yet has no picture.
+    made |= {name: picture for name, draw in images.items() if (picture := draw())}
     made |= {name: make() for name, make in reproduced.FILES.items()}
     for name, after in made.items():
         path = ROOT / name

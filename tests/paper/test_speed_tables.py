@@ -208,7 +208,7 @@ def test_slope_is_the_power(power: float, factor: float) -> None:
 @given(st.floats(0.01, 100), st.floats(1.1, 50))
 def test_equal_ratios_are_equal_steps_on_the_plot(start: float, ratio: float) -> None:
     values = [start, start * ratio, start * ratio**2]
-    svg = speed_plot.log_log_plot([speed_plot.Curve("a", values, values)], "x", "y", "guide")
+    svg = speed_plot.log_plot([speed_plot.Curve("a", values, values)], "x", "y", "guide")
     (points,) = re.findall(r'<polyline class="one" points="([^"]*)"', svg)
     x, y = zip(*(map(float, point.split(",")) for point in points.split()), strict=True)
     assert x[1] - x[0] == pytest.approx(x[2] - x[1], abs=0.21)
