@@ -124,6 +124,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "presets": presets_table,
     "readings": readings_table,
     "calibration": own_graph_tables.calibration_table,
+    "calibration-curves": own_graph_tables.curves_table,
     "new_links": own_graph_tables.new_links_table,
     "candidates": own_graph_tables.candidates_table,
     "cost": own_graph_tables.cost_table,
