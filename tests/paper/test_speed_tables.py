@@ -217,6 +217,21 @@ def test_equal_ratios_are_equal_steps_on_the_plot(start: float, ratio: float) ->
     assert y[0] > y[2] >= 54
 
 
+def test_without_a_guide_equal_differences_are_equal_steps_up() -> None:
+    svg = speed_plot.log_plot([speed_plot.Curve("a", [10, 100, 1000], [21, 25, 29])], "x", "y")
+    (points,) = re.findall(r'<polyline class="one" points="([^"]*)"', svg)
+    assert points == "62.0,235.8 234.0,155.0 406.0,74.2"
+    assert "guide" not in svg.partition("</style>")[2]
+
+
+def test_the_row_of_cgcl_rank_counts_a_cell_s_seconds_once(write) -> None:
+    line = {"kind": "cgcl-rank row", "auc": 0.9, "node_mrr": 0.25, "cell_seconds": 4.0, **GPU}
+    write(*({**line, "graph": graph, "seed": s} for graph in ("cora", "photo") for s in (0, 1)))
+    table = speed_tables.ranking_row_table()
+    assert "| Cora | 2 | 90.00 ± 0.00 | 25.00 ± 0.00 | 4.0 |" in table
+    assert "4 runs on 2 of 5 graphs in 8 s" in table
+
+
 def test_breakdown_divides_the_milliseconds_and_compares_with_the_floor(write) -> None:
     line = {"kind": "breakdown", "graph": "cora", "way": "fast", "ms": 10.0, **GPU}
     parts = {"decoder": 0.6, "features": 0.3, "idle": 0.1}
