@@ -1,7 +1,7 @@
 """Are the probabilities right? Calibrate on validation links, count test links.
 
-    python experiments/calibration.py --graphs cora,citeseer --seeds 0,1,2,3,4
-    python experiments/calibration.py --device cuda --data-root DATA --seconds 600
+    python experiments/calibration.py --graphs cora,citeseer
+    python experiments/calibration.py --device cuda --workers 5 --data-root DATA --seconds 600
 
 For each graph and split of CGCL-rank: the expected calibration error on the test pairs at 1:1; and,
 among the best of all pairs that are neither training nor validation links, the number of test links
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from methods import lines_of, where
+from methods import lines_of, side_by_side, where
 
 RESULTS = Path(__file__).parent / "results" / "calibration.jsonl"
 GRAPHS = ("cora", "citeseer", "pubmed", "photo", "computers")
@@ -82,7 +82,7 @@ def measure(curve: Any, sets: dict[str, Any], base_rate: float) -> dict[str, Any
     }
 
 
-def run(graph_name: str, preset: str, seed: int, place: dict[str, Any]) -> dict[str, Any]:
+def run(job: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:
     """Train on one split, calibrate, and measure on its test links."""
     import numpy as np
 
@@ -94,9 +94,10 @@ def run(graph_name: str, preset: str, seed: int, place: dict[str, Any]) -> dict[
     from cgcl.train.once import train_once
     from cgcl.train.recipe import Recipe
 
-    graph = cgcl.read(graph_name, data_root=place["data_root"])
+    seed = job["seed"]
+    graph = cgcl.read(job["graph"], data_root=place["data_root"])
     split = random_split(graph, 0.05, 0.10, seed)
-    recipe = Recipe.for_graph(METHOD, {"preset": preset, "seed": seed}, graph)
+    recipe = Recipe.for_graph(METHOD, {"preset": job["preset"], "seed": seed}, graph)
     resources = Resources(device=place["device"], threads=place["threads"])
     trained = train_once(graph, split, recipe, resources, top_of_list=False)
     clock = time.perf_counter()
@@ -124,9 +125,7 @@ def run(graph_name: str, preset: str, seed: int, place: dict[str, Any]) -> dict[
     ends = calibration.interval(sets["best"][0], rate)
     assert ends is not None
     return {
-        "graph": graph_name,
-        "preset": preset,
-        "seed": seed,
+        **{name: job[name] for name in KEY},
         **where(place),
         "method": calibration.method,
         "losses": calibration.losses,
@@ -145,32 +144,36 @@ def main() -> None:
     """Run what is missing."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--graphs", default=",".join(GRAPHS))
-    parser.add_argument("--seeds", default="0,1,2,3,4")
+    parser.add_argument("--seeds", default="5,6,7,8,9")
     parser.add_argument("--preset", default="quick")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--data-root")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing after so long")
     parser.add_argument("--out", type=Path, default=RESULTS)
     chosen = parser.parse_args()
     place = {name: getattr(chosen, name) for name in ("device", "threads", "data_root")}
-    deadline = time.time() + chosen.seconds
+    place["deadline"] = time.time() + chosen.seconds
     done = {tuple(record[name] for name in KEY) for record in lines_of(chosen.out)}
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
     # The first split of every graph comes first.
-    for seed in map(int, chosen.seeds.split(",")):
-        for graph in chosen.graphs.split(","):
-            if (graph, chosen.preset, seed) in done or time.time() >= deadline:
-                continue
-            record = run(graph, chosen.preset, seed, place)
-            with chosen.out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
-            best = record["results"]["chosen"]
-            counts = ", ".join(
-                f"best {top}: {best['expected'][top]:.1f} promised, {best['observed'][top]} found"
-                for top in map(str, TOPS)
-            )
-            print(f"{graph}, split {seed}: {record['method']}, ECE {best['ece']:.4f}, {counts}")
+    jobs = [
+        {"graph": graph, "preset": chosen.preset, "seed": seed, "method": METHOD}
+        for seed in map(int, chosen.seeds.split(","))
+        for graph in chosen.graphs.split(",")
+    ]
+    todo = [job for job in jobs if tuple(job[name] for name in KEY) not in done]
+    for record in side_by_side(run, todo, place, chosen.workers):
+        with chosen.out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+        best = record["results"]["chosen"]
+        counts = ", ".join(
+            f"best {top}: {best['expected'][top]:.1f} promised, {best['observed'][top]} found"
+            for top in map(str, TOPS)
+        )
+        head = f"{record['graph']}, split {record['seed']}: {record['method']}"
+        print(f"{head}, ECE {best['ece']:.4f}, {counts}", flush=True)
 
 
 if __name__ == "__main__":

@@ -109,11 +109,12 @@ def hits100_table() -> str:
         cells = []
         for graph in graphs:
             runs = found.get((graph, name), [])
-            few = f" (splits: {len(runs)})" if 0 < len(runs) < 10 else ""
-            cells.append(_cell(runs, "test", "hits@100") + few if name in ours else "")
+            cells.append(_cell(runs, "test", "hits@100") if name in ours else "")
             cells.append(_published("hits100", name, graph))
-        rows.append([method_named(name).title if name in ours else name, *cells])
-    head = ["Hits@100", *(x for g in graphs for x in (TITLES[g], "published"))]
+        splits = [str(len(found.get((graph, name), ()))) for graph in graphs]
+        told = (splits[0] if len(set(splits)) == 1 else " / ".join(splits)) if name in ours else ""
+        rows.append([method_named(name).title if name in ours else name, *cells, told])
+    head = ["Hits@100", *(x for g in graphs for x in (TITLES[g], "published")), "our splits"]
     source = f"Published: {EXPERIMENT['published']['hits100']['source']}."
     return "\n".join([_table(head, rows), "", source, *_still_missing("hits100", found)])
 
@@ -124,8 +125,11 @@ def search_table(stage: str) -> str:
     graphs = list(told["seeds"])
     if not found:
         return f"Not run yet: `python experiments/ranking.py {stage} --device cuda`."
-    missing = len(told["variants"]) * sum(map(len, told["seeds"].values()))
-    missing -= sum(len(runs) for runs in found.values())
+    missing = sum(
+        max(0, len(seeds) - len(found.get((graph, name), ())))
+        for graph, seeds in told["seeds"].items()
+        for name in told["variants"]
+    )
     best = {
         graph: max(
             (name for name in told["variants"] if (graph, name) in found),

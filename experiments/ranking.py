@@ -1,9 +1,11 @@
-"""Measure the top of the list: search, ablation, test, without features, on two cores.
+"""Measure the top of the list: search, ablation, rows, test, without features, by either engine.
 
     python experiments/ranking.py search --device cuda
     python experiments/ranking.py run --methods cgcl-rank,cgcl --device cuda
     python experiments/ranking.py run --methods adamic-adar --workers 2
-    python experiments/ranking.py quick --threads 2
+    python experiments/ranking.py quick --threads 2, then quick-readable
+    python experiments/ranking.py negatives --device cuda
+    python experiments/ranking.py readable --device cuda
     python experiments/ranking.py heart-search --device cuda --data-root FOLDER, then heart
     python experiments/ranking.py hits100-search --device cuda, then hits100
 
@@ -34,7 +36,10 @@ HERE = Path(__file__).parent
 RESULTS, SEARCH = "ranking.jsonl", "ranking_search.jsonl"
 OURS = "cgcl-rank"
 # These look at validation links only.
-BLIND = ("search", "ablation", *harder.GOALS)
+BLIND = ("search", "ablation", "negatives", *harder.GOALS)
+# These take the readable path: the first two are `run` and `quick` once more, and what is compared
+# in the third is to differ in its rows alone.
+READABLE = ("readable", "quick-readable", "negatives")
 KEY = ("stage", "graph", "features", "name", "seed")
 
 Job = dict[str, Any]
@@ -56,7 +61,8 @@ def jobs_of(experiment: dict[str, Any], stage: str) -> Iterator[Job]:
     for seed in range(max(told["splits"].values())):
         for graph in told["graphs"]:
             for method, splits in told["splits"].items():
-                if seed < splits and graph in told.get("only", {}).get(method, told["graphs"]):
+                most = min(splits, told.get("most", {}).get(graph, splits))
+                if seed < most and graph in told.get("only", {}).get(method, told["graphs"]):
                     settings = _settings(stage, graph, method)
                     settings |= told.get("settings", {}).get(method, {})
                     yield _job(stage, graph, method, method, seed, settings)
@@ -72,7 +78,7 @@ def _job(
 def _settings(stage: str, graph: str, method: str) -> dict[str, Any]:
     """Return what a method is told: for Table I's rows what Table I tells them."""
     if method == OURS:
-        return {"preset": "quick" if stage == "quick" else "best"}
+        return {"preset": "quick" if stage.startswith("quick") else "best"}
     folder = HERE / "reproduce"
     rows = tomllib.loads((folder / "table1.toml").read_text(encoding="utf-8"))["rows"]
     row = rows.get(method)
@@ -113,8 +119,10 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
     if have is not None and recipe.settings.to_json() == {**default, **have}:
         return None
     line: Result = {**job, "settings": recipe.settings.to_json(), **where(place)}
-    line |= {"links": split.sizes, "fingerprint": graph.fingerprint, "split": split.fingerprint}
-    resources = Resources(device=place["device"], threads=place["threads"])
+    line |= {"nodes": graph.num_nodes, "links": split.sizes}
+    line |= {"fingerprint": graph.fingerprint, "split": split.fingerprint}
+    engine = "plain" if job["stage"] in READABLE else "auto"
+    resources = Resources(device=place["device"], threads=place["threads"], engine=engine)
     is_blind = job["stage"] in BLIND
     try:
         trained = train_once(
@@ -187,7 +195,15 @@ def shown(result: Result) -> str:
     if "failure" in result:
         return f"{head}: failed, {result['failure']}"
     found = result["test"] or result["val"]
-    wanted = ("node_mrr", "precision@100", "precision@1000", "heart_mrr", "hits@100", "auc")
+    wanted = (
+        "node_mrr",
+        "precision@100",
+        "precision@1000",
+        "heart_mrr",
+        "hits@50",
+        "hits@100",
+        "auc",
+    )
     figures = "  ".join(f"{name} {100 * found[name]:.2f}" for name in wanted if name in found)
     return f"{head}: {figures}  (epoch {result['best_epoch']}, {result['seconds']:.0f} s)"
 
@@ -195,8 +211,8 @@ def shown(result: Result) -> str:
 def main() -> None:
     """Run what is missing."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    stages = ["search", "ablation", "run", "bare", "first", "quick", *harder.STAGES]
-    parser.add_argument("stage", choices=stages)
+    stages = ["search", "ablation", *READABLE, "run", "bare", "first", "quick"]
+    parser.add_argument("stage", choices=[*stages, *harder.STAGES])
     parser.add_argument("--methods", default="", help="only these, with commas")
     parser.add_argument("--graphs", default="", help="only these, with commas")
     parser.add_argument("--device", default="cpu")

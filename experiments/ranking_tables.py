@@ -12,8 +12,9 @@ from typing import Any
 
 from cgcl.compare.statistics import LEVEL, holm, paired_difference, spread_of
 from cgcl.methods.table import METHODS, method_named
+from speed_plot import Curve, log_plot
 
-__all__ = ["TABLES"]
+__all__ = ["IMAGES", "TABLES"]
 
 HERE = Path(__file__).parent
 OURS = "cgcl-rank"
@@ -60,6 +61,10 @@ KINDS = {
 }
 # So much of the best hundred, in points, may a setting cost that is chosen for its node MRR.
 MOST_LOST = 0.5
+# So far apart, in points, may the means of the fast engine and the readable path be.
+MOST_APART = {"auc": 0.1, "node_mrr": 0.3}
+# Stages by the fast engine, and the same trainings by the readable path.
+BOTH_ENGINES = (("run", "readable"), ("quick", "quick-readable"))
 
 Result = dict[str, Any]
 
@@ -237,6 +242,90 @@ def ablation_table() -> str:
     return "\n".join(_table(head, rows))
 
 
+def _rows_of(run: Result) -> int:
+    """Return how many rows each step of a run looks at."""
+    return run["settings"]["sampled"] or run["nodes"]
+
+
+def _curves() -> dict[str, dict[str, list[Result]]]:
+    """Return the runs of the stage `negatives` by graph and rows, on splits that have them all."""
+    found = _stage("negatives")
+    curves: dict[str, dict[str, list[Result]]] = {}
+    for part in _asked("negatives").values():
+        for graph in part["seeds"]:
+            runs = {name: found[graph, name] for name in part["variants"]}
+            seeds = sorted(set.intersection(*(set(own) for own in runs.values())))
+            if seeds:
+                curves[graph] = {name: [own[s] for s in seeds] for name, own in runs.items()}
+    return curves
+
+
+def negatives_table() -> str:
+    """Node MRR on validation links by the number of rows that a step looks at."""
+    curves = _curves()
+    if not curves:
+        return _missing("negatives")
+    names = dict.fromkeys(name for runs in curves.values() for name in runs if name != "all")
+    order = [*sorted(names, key=lambda name: int(name.replace(",", ""))), "all"]
+    rows = [
+        [
+            name,
+            *(_cell(_percent(runs.get(name, ()), "val", "node_mrr")) for runs in curves.values()),
+        ]
+        for name in order
+    ]
+    splits = [str(len(runs["all"])) for runs in curves.values()]
+    head = ["rows a step", *(f"{TITLES[graph]} node MRR" for graph in curves)]
+    few = "1,024"
+    apart = []
+    for graph, runs in curves.items():
+        some, every = (mean(_percent(runs[name], "val", "node_mrr")) for name in (few, "all"))
+        apart.append(f"{some - every:+.1f} on {TITLES[graph]}")
+    told = f"{few} rows a step instead of all: {', '.join(apart)}."
+    image = "![Node MRR on validation links against rows a step](images/ranking-rows.svg)"
+    return "\n".join([*_table(head, [*rows, ["splits", *splits]]), "", told, "", image])
+
+
+def negatives_plot() -> str:
+    """Return node MRR against rows a step, all rows at the number of nodes."""
+    curves = [
+        Curve(
+            TITLES[graph],
+            [_rows_of(own[0]) for own in runs.values()],
+            [mean(_percent(own, "val", "node_mrr")) for own in runs.values()],
+        )
+        for graph, runs in _curves().items()
+    ]
+    return log_plot(curves, "Rows a step", "Node MRR, validation links, %") if curves else ""
+
+
+def engines_table() -> str:
+    """The fast engine beside the readable path over the same splits."""
+    rows = []
+    for stages in BOTH_ENGINES:
+        fast, plain = (_stage(stage) for stage in stages)
+        for graph in _asked(stages[1])["graphs"]:
+            ours, theirs = fast.get((graph, OURS), {}), plain.get((graph, OURS), {})
+            seeds = sorted(ours.keys() & theirs.keys())
+            if not seeds:
+                rows.append([TITLES[graph], f"`{stages[1]}`: not run yet", *[""] * 9])
+                continue
+            both = [[runs[seed] for seed in seeds] for runs in (ours, theirs)]
+            devices = dict.fromkeys(run["device"] for runs in both for run in runs)
+            cells = [TITLES[graph], f"{both[0][0]['settings']['preset']}, {', '.join(devices)}"]
+            cells.append(str(len(seeds)))
+            for measure, most in MOST_APART.items():
+                one, other = (_percent(runs, "test", measure) for runs in both)
+                apart = paired_difference(one, other)
+                error = "" if apart.sd is None else f" ± {apart.sd / apart.runs**0.5:.2f}"
+                cells += [_cell(other, 2), _cell(one, 2), f"{apart.mean:+.2f}{error}"]
+                cells.append("yes" if abs(apart.mean) <= most else "**no**")
+            rows.append(cells)
+    names = ("readable, {0}", "fast, {0}", "difference", "at most {1}")
+    shown = (name.format(MEASURES[m], most) for m, most in MOST_APART.items() for name in names)
+    return "\n".join(_table(["graph", "preset, device", "splits", *shown], rows))
+
+
 def _difference(
     found: dict[tuple[str, str], dict[int, Result]], graph: str, name: str, measure: str
 ) -> tuple[float, float | None] | None:
@@ -401,9 +490,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "ranking-trials": trials_table,
     "ranking-left-out": left_out_table,
     "ranking-ablation": ablation_table,
+    "ranking-negatives": negatives_table,
     "ranking-run": run_table,
     "ranking-summary": summary_table,
     "ranking-first": first_table,
     "ranking-bare": bare_table,
     "ranking-quick": quick_table,
+    "ranking-engines": engines_table,
 }
+IMAGES: dict[str, Callable[[], str]] = {"docs/images/ranking-rows.svg": negatives_plot}

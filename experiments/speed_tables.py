@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from speed_plot import Curve, log_log_plot
+from speed_plot import Curve, log_plot
 
 __all__ = ["IMAGES", "TABLES"]
 
@@ -360,7 +360,7 @@ def scaling_plot(what: str) -> str:
         )
         for lines in _series().values()
     ]
-    return log_log_plot(curves, "Links", name, "in proportion to links") if curves else ""
+    return log_plot(curves, "Links", name, "in proportion to links") if curves else ""
 
 
 def plots() -> str:
@@ -442,6 +442,28 @@ def row_table() -> str:
     return "\n\n".join(parts) or MISSING
 
 
+def ranking_row_table() -> str:
+    """The same row of CGCL-rank: AUC, node MRR and time."""
+    lines = lines_of("cgcl-rank row")
+    parts: list[str] = []
+    for place in _places(lines):
+        found = latest((x for x in lines if machine_of(x) == place), "graph", "seed")
+        rows = ["| graph | runs | AUC | node MRR | seconds |", "| --- | --- | --- | --- | --- |"]
+        total = 0.0
+        graphs = list(dict.fromkeys(graph for graph, _ in found))
+        for graph in graphs:
+            own = [line for key, line in found.items() if key[0] == graph]
+            auc, mrr = ([100 * line[name] for line in own] for name in ("auc", "node_mrr"))
+            total += own[0]["cell_seconds"]
+            rows.append(
+                f"| {TITLES[graph]} | {len(own)} | {_mean(auc)} | {_mean(mrr)} "
+                f"| {own[0]['cell_seconds']:.1f} |"
+            )
+        told = f"{len(found)} runs on {len(graphs)} of {len(TITLES)} graphs in {total:.0f} s"
+        parts.append("\n".join([*rows, "", f"{place}: {told}."]))
+    return "\n\n".join(parts) or MISSING
+
+
 def _paired(found: dict[tuple[Any, ...], Line], where: tuple[Any, ...]) -> list[tuple[Line, Line]]:
     """Return the lines of both engines for every split that both have, the fast one first."""
     seeds = sorted({key[4] for key in found if key[:4] == where})
@@ -490,6 +512,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "speed-plots": plots,
     "speed-accuracy": accuracy_table,
     "speed-row": row_table,
+    "speed-ranking-row": ranking_row_table,
     "speed-startup": startup_table,
 }
 IMAGES: dict[str, Callable[[], str]] = {

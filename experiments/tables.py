@@ -124,6 +124,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "presets": presets_table,
     "readings": readings_table,
     "calibration": own_graph_tables.calibration_table,
+    "calibration-curves": own_graph_tables.curves_table,
     "new_links": own_graph_tables.new_links_table,
     "candidates": own_graph_tables.candidates_table,
     "cost": own_graph_tables.cost_table,
@@ -156,7 +157,9 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     made = {name: fill((ROOT / name).read_text(encoding="utf-8")) for name in PAGES}
-    made |= {name: draw() for name, draw in speed_tables.IMAGES.items()}
+    images = speed_tables.IMAGES | ranking_tables.IMAGES
+    # What is not measured yet has no picture.
+    made |= {name: picture for name, draw in images.items() if (picture := draw())}
     made |= {name: make() for name, make in reproduced.FILES.items()}
     for name, after in made.items():
         path = ROOT / name

@@ -208,13 +208,28 @@ def test_slope_is_the_power(power: float, factor: float) -> None:
 @given(st.floats(0.01, 100), st.floats(1.1, 50))
 def test_equal_ratios_are_equal_steps_on_the_plot(start: float, ratio: float) -> None:
     values = [start, start * ratio, start * ratio**2]
-    svg = speed_plot.log_log_plot([speed_plot.Curve("a", values, values)], "x", "y", "guide")
+    svg = speed_plot.log_plot([speed_plot.Curve("a", values, values)], "x", "y", "guide")
     (points,) = re.findall(r'<polyline class="one" points="([^"]*)"', svg)
     x, y = zip(*(map(float, point.split(",")) for point in points.split()), strict=True)
     assert x[1] - x[0] == pytest.approx(x[2] - x[1], abs=0.21)
     assert y[1] - y[0] == pytest.approx(y[2] - y[1], abs=0.21)
     assert x[0] < x[2] <= 406
     assert y[0] > y[2] >= 54
+
+
+def test_without_a_guide_equal_differences_are_equal_steps_up() -> None:
+    svg = speed_plot.log_plot([speed_plot.Curve("a", [10, 100, 1000], [21, 25, 29])], "x", "y")
+    (points,) = re.findall(r'<polyline class="one" points="([^"]*)"', svg)
+    assert points == "62.0,235.8 234.0,155.0 406.0,74.2"
+    assert "guide" not in svg.partition("</style>")[2]
+
+
+def test_the_row_of_cgcl_rank_counts_a_cell_s_seconds_once(write) -> None:
+    line = {"kind": "cgcl-rank row", "auc": 0.9, "node_mrr": 0.25, "cell_seconds": 4.0, **GPU}
+    write(*({**line, "graph": graph, "seed": s} for graph in ("cora", "photo") for s in (0, 1)))
+    table = speed_tables.ranking_row_table()
+    assert "| Cora | 2 | 90.00 ± 0.00 | 25.00 ± 0.00 | 4.0 |" in table
+    assert "4 runs on 2 of 5 graphs in 8 s" in table
 
 
 def test_breakdown_divides_the_milliseconds_and_compares_with_the_floor(write) -> None:
