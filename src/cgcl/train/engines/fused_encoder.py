@@ -125,10 +125,10 @@ class FusedEncoder:
 
     def _drop(self, turn: int) -> None:
         """Write the features that dropout leaves."""
-        size, dense = self._draws.num_nodes * self._num_features, self._dense
-        launch(drop_features, blocks(size, _BLOCK), self._draws.num_runs)(
-            dense, self._dropped, self._draws.keys, self._draws.epoch, self._num_features,
-            self._num_features, size, dense.stride(0), *dropping(self._dropout), INPUT_KEY + turn,
+        dense, draws, count = self._dense, self._draws, self._num_features
+        launch(drop_features, draws.num_nodes, blocks(count, _BLOCK), draws.num_runs)(
+            dense, self._dropped, draws.keys, draws.epoch, draws.num_nodes, count, count,
+            dense.stride(0), *dropping(self._dropout), INPUT_KEY + turn,
             NUM_KEYS=NUM_KEYS, BLOCK=_BLOCK,
         )  # fmt: skip
 

@@ -69,14 +69,10 @@ class Weights:
         """Return room for as many numbers, into which tensors of one run's shapes are windows."""
         room = torch.zeros_like(self.values[0])
         for index, other in enumerate(others):
-            window = self.window(room, index)
+            window = self._window(room.unsqueeze(0), 0, index)
             window.copy_(other)
             other.data = window
         return room
-
-    def window(self, flat: Tensor, index: int) -> Tensor:
-        """Return what stands where one weight stands in a run's weights."""
-        return self._all(flat.unsqueeze(0), index)[0]
 
     def value(self, index: int) -> Tensor:
         """Return one weight of every run, [runs, ...], as a window."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from cgcl.coins import base_key, words, words_below
 from cgcl.methods.cgcl_rank import RankingLearner
@@ -34,10 +35,10 @@ from cgcl.train.engines.kernels.ranking import (
     first_layer,
     normalise,
     normalise_back,
-    scale_rows,
     see_links,
     send,
     send_back,
+    sort_links,
 )
 
 __all__ = ["RecordedEngine", "supports"]
@@ -49,6 +50,8 @@ _BLOCK = 1024
 _HELD = 4096
 # Features per node are a multiple of this in memory: a GPU reads whole groups.
 _WHOLE = 32
+# Programs that add up over all nodes: as many as a large card runs at once.
+_PROGRAMS = 264
 # Links per node, from which on smaller blocks of columns pay.
 _MANY_LINKS = 16
 
@@ -131,7 +134,12 @@ class RecordedEngine:
     def _make_room(self, known: Known) -> None:
         n, d, layers, half = known.num_nodes, self._settings.hidden, self._layers, self._half
         self._scales = self._zeros(n)
-        self._halves = self._weights.values[0].to(half)
+        self._neighbours, self._numbers = (
+            torch.zeros_like(self._rows.neighbours) for _ in range(2)
+        )
+        self._middles = self._zeros(n, dtype=torch.int32)
+        deeper = [f"encode.deeper.{number}.weight" for number in range(layers - 1)]
+        self._copies = {name: self._zeros(d, d, dtype=half) for name in deeper}
         self._own = self._settings.self_term
         self._h = self._zeros(n, 2 * d if self._own else d, dtype=half)
         self._to_h = torch.zeros_like(self._h)
@@ -146,9 +154,12 @@ class RecordedEngine:
         self._to_weights = self._zeros(self._pairs.width)
         self._losses = self._zeros(2)
         if known.structure is None:
-            count = known.num_features
-            room = self._zeros(n, count + -count % _WHOLE, dtype=half)
-            self._x, self._left = known.features.contiguous(), room
+            # A GPU is slow on odd numbers of features: the last are zeros.
+            more = -known.num_features % _WHOLE
+            self._x = functional.pad(known.features.to(half), (0, more)).contiguous()
+            self._left = torch.zeros_like(self._x)
+            shape = (self._x.shape[1], self._h.shape[1])
+            self._copies["encode.weight"] = self._zeros(*shape, dtype=half)
 
     def _zeros(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.zeros(shape, dtype=dtype, device=self._device)
@@ -215,11 +226,15 @@ class RecordedEngine:
         turns.epoch.add_(1)
 
     def _step(self, turn: int) -> None:
-        rows, seen = self._rows, self._turns.seen[turn]
-        launch(scale_rows, self._known.num_nodes)(
-            rows.starts, rows.pair_of, seen, self._scales, BLOCK=32, num_warps=1
-        )
-        self._halves.copy_(self._weights.values[0])
+        rows = self._rows
+        launch(sort_links, self._known.num_nodes)(
+            rows.starts, rows.neighbours, rows.pair_of, self._turns.seen[turn],
+            self._pairs.places, self._neighbours, self._numbers, self._middles, self._scales,
+            BLOCK=32, num_warps=1,
+        )  # fmt: skip
+        for name, copy in self._copies.items():
+            weight = self._weights.value(self._names[name])[0]
+            copy[: weight.shape[0]].copy_(weight)
         made = self._inputs(turn)
         self._encode(turn)
         weights = self._decode(turn)
@@ -227,7 +242,7 @@ class RecordedEngine:
         self._pairs.backward(turn, self._turns)
         self._decode_back(turn, weights)
         self._encode_back(turn)
-        self._inputs_back(turn, made)
+        self._inputs_back(made)
         self._clip()
         launch(adam_step, self._weights.per_run // ADAM_BLOCK, 1)(
             self._weights.values, self._weights.gradients, self._weights.first,
@@ -246,29 +261,27 @@ class RecordedEngine:
                 h = self._learner.encode.inputs_of_links(linked, structure.feature_of_node)
             self._h.copy_(h.detach())
             return h
-        size = self._x.numel()
-        launch(drop_features, blocks(size, _BLOCK), 1)(
-            self._x, self._left, self._keys, self._turns.epoch, self._x.shape[1],
-            self._left.shape[1], size, 0, *dropping(settings.input_dropout),
-            self._key(turn, 0), NUM_KEYS=0, BLOCK=_BLOCK,
+        n, count = self._x.shape
+        launch(drop_features, n, blocks(count, _BLOCK), 1)(
+            self._x, self._left, self._keys, self._turns.epoch, n, count, count, 0,
+            *dropping(settings.input_dropout), self._key(turn, 0), NUM_KEYS=0, BLOCK=_BLOCK,
         )  # fmt: skip
-        left = self._left[:, : self._x.shape[1]]
-        product_into(self._h, left, self._window(self._halves, "encode.weight"))
+        product_into(self._h, self._left, self._copies["encode.weight"])
         return None
 
-    def _inputs_back(self, turn: int, made: Tensor | None) -> None:
+    def _inputs_back(self, made: Tensor | None) -> None:
         launch(send, *self._grid())(
-            *self._links(turn), self._to_first, self._to_first.stride(0), self._to_h,
+            *self._links, self._to_first, self._to_first.stride(0), self._to_h,
             self._to_h.stride(0), self._settings.hidden, **self._blocks(),
         )  # fmt: skip
         if made is not None:
             made.backward(self._to_h.float())
             return
-        left = self._left[:, : self._x.shape[1]]
+        left = self._left[:, : self._known.num_features]
         product_into(self._gradient("encode.weight"), left.T, self._to_h)
 
     def _encode(self, turn: int) -> None:
-        d, epoch, links = self._settings.hidden, self._turns.epoch, self._links(turn)
+        d, epoch, links = self._settings.hidden, self._turns.epoch, self._links
         drop = dropping(self._settings.hidden_dropout)
         launch(first_layer, *self._grid())(
             *links, self._h, self._h.stride(0), self._learner.encode.bias, self._pre[0], self._z,
@@ -279,7 +292,7 @@ class RecordedEngine:
             messages, pre = self._messages[number - 1], self._pre[number]
             launch(send, *self._grid())(*links, self._dropped, d, messages, d, d, **self._blocks())
             name = f"encode.deeper.{number - 1}"
-            product_into(pre, messages, self._window(self._halves, f"{name}.weight").T)
+            product_into(pre, messages, self._copies[f"{name}.weight"].T)
             launch(activate, blocks(self._z.numel(), _BLOCK))(
                 pre, self._learner.encode.deeper[number - 1].bias, self._z, self._dropped,
                 self._keys, epoch, d, self._z.numel(), *drop, self._key(turn, number + 1),
@@ -292,11 +305,10 @@ class RecordedEngine:
             name, to_pre = f"encode.deeper.{number - 1}", self._to_pre
             self._add_columns(to_pre, f"{name}.bias")
             product_into(self._gradient(f"{name}.weight"), to_pre.T, self._messages[number - 1])
-            window = self._window(self._halves, f"{name}.weight")
-            product_into(self._to_messages, to_pre, window)
+            product_into(self._to_messages, to_pre, self._copies[f"{name}.weight"])
             below = self._to_below(number)
             launch(send_back, *self._grid())(
-                *self._links(turn), self._to_messages, d, self._to_z, self._pre[number - 1], below,
+                *self._links, self._to_messages, d, self._to_z, self._pre[number - 1], below,
                 below.stride(0), self._keys, epoch, d, *dropping(self._settings.hidden_dropout),
                 self._key(turn, number), **self._blocks(),
             )  # fmt: skip
@@ -335,14 +347,15 @@ class RecordedEngine:
         d, n, popular = settings.hidden, self._known.num_nodes, self._learner.decode.popularity
         columns = self._blocks()
         launch(add_links, n, blocks(pairs.width, columns["COLUMNS"]))(
-            rows.order, rows.starts, rows.neighbours, rows.pair_of, pairs.to_scores, pairs.places,
-            pairs.right, pairs.products, pairs.width, pairs.width, **columns,
+            rows.order, rows.starts, self._middles, self._neighbours, self._numbers,
+            pairs.to_scores, pairs.places, pairs.right, pairs.products, pairs.width, pairs.width,
+            **columns,
         )  # fmt: skip
         told, to_weights = weights.detach(), self._to_weights.zero_()
         below = self._to_below(self._layers)
         names = ("decode.popularity.weight", "decode.popularity.bias")
         to_popular = [self._gradient(name) if popular else to_weights for name in names]
-        launch(normalise_back, blocks(n, self._held_rows))(
+        launch(normalise_back, min(blocks(n, self._held_rows), _PROGRAMS))(
             pairs.products, self._z, self._pre[-1], pairs.places, told,
             popular.weight if popular else told, pairs.to_terms, pairs.link_terms,
             pairs.link_sums, pairs.with_own, pairs.log_total, self._turns.counts, to_weights,
@@ -368,10 +381,11 @@ class RecordedEngine:
             x, x.stride(0), self._gradient(name), n, d, ROWS=64, COLUMNS=128
         )
 
-    def _links(self, turn: int) -> tuple[Tensor, ...]:
+    @property
+    def _links(self) -> tuple[Tensor, ...]:
         """Return what messages pass along."""
-        rows, seen = self._rows, self._turns.seen[turn]
-        return rows.order, rows.starts, rows.neighbours, rows.pair_of, seen, self._scales
+        rows = self._rows
+        return rows.order, rows.starts, self._middles, self._neighbours, self._scales
 
     def _seen(self, turn: int) -> Tensor:
         return self._turns.seen[turn] != 0
@@ -389,9 +403,6 @@ class RecordedEngine:
     def _key(self, turn: int, purpose: int) -> int:
         """Return the number of a step's key: 0 for features, then each layer's and the decoder."""
         return 1 + turn * (self._layers + 1) + purpose
-
-    def _window(self, flat: Tensor, name: str) -> Tensor:
-        return self._weights.window(flat, self._names[name])
 
     def _gradient(self, name: str) -> Tensor:
         return self._weights.gradient(self._names[name])[0]

@@ -77,19 +77,18 @@ def multiply_sparse(
 
 @triton.jit
 def drop_features(
-    x, out, keys, epoch, num_features, stride, size, size_per_run, threshold, scale, KEY,
+    x, out, keys, epoch, num_nodes, num_features, stride, size_per_run, threshold, scale, KEY,
     NUM_KEYS: tl.constexpr, BLOCK: tl.constexpr,
 ):
-    """Write dense features after dropout, [n, d] for each run; its rows are `stride` apart."""
-    run = tl.program_id(1).to(tl.int64)
+    """Write dense features after dropout, [n, d] for each run; rows are `stride` apart."""
+    node, run = tl.program_id(0).to(tl.int64), tl.program_id(2).to(tl.int64)
     key = epoch_key(tl.load(keys + run * NUM_KEYS + KEY), tl.load(epoch))
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < size
-    node, feature = at // num_features, at % num_features
-    kept = keeps(mix(node.to(tl.uint32) ^ key), feature, threshold)
-    value = tl.load(x + run * size_per_run + at, mask=inside & kept, other=0.0)
-    place = run * (size // num_features) * stride + node * stride + feature
-    tl.store(out + place, value * scale, mask=inside)
+    feature = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = feature < num_features
+    kept = keeps(mix(node.to(tl.uint32) ^ key), feature, threshold) & inside
+    value = tl.load(x + run * size_per_run + node * stride + feature, mask=kept, other=0.0)
+    place = (run * num_nodes + node) * stride + feature
+    tl.store(out + place, value.to(tl.float32) * scale, mask=inside)
 
 
 @triton.jit

@@ -11,7 +11,7 @@ from cgcl.train.engines.kernels.softmax import to_sum
 
 __all__ = [
     "activate", "add_columns", "add_links", "first_layer", "normalise", "normalise_back",
-    "scale_rows", "see_links", "send", "send_back",
+    "see_links", "send", "send_back", "sort_links",
 ]  # fmt: skip
 
 # As in `cgcl.model.ranker` and in torch's layer norm: they keep a length away from zero.
@@ -38,47 +38,71 @@ def see_links(links, seen, counts, keys, epoch, num_links, below, least, BLOCK: 
 
 
 @triton.jit
-def scale_rows(starts, pair_of, seen, scales, BLOCK: tl.constexpr):
-    """Write one over the root of each node's degree, itself included   (Eq. 1)."""
+def sort_links(
+    starts, neighbours, pair_of, seen, places, sorted_neighbours, sorted_links, middles, scales,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Sort each node's links: first those that are seen, from the end those that are hidden.
+
+    Args:
+        starts: Where each node's links begin, [n + 1].
+        neighbours: The other end of each.
+        pair_of: The number of each.
+        places: Where each node stands among the factors of scores.
+        sorted_neighbours: The other end of a link that is seen, the place of that of a hidden one.
+        sorted_links: The number of each hidden link.
+        middles: Where each node's hidden links begin.
+        scales: One over the root of each node's degree, itself included   (Eq. 1).
+    """
     node = tl.program_id(0)
     begin, end = tl.load(starts + node), tl.load(starts + node + 1)
-    degree = tl.zeros((BLOCK,), tl.float32)
+    front, back = begin, end
     for at in range(begin, end, BLOCK):
         entry = at + tl.arange(0, BLOCK)
-        link = tl.load(pair_of + entry, mask=entry < end, other=0)
-        degree += tl.load(seen + link, mask=entry < end, other=0).to(tl.float32)
-    tl.store(scales + node, 1 / tl.sqrt(1 + tl.sum(degree, 0)))
+        inside = entry < end
+        link = tl.load(pair_of + entry, mask=inside, other=0)
+        other = tl.load(neighbours + entry, mask=inside, other=0)
+        is_seen = (tl.load(seen + link, mask=inside, other=0) != 0) & inside
+        is_hidden = inside & (is_seen == 0)
+        place = front + tl.cumsum(is_seen.to(tl.int32), 0) - 1
+        tl.store(sorted_neighbours + place, other, mask=is_seen)
+        place = back - tl.cumsum(is_hidden.to(tl.int32), 0)
+        other = tl.load(places + other, mask=is_hidden, other=0).to(tl.int32)
+        tl.store(sorted_neighbours + place, other, mask=is_hidden)
+        tl.store(sorted_links + place, link, mask=is_hidden)
+        front += tl.sum(is_seen.to(tl.int32), 0)
+        back -= tl.sum(is_hidden.to(tl.int32), 0)
+    tl.store(middles + node, front)
+    tl.store(scales + node, 1 / tl.sqrt((front - begin + 1).to(tl.float32)))
 
 
 @triton.jit
 def _arrived(
-    node, column, in_row, starts, neighbours, pair_of, seen, scales, h, stride,
-    ENTRIES: tl.constexpr,
+    node, column, in_row, starts, middles, neighbours, scales, h, stride, ENTRIES: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Return some columns of a node's row of A^ H."""
     own_scale = tl.load(scales + node)
     own = tl.load(h + node.to(tl.int64) * stride + column, mask=in_row, other=0.0)
-    total = own_scale * own.to(tl.float32)
-    begin, end = tl.load(starts + node), tl.load(starts + node + 1)
+    begin, end = tl.load(starts + node), tl.load(middles + node)
+    # Added up at the end: threads wait for each other in every sum.
+    total = tl.zeros((ENTRIES, COLUMNS), tl.float32)
     for at in range(begin, end, ENTRIES):
         entry = at + tl.arange(0, ENTRIES)
-        inside = entry < end
-        link = tl.load(pair_of + entry, mask=inside, other=0)
-        passes = tl.load(seen + link, mask=inside, other=0) != 0
-        neighbour = tl.load(neighbours + entry, mask=passes, other=0)
-        scale = tl.load(scales + neighbour, mask=passes, other=0.0)
+        neighbour = tl.load(neighbours + entry, mask=entry < end, other=0)
+        scale = tl.load(scales + neighbour, mask=entry < end, other=0.0)
         rows = tl.load(
             h + neighbour.to(tl.int64)[:, None] * stride + column[None, :],
-            mask=passes[:, None] & in_row[None, :],
+            mask=(entry < end)[:, None] & in_row[None, :],
             other=0.0,
         )
-        total += tl.sum(scale[:, None] * rows.to(tl.float32), 0)
-    return own_scale * total
+        total += scale[:, None] * rows.to(tl.float32)
+    return own_scale * (own_scale * own.to(tl.float32) + tl.sum(total, 0))
 
 
 @triton.jit
 def send(
-    order, starts, neighbours, pair_of, seen, scales, h, h_stride, out, out_stride, width,
+    order, starts, middles, neighbours, scales, h, h_stride, out, out_stride, width,
     ENTRIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Write A^ H, [n, width]; the rows of H and of what is written are so far apart."""
@@ -86,14 +110,14 @@ def send(
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     in_row = column < width
     total = _arrived(
-        node, column, in_row, starts, neighbours, pair_of, seen, scales, h, h_stride, ENTRIES
+        node, column, in_row, starts, middles, neighbours, scales, h, h_stride, ENTRIES, COLUMNS
     )
     tl.store(out + node.to(tl.int64) * out_stride + column, total, mask=in_row)
 
 
 @triton.jit
 def first_layer(
-    order, starts, neighbours, pair_of, seen, scales, h, h_stride, bias, pre, z, dropped,
+    order, starts, middles, neighbours, scales, h, h_stride, bias, pre, z, dropped,
     keys, epoch, width, threshold, scale, KEY,
     OWN: tl.constexpr, NEXT: tl.constexpr, ENTRIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
@@ -107,7 +131,7 @@ def first_layer(
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     in_row = column < width
     total = _arrived(
-        node, column, in_row, starts, neighbours, pair_of, seen, scales, h, h_stride, ENTRIES
+        node, column, in_row, starts, middles, neighbours, scales, h, h_stride, ENTRIES, COLUMNS
     )
     total += tl.load(bias + column, mask=in_row, other=0.0)
     if OWN:
@@ -145,7 +169,7 @@ def activate(
 
 @triton.jit
 def send_back(
-    order, starts, neighbours, pair_of, seen, scales, h, h_stride, to_z, pre, to_pre, stride,
+    order, starts, middles, neighbours, scales, h, h_stride, to_z, pre, to_pre, stride,
     keys, epoch, width, threshold, scale, KEY, ENTRIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Add to dZ what a layer's messages ask of the layer below, and take it through that ELU.
@@ -158,7 +182,7 @@ def send_back(
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     in_row = column < width
     total = _arrived(
-        node, column, in_row, starts, neighbours, pair_of, seen, scales, h, h_stride, ENTRIES
+        node, column, in_row, starts, middles, neighbours, scales, h, h_stride, ENTRIES, COLUMNS
     )
     row_word = mix(node.to(tl.uint32) ^ epoch_key(tl.load(keys + KEY), tl.load(epoch)))
     total = tl.where(keeps(row_word, column, threshold), total * scale, 0.0)
@@ -171,7 +195,7 @@ def send_back(
 
 @triton.jit
 def add_links(
-    order, starts, neighbours, pair_of, to_scores, places, right, products, stride, width,
+    order, starts, middles, others, links, to_scores, places, right, products, stride, width,
     ENTRIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Add to what all pairs ask of each vector what the links to be found ask of it."""
@@ -179,21 +203,21 @@ def add_links(
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     in_row = column < width
     place = products + tl.load(places + node) * stride + column
-    total = tl.load(place, mask=in_row, other=0.0)
-    begin, end = tl.load(starts + node), tl.load(starts + node + 1)
+    begin, end = tl.load(middles + node), tl.load(starts + node + 1)
+    total = tl.zeros((ENTRIES, COLUMNS), tl.float32)
     for at in range(begin, end, ENTRIES):
         entry = at + tl.arange(0, ENTRIES)
-        link = tl.load(pair_of + entry, mask=entry < end, other=0)
+        link = tl.load(links + entry, mask=entry < end, other=0)
+        other = tl.load(others + entry, mask=entry < end, other=0)
         share = tl.load(to_scores + link, mask=entry < end, other=0.0)
-        neighbour = tl.load(neighbours + entry, mask=share != 0, other=0)
-        other = tl.load(places + neighbour, mask=share != 0, other=0)
         rows = tl.load(
-            right + other[:, None] * stride + column[None, :],
-            mask=(share != 0)[:, None] & in_row[None, :],
+            right + other.to(tl.int64)[:, None] * stride + column[None, :],
+            mask=(entry < end)[:, None] & in_row[None, :],
             other=0.0,
         )
-        total += tl.sum(share[:, None] * rows.to(tl.float32), 0)
-    tl.store(place, total, mask=in_row)
+        total += share[:, None] * rows.to(tl.float32)
+    before = tl.load(place, mask=in_row, other=0.0)
+    tl.store(place, before + tl.sum(total, 0), mask=in_row)
 
 
 @triton.jit
@@ -248,46 +272,58 @@ def normalise_back(
         to_terms: The gradient of each place's term, by tile.
         to_weights: Is added to, as are the gradients of the popularity's weights.
     """
-    node = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, COLUMNS)
-    here, in_row = node < num_nodes, column < width
-    inside = here[:, None] & in_row[None, :]
-    at = node.to(tl.int64)[:, None] * width + column[None, :]
-    value = tl.load(z + at, mask=inside, other=0.0)
-    normal, one_over = _normal(value, inside, width, NORM)
-    row_word = mix(node.to(tl.uint32) ^ epoch_key(tl.load(keys + KEY), tl.load(epoch)))
-    kept = tl.where(keeps(row_word[:, None], column[None, :], threshold), scale, 0.0)
-    own = tl.load(places + node, mask=here, other=0)
-    product = tl.load(
-        products + own[:, None] * stride + column[None, :], mask=inside, other=0.0
-    )
+    in_row = column < width
+    w = tl.load(weights + column, mask=in_row, other=0.0)[None, :]
+    key = epoch_key(tl.load(keys + KEY), tl.load(epoch))
+    # Added up at the end, over all rows of a program: few programs wait for each other then.
+    to_w = tl.zeros((ROWS, COLUMNS), tl.float32)
+    to_v = tl.zeros((ROWS, COLUMNS), tl.float32)
+    to_b = tl.zeros((ROWS,), tl.float32)
+    for start in range(tl.program_id(0) * ROWS, num_nodes, tl.num_programs(0) * ROWS):
+        node = start + tl.arange(0, ROWS)
+        here = node < num_nodes
+        inside = here[:, None] & in_row[None, :]
+        at = node.to(tl.int64)[:, None] * width + column[None, :]
+        value = tl.load(z + at, mask=inside, other=0.0)
+        normal, one_over = _normal(value, inside, width, NORM)
+        row_word = mix(node.to(tl.uint32) ^ key)
+        kept = tl.where(keeps(row_word[:, None], column[None, :], threshold), scale, 0.0)
+        own = tl.load(places + node, mask=here, other=0)
+        product = tl.load(
+            products + own[:, None] * stride + column[None, :], mask=inside, other=0.0
+        )
+        to_w += product * kept * normal
+        gradient = product * kept * w
+        if NORM:
+            along = tl.sum(gradient * normal, 1) / width
+            gradient -= tl.sum(gradient, 1)[:, None] / width + along[:, None] * normal
+            gradient *= one_over[:, None]
+        if POPULAR:
+            to_term = tl.load(link_terms + own, mask=here, other=0.0)
+            to_term += to_sum(own, here, link_sums, with_own, log_total, counts, row_share, TURN)
+            for first in range(0, num_tiles, TILES):
+                tile = first + tl.arange(0, TILES)
+                known = here[:, None] & (tile < num_tiles)[None, :]
+                found = to_terms + own[:, None] * num_tiles + tile[None, :]
+                to_term += tl.sum(tl.load(found, mask=known, other=0.0), 1)
+            to_term = tl.where(here, to_term, 0.0)
+            v = tl.load(popularity + column, mask=in_row, other=0.0)[None, :]
+            squared = tl.sum(value * value, 1) / width + _TINY
+            shrink = to_term * tl.exp2(-0.25 * tl.log2(squared))
+            less = -0.5 / width * tl.sum(value * v, 1) / squared
+            gradient += shrink[:, None] * (v + less[:, None] * value)
+            to_v += shrink[:, None] * value
+            to_b += to_term
+        tl.store(to_z + at, gradient, mask=inside)
+        slope = _elu_slope(tl.load(pre + at, mask=inside, other=0.0).to(tl.float32))
+        below = to_pre + node.to(tl.int64)[:, None] * pre_stride + column[None, :]
+        tl.store(below, gradient * slope, mask=inside)
     # S is symmetric in its two factors, and w stands between them once.
-    tl.atomic_add(to_weights + column, tl.sum(product * kept * normal, 0) / 2, mask=in_row)
-    gradient = product * kept * tl.load(weights + column, mask=in_row, other=0.0)[None, :]
-    if NORM:
-        along = tl.sum(gradient * normal, 1) / width
-        gradient -= tl.sum(gradient, 1)[:, None] / width + along[:, None] * normal
-        gradient = tl.where(inside, gradient * one_over[:, None], 0.0)
+    tl.atomic_add(to_weights + column, tl.sum(to_w, 0) / 2, mask=in_row)
     if POPULAR:
-        to_term = tl.load(link_terms + own, mask=here, other=0.0)
-        to_term += to_sum(own, here, link_sums, with_own, log_total, counts, row_share, TURN)
-        for start in range(0, num_tiles, TILES):
-            tile = start + tl.arange(0, TILES)
-            known = here[:, None] & (tile < num_tiles)[None, :]
-            found = to_terms + own[:, None] * num_tiles + tile[None, :]
-            to_term += tl.sum(tl.load(found, mask=known, other=0.0), 1)
-        to_term = tl.where(here, to_term, 0.0)
-        v = tl.load(popularity + column, mask=in_row, other=0.0)
-        squared = tl.sum(value * value, 1) / width + _TINY
-        shrink = to_term * tl.exp2(-0.25 * tl.log2(squared))
-        less = -0.5 / width * tl.sum(value * v[None, :], 1) / squared
-        gradient += shrink[:, None] * (v[None, :] + less[:, None] * value)
-        tl.atomic_add(to_popularity + column, tl.sum(shrink[:, None] * value, 0), mask=in_row)
-        tl.atomic_add(to_popularity_bias, tl.sum(to_term, 0))
-    tl.store(to_z + at, gradient, mask=inside)
-    slope = _elu_slope(tl.load(pre + at, mask=inside, other=0.0).to(tl.float32))
-    below = to_pre + node.to(tl.int64)[:, None] * pre_stride + column[None, :]
-    tl.store(below, gradient * slope, mask=inside)
+        tl.atomic_add(to_popularity + column, tl.sum(to_v, 0), mask=in_row)
+        tl.atomic_add(to_popularity_bias, tl.sum(to_b, 0))
 
 
 @triton.jit
