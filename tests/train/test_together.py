@@ -149,3 +149,27 @@ def test_runs_that_are_asked_for_one_by_one_are_trained_at_once(fused: None, mon
     splits = [split_of(graph, own) for own in recipes[:3]]
     for one, other in zip(found, train_together(graph, splits, recipes[:3], HERE), strict=False):
         assert one.test == pytest.approx(other.test)
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_runs_of_cgcl_rank_in_turns_are_what_each_is_alone(
+    fused: None, monkeypatch, is_stopped: bool
+) -> None:
+    """They may differ in everything; one that ends earlier does not hold up the others."""
+    graph = a_graph()
+    told = {"hidden": 4, "evaluate_every": 2, "val": 0.1, "test": 0.2}
+    recipes = [
+        Recipe.for_graph("cgcl-rank", {**told, "epochs": epochs, "seed": seed}, graph)
+        for seed, epochs in enumerate((5, 3, 4))
+    ]
+    splits = [split_of(graph, own) for own in recipes]
+    assert fit_together(splits, recipes, HERE)
+    assert not fit_together(splits, recipes, replace(HERE, time_limit="1h"))
+    found = train_together(graph, splits, recipes, HERE, should_stop=lambda: is_stopped)
+    for trained, split, own in zip(found, splits, recipes, strict=True):
+        alone = train_once(graph, split, own, HERE, should_stop=lambda: is_stopped)
+        assert (trained.stopped is not None) == is_stopped
+        assert (trained.best_epoch, trained.val) == (alone.best_epoch, pytest.approx(alone.val))
+        assert trained.test == pytest.approx(alone.test)
+        assert trained.history[0]["losses"] == pytest.approx(alone.history[0]["losses"])
+        assert trained.history[-1]["epoch"] <= own.epochs

@@ -197,7 +197,7 @@ class RankingLearner(Learner):
         """Let the moving average follow the weights after a step, and the offset the scores."""
         averaged = self._averaged()
         if averaged:
-            weights = [self._trained[name] for name in averaged]
+            weights: list[Tensor] = [self._trained[name] for name in averaged]
             torch._foreach_lerp_(list(averaged.values()), weights, step)
         # Each pair is in two rows. Where every pair is a known link there is no sum.
         offset = (total - math.log(2 * max(num_links, 1))).where(total > _NOTHING / 2, 0)

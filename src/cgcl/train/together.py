@@ -14,6 +14,7 @@ from cgcl.graph import Graph
 from cgcl.graph.feature_matrix import placed
 from cgcl.graph.prepare import features_of, prepare
 from cgcl.methods.cgcl import CrossViewLearner
+from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import Known
 from cgcl.split import Split
@@ -51,7 +52,8 @@ def train_together(
     """Train several recipes, each on its own split; each result is that of its lone run.
 
     On a GPU, runs of CGCL that differ only in seed, split, learning rate and penalty become one
-    batched problem. Everything else is trained one after the other.
+    batched problem, and runs of CGCL-rank compute side by side: while one is looked at, or is too
+    small to fill the card, the others go on. Everything else is trained one after the other.
 
     Args:
         graph: The graph; without features, some are made from the training links of each split.
@@ -86,8 +88,12 @@ def train_together(
 
 
 def fit_together(splits: Sequence[Split], recipes: Sequence[Recipe], resources: Resources) -> bool:
-    """Whether runs become one problem: all of CGCL, of the same shapes, on a GPU."""
+    """Whether runs pay together on a GPU: all of CGCL-rank, or of CGCL and of the same shapes."""
     settings = [recipe.settings for recipe in recipes]
+    if len(recipes) > 1 and all(isinstance(own, RankSettings) for own in settings):
+        is_watched = resources.time_limit or resources.track_consistency
+        may = resources.engine != "plain" and not resources.deterministic and not is_watched
+        return may and resolve_device(resources).type == _TOGETHER_ON
     if len(recipes) < 2 or not all(isinstance(own, CGCLSettings) for own in settings):
         return False
     alike = {replace(cast("CGCLSettings", own), **_FREE) for own in settings}
@@ -124,12 +130,17 @@ def _side_by_side(
         features = [features_of(own) for own in graphs]
         # Features that no split has changed lie on the device once.
         shared = {id(x): placed(x, device) for x in features if isinstance(x, Tensor)}
+        is_batched = isinstance(recipes[0].settings, CGCLSettings)
+        own = _BOOKS_ONLY if is_batched else resources
         trainers = [
-            Trainer(shared.get(id(x), x), split, recipe, device, resources=_BOOKS_ONLY)
+            Trainer(shared.get(id(x), x), split, recipe, device, resources=own)
             for x, split, recipe in zip(features, splits, recipes, strict=True)
         ]
-        batch = _Batch(trainers, splits, recipes, resources.precision)
-        stopped, histories = batch.run(should_stop)
+        if is_batched:
+            batch = _Batch(trainers, splits, recipes, resources.precision)
+            stopped, histories = batch.run(should_stop)
+        else:
+            stopped, histories = _in_turns(trainers, should_stop)
         results = [
             conclude(*own, measure_test=measure_test, top_of_list=top_of_list)
             for own in zip(trainers, graphs, histories, stopped, strict=True)
@@ -203,6 +214,48 @@ class _Batch:
             Seen(own[:count], own[count:], is_finite)
             for own, is_finite in zip(both, finite.tolist(), strict=True)
         ]
+
+
+def _in_turns(
+    trainers: Sequence[Trainer], should_stop: Callable[[], bool]
+) -> tuple[list[Stopped | None], list[list[dict[str, Any]]]]:
+    """Train all to the end; return why each ended early, if it did, and its history.
+
+    While one is looked at, the epochs of the others are on their way.
+    """
+    stopped: list[Stopped | None] = [None] * len(trainers)
+    histories: list[list[dict[str, Any]]] = [[] for _ in trainers]
+    going = dict(enumerate(trainers))
+    for trainer in trainers:
+        _start(trainer)
+    while going:
+        for index, trainer in list(going.items()):
+            records = _finish(trainer)
+            good = records if trainer.is_finite else records[:-1]
+            histories[index] += [record.to_json() for record in good]
+            stopped[index] = ended(trainer)
+            is_last = trainer.epoch == trainer.epochs
+            if stopped[index] is None and not is_last and should_stop():
+                told = f"Stopped at epoch {trainer.epoch}."
+                stopped[index] = Stopped("signal", trainer.epoch, told)
+            if is_last or stopped[index] is not None:
+                del going[index]
+            else:
+                _start(trainer)
+    return stopped, histories
+
+
+def _start(trainer: Trainer) -> None:
+    engine: Any = trainer.engine
+    if hasattr(engine, "start"):  # others compute when they are asked for the result
+        engine.start(trainer.epoch + 1, min(trainer.epochs_to_look, engine.epochs_at_once))
+
+
+def _finish(trainer: Trainer) -> list[EpochRecord]:
+    engine: Any = trainer.engine
+    if hasattr(engine, "finish"):
+        return trainer.take(engine.finish())
+    return trainer.run_epochs()
 
 
 class Ahead:

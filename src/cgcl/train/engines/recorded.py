@@ -130,6 +130,7 @@ class RecordedEngine:
         self._make_room(known)
         self._told = torch.tensor([settings.lr, settings.weight_decay], device=self._device)
         self._graph: torch.cuda.CUDAGraph | None = None
+        self._stream: torch.cuda.Stream | None = None
 
     def _make_room(self, known: Known) -> None:
         n, d, layers, half = known.num_nodes, self._settings.hidden, self._layers, self._half
@@ -166,18 +167,29 @@ class RecordedEngine:
 
     def run(self, first: int, count: int) -> list[list[float]]:
         """Run some epochs and return the losses of the steps of each; wait once, for all."""
-        losses = self._zeros(count, 2)
+        self.start(first, count)
+        return self.finish()
+
+    def start(self, first: int, count: int) -> None:
+        """Queue some epochs on a stream of this engine's own: others compute meanwhile."""
+        self._history = self._zeros(count, 2)
         with self._at_work():
             if self._graph is None and self._device.type == "cuda":
                 self._graph = self._record(first)
-            self._turns.epoch.fill_(first)
-            for own in losses:
-                if self._graph is None:
-                    self._run_epoch()
-                else:
-                    self._graph.replay()
-                own.copy_(self._losses)
-        return losses.tolist()
+            with self._on_own_stream():
+                self._turns.epoch.fill_(first)
+                for own in self._history:
+                    if self._graph is None:
+                        self._run_epoch()
+                    else:
+                        self._graph.replay()
+                    own.copy_(self._losses)
+
+    def finish(self) -> list[list[float]]:
+        """Wait for what was started, and return the losses of the steps of each epoch."""
+        if self._stream is not None:
+            self._stream.synchronize()
+        return self._history.tolist()
 
     def moments(self) -> Moments:
         """Return Adam's memory."""
@@ -210,6 +222,18 @@ class RecordedEngine:
         is_gpu = self._device.type == "cuda"
         with torch.no_grad(), torch.cuda.device(self._device) if is_gpu else nullcontext():
             self._learner.train()
+            yield
+
+    @contextmanager
+    def _on_own_stream(self) -> Iterator[None]:
+        if self._device.type != "cuda":
+            yield
+            return
+        if self._stream is None:
+            self._stream = torch.cuda.Stream(self._device)
+        # What others have made of the weights comes first.
+        self._stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(self._stream):
             yield
 
     def _run_epoch(self) -> None:
