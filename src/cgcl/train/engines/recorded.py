@@ -52,8 +52,6 @@ _HELD = 4096
 _WHOLE = 32
 # Programs that add up over all nodes: as many as a large card runs at once.
 _PROGRAMS = 264
-# Links per node, from which on smaller blocks of columns pay.
-_MANY_LINKS = 16
 
 
 def supports(known: Known, settings: RankSettings) -> bool:
@@ -204,13 +202,11 @@ class RecordedEngine:
         state = [*self._weights.state(), self._averages, self._learner.offset]
         before = [tensor.clone() for tensor in state]
         self._turns.epoch.fill_(epoch)
-        side = torch.cuda.Stream(self._device)
-        side.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(side):
+        with self._on_own_stream():
             self._run_epoch()
-        torch.cuda.current_stream(self._device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # The stream decides where matrix products keep what they add up: it must be no other's.
+        with torch.cuda.graph(graph, stream=self._stream):
             self._run_epoch()
         for tensor, old in zip(state, before, strict=True):
             tensor.copy_(old)
@@ -437,10 +433,8 @@ class RecordedEngine:
 
     def _blocks(self) -> dict[str, int]:
         """Return how many of a node's links a program takes at once, and how many columns."""
-        has_many = 2 * self._known.links.shape[1] >= _MANY_LINKS * self._known.num_nodes
-        entries, most = (16, 128) if has_many else (8, 128)
-        columns = min(most, power_of_2(self._settings.hidden, 16))
-        return {"ENTRIES": entries, "COLUMNS": columns, "num_warps": 2 if has_many else 1}
+        columns = min(128, power_of_2(self._settings.hidden, 16))
+        return {"ENTRIES": 8, "COLUMNS": columns, "num_warps": 1}
 
     @property
     def _held_rows(self) -> int:
