@@ -216,9 +216,9 @@ def watch_matrices(watch: Watch, patched: pytest.MonkeyPatch) -> None:
         watch.note(counted)
         return signatures(counted, count)
 
-    def asked(scores: Tensor, pairs: Tensor, sums: Tensor, is_asked: Tensor, *more: Any) -> Tensor:
-        watch.note(pairs[:, is_asked])
-        return loss(scores, pairs, sums, is_asked, *more)
+    def asked(scores: Tensor, pairs: Tensor, sums: Tensor, *more: Any) -> Tensor:
+        watch.note(pairs)
+        return loss(scores, pairs, sums, *more)
 
     patched.setattr(encode, "of_links", encoded)
     patched.setattr(module, "signatures", signed)

@@ -87,9 +87,7 @@ class RankingLearner(Learner):
             links = known.links[:, ~is_seen]
             scores = scores_of(left, right, p, links)
             sums, stands_for = self.log_sums(left, right, p, prepared)
-            is_asked = torch.ones_like(links[0], dtype=torch.bool)
-            row_share = self._settings.row_share
-            loss = softmax_loss(scores, links, sums, is_asked, row_share, stands_for)
+            loss = softmax_loss(scores, links, sums, self._settings.row_share, stands_for)
             with torch.no_grad():
                 weighted = sums if stands_for is None else sums + stands_for.log()
                 total = torch.logsumexp(weighted, 0)

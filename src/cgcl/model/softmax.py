@@ -164,7 +164,6 @@ def softmax_loss(
     scores: Tensor,
     pairs: Tensor,
     log_sums: Tensor,
-    is_asked: Tensor,
     row_share: float = 0.5,
     stands_for: Tensor | None = None,
 ) -> Tensor:
@@ -175,10 +174,9 @@ def softmax_loss(
     pairs $\log \sum_i e^{L_i} - s_{ij}$. The two are mixed.
 
     Args:
-        scores: Of links, [m].
+        scores: Of the links to find, [m].
         pairs: Their ends, int64 [2, m].
         log_sums: L, [n].
-        is_asked: Which of the links to find, bool [m]; the mean is over them.
         row_share: How much the rows count; the rest goes to all pairs.
         stands_for: Where only some rows have their L and the others the logarithm of nothing: for
             how many rows each one stands, [n]; None if all are there.
@@ -192,6 +190,5 @@ def softmax_loss(
     # Where every pair is a known link there is nothing to stand out from.
     everywhere = (total - scores).where(total > _NOTHING / 2, 0)
     costs = row_share * (one + other) / 2 + (1 - row_share) * everywhere
-    asked = is_asked.to(scores.dtype)
     # A tiny graph may leave a view empty: then nothing is asked, and nothing is learned.
-    return (costs * asked).sum() / asked.sum().clamp(min=1)
+    return costs.sum() / max(costs.numel(), 1)
