@@ -3,7 +3,7 @@
     python experiments/ranking.py search --device cuda
     python experiments/ranking.py run --methods cgcl-rank,cgcl --device cuda
     python experiments/ranking.py run --methods adamic-adar --workers 2
-    python experiments/ranking.py quick --threads 2, then quick-readable
+    python experiments/ranking.py quick --threads 2
     python experiments/ranking.py negatives --device cuda
     python experiments/ranking.py readable --device cuda
     python experiments/ranking.py heart-search --device cuda --data-root FOLDER, then heart
@@ -39,7 +39,7 @@ OURS = "cgcl-rank"
 BLIND = ("search", "ablation", "negatives", *harder.GOALS)
 # These take the readable path: the first two are `run` and `quick` once more, and what is compared
 # in the third is to differ in its rows alone.
-READABLE = ("readable", "quick-readable", "negatives")
+READABLE = ("readable", "negatives")
 KEY = ("stage", "graph", "features", "name", "seed")
 
 Job = dict[str, Any]

@@ -64,7 +64,7 @@ MOST_LOST = 0.5
 # So far apart, in points, may the means of the fast engine and the readable path be.
 MOST_APART = {"auc": 0.1, "node_mrr": 0.3}
 # Stages by the fast engine, and the same trainings by the readable path.
-BOTH_ENGINES = (("run", "readable"), ("quick", "quick-readable"))
+BOTH_ENGINES = (("run", "readable"),)
 
 Result = dict[str, Any]
 

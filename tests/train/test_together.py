@@ -13,6 +13,8 @@ from cgcl.split import Split, random_split
 from cgcl.train import together
 from cgcl.train.config import Resources
 from cgcl.train.engines.fused import FusedEngine, FusedRuns
+from cgcl.train.engines.plain import PlainEngine
+from cgcl.train.engines.recorded import RecordedEngine
 from cgcl.train.once import train_once
 from cgcl.train.recipe import Recipe
 from cgcl.train.together import Ahead, fit_together, train_together
@@ -151,25 +153,73 @@ def test_runs_that_are_asked_for_one_by_one_are_trained_at_once(fused: None, mon
         assert one.test == pytest.approx(other.test)
 
 
-@pytest.mark.parametrize("is_stopped", [False, True])
+class Queued(PlainEngine):
+    """The plain engine, but it computes when it is asked for the result, as a GPU may."""
+
+    started = 0
+
+    def start(self, first: int, count: int) -> None:
+        Queued.started += 1
+        self._asked = first, count
+
+    def finish(self) -> list[list[float]]:
+        Queued.started -= 1
+        return self.run(*self._asked)
+
+
+def queued(learner, known, own, _):
+    return Queued(learner, known, own.settings, own.split.seed)
+
+
+def recorded(learner, known, own, _):
+    return RecordedEngine(learner, known, own.settings, own.split.seed, torch.float32)
+
+
+def rank_recipes(graph: Graph, *epochs: int) -> list[Recipe]:
+    told = {"hidden": 4, "evaluate_every": 2, "val": 0.1, "test": 0.2, "layers": 1}
+    return [
+        Recipe.for_graph("cgcl-rank", {**told, "epochs": count, "seed": seed}, graph)
+        for seed, count in enumerate(epochs)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("engine", "epochs", "is_stopped"),
+    [(None, (5, 3, 4), True), (queued, (5, 3, 4), False), (recorded, (2, 2), False)],
+)
 def test_runs_of_cgcl_rank_in_turns_are_what_each_is_alone(
-    fused: None, monkeypatch, is_stopped: bool
+    fused: None, monkeypatch, engine, epochs: tuple[int, ...], is_stopped: bool
 ) -> None:
     """They may differ in everything; one that ends earlier does not hold up the others."""
-    graph = a_graph()
-    told = {"hidden": 4, "evaluate_every": 2, "val": 0.1, "test": 0.2}
-    recipes = [
-        Recipe.for_graph("cgcl-rank", {**told, "epochs": epochs, "seed": seed}, graph)
-        for seed, epochs in enumerate((5, 3, 4))
-    ]
+    if engine is not None:
+        monkeypatch.setattr("cgcl.train.trainer.engine_for", engine)
+    graph, here = a_graph(), replace(HERE, precision="tf32")
+    recipes = rank_recipes(graph, *epochs)
     splits = [split_of(graph, own) for own in recipes]
-    assert fit_together(splits, recipes, HERE)
-    assert not fit_together(splits, recipes, replace(HERE, time_limit="1h"))
-    found = train_together(graph, splits, recipes, HERE, should_stop=lambda: is_stopped)
+    assert fit_together(splits, recipes, here)
+    for other in (replace(here, time_limit="1h"), replace(here, precision="fp32")):
+        assert not fit_together(splits, recipes, other)
+    found = train_together(graph, splits, recipes, here, should_stop=lambda: is_stopped)
     for trained, split, own in zip(found, splits, recipes, strict=True):
-        alone = train_once(graph, split, own, HERE, should_stop=lambda: is_stopped)
+        alone = train_once(graph, split, own, here, should_stop=lambda: is_stopped)
         assert (trained.stopped is not None) == is_stopped
         assert (trained.best_epoch, trained.val) == (alone.best_epoch, pytest.approx(alone.val))
         assert trained.test == pytest.approx(alone.test)
-        assert trained.history[0]["losses"] == pytest.approx(alone.history[0]["losses"])
+        for one, other in zip(trained.history, alone.history, strict=not is_stopped):
+            assert one["losses"] == pytest.approx(other["losses"], rel=1e-3)
         assert trained.history[-1]["epoch"] <= own.epochs
+
+
+def test_where_one_of_several_runs_fails_nobody_is_left_at_work(fused: None, monkeypatch) -> None:
+    monkeypatch.setattr("cgcl.train.trainer.engine_for", queued)
+    monkeypatch.setattr(Queued, "started", 0)
+    graph, recipes = a_graph(), rank_recipes(a_graph(), 5, 5, 5)
+    splits = [split_of(graph, own) for own in recipes]
+
+    def fails() -> bool:
+        raise RuntimeError("out of something")
+
+    with pytest.raises(RuntimeError, match="out of something"):
+        train_together(graph, splits, recipes, replace(HERE, precision="tf32"), should_stop=fails)
+    # The first had finished when it failed, and is waited for once more.
+    assert Queued.started <= 0

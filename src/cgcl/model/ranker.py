@@ -83,13 +83,8 @@ class RankingEncoder(nn.Module):
         return self._deepen(self.inputs_of_links(linked, feature_of_node), adjacency)
 
     def inputs(self, x: Tensor) -> Tensor:
-        """Return X W beside X W_s, [n, d_v] or [n, 2 d_v]; arguments as in `forward`.
-
-        There may be more features than weights, all zeros: a GPU is slow on odd numbers of them.
-        """
-        more = x.shape[1] - self.weight.shape[0]
-        weight = functional.pad(self.weight, (0, 0, 0, more)) if more else self.weight
-        return product(self._dropped(x), weight)
+        """Return X W beside X W_s, [n, d_v] or [n, 2 d_v]; arguments as in `forward`."""
+        return product(self._dropped(x), self.weight)
 
     def inputs_of_links(self, linked: Tensor, feature_of_node: Tensor) -> Tensor:
         """Return the same for a graph whose only features are its links."""

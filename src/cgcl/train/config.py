@@ -59,10 +59,11 @@ class Resources(Settings):
     """CPU threads; 0 takes the cores, at most 4 or OMP_NUM_THREADS. More than are free is slower
     than one."""
     engine: Literal["auto", "plain"] = "auto"
-    """How CGCL's epochs are run: auto takes the fastest way there is for the device, plain the
-    readable one. Other methods have one way only."""
+    """How epochs of CGCL and CGCL-rank are run: auto takes the fastest way there is for the device,
+    plain the readable one. Other methods have one way only."""
     precision: Literal["tf32", "fp32", "bf16"] = "tf32"
-    """How a GPU multiplies matrices; a CPU always takes fp32."""
+    """How a GPU multiplies matrices; a CPU always takes fp32. Unless it is fp32, CGCL-rank rounds
+    features, messages and gradients to bf16, and vectors to the digits of tf32."""
     deterministic: bool = False
     """Let a GPU, too, give the same bits in every run, many times slower. A CPU always does."""
     time_limit: str = ""

@@ -93,6 +93,7 @@ def fit_together(splits: Sequence[Split], recipes: Sequence[Recipe], resources: 
     if len(recipes) > 1 and all(isinstance(own, RankSettings) for own in settings):
         is_watched = resources.time_limit or resources.track_consistency
         may = resources.engine != "plain" and not resources.deterministic and not is_watched
+        may &= resources.precision != "fp32"
         return may and resolve_device(resources).type == _TOGETHER_ON
     if len(recipes) < 2 or not all(isinstance(own, CGCLSettings) for own in settings):
         return False
@@ -226,8 +227,23 @@ def _in_turns(
     stopped: list[Stopped | None] = [None] * len(trainers)
     histories: list[list[dict[str, Any]]] = [[] for _ in trainers]
     going = dict(enumerate(trainers))
-    for trainer in trainers:
-        _start(trainer)
+    try:
+        for trainer in trainers:
+            _start(trainer)
+        _take_turns(going, stopped, histories, should_stop)
+    finally:
+        # Whatever went wrong in one: nobody may be at work in memory that is given back.
+        for trainer in going.values():
+            _finish(trainer, look=False)
+    return stopped, histories
+
+
+def _take_turns(
+    going: dict[int, Trainer],
+    stopped: list[Stopped | None],
+    histories: list[list[dict[str, Any]]],
+    should_stop: Callable[[], bool],
+) -> None:
     while going:
         for index, trainer in list(going.items()):
             records = _finish(trainer)
@@ -239,10 +255,10 @@ def _in_turns(
                 told = f"Stopped at epoch {trainer.epoch}."
                 stopped[index] = Stopped("signal", trainer.epoch, told)
             if is_last or stopped[index] is not None:
+                trainer.engine = None  # its memory is others' to use
                 del going[index]
             else:
                 _start(trainer)
-    return stopped, histories
 
 
 def _start(trainer: Trainer) -> None:
@@ -251,11 +267,12 @@ def _start(trainer: Trainer) -> None:
         engine.start(trainer.epoch + 1, min(trainer.epochs_to_look, engine.epochs_at_once))
 
 
-def _finish(trainer: Trainer) -> list[EpochRecord]:
+def _finish(trainer: Trainer, *, look: bool = True) -> list[EpochRecord]:
     engine: Any = trainer.engine
     if hasattr(engine, "finish"):
-        return trainer.take(engine.finish())
-    return trainer.run_epochs()
+        losses = engine.finish()
+        return trainer.take(losses) if look else []
+    return trainer.run_epochs() if look else []
 
 
 class Ahead:

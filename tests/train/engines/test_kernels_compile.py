@@ -42,5 +42,6 @@ def test_every_kernel_compiles_for_a_gpu_and_fits_into_it(
     ranking = {"sum_tiles", "share_tiles", "link_costs", "add_up", "add_up_rows", "see_links"}
     ranking |= {"sort_links", "first_layer", "send", "activate", "normalise", "normalise_back"}
     ranking |= {"add_links", "add_columns", "send_back"}
+    ranking = ranking if precision == "tf32" else set()
     assert set(shared) == decoding | around | ranking | {"elu_backward", "adam_step"}
     assert max(shared.values()) <= SHARED_BYTES_OF_A_HOPPER_CARD

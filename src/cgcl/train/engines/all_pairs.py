@@ -139,6 +139,8 @@ class AllPairs:
             torch.zeros(size, self.width, dtype=dtype, device=device)
             for dtype in (precision[0], *precision, torch.float32)
         )
+        # Small cards have no room to load ahead what is in full precision.
+        self._stages = 3 if precision[0] == torch.float16 else 1
         self.terms = torch.full((size,), _NOTHING, device=device)
         self._log_sums, self.with_own, self.link_sums, self.link_terms = (
             torch.zeros(size, device=device) for _ in range(4)
@@ -160,7 +162,7 @@ class AllPairs:
         launch(sum_tiles, self._tiles.shape[1])(
             left, right, terms, self._starts, self._entries, self._tiles[0], self._tiles[1],
             self._found, self.num_tiles, self.width, DEPTH=_DEPTH, ENTRIES=_ENTRIES,
-            num_warps=8, num_stages=3,
+            num_warps=8, num_stages=self._stages,
         )  # fmt: skip
         launch(add_up_rows, self._partial.numel())(
             self._found, terms, self._log_sums, self.with_own, self.link_sums, self.link_terms,
@@ -168,8 +170,8 @@ class AllPairs:
         )  # fmt: skip
         log_links = math.log(2 * max(count, 1))  # each pair is in two rows
         launch(add_up, 1)(
-            self._partial, self.log_total, turns.offset, turns.steps, turns.counts, turns.epoch,
-            self._partial.numel(), log_links, turns.average, TURN=turn, BLOCK=_SUMS,
+            self._partial, self.log_total, turns.offset, turns.steps, turns.epoch,
+            self._partial.numel(), log_links, turns.average, BLOCK=_SUMS,
         )  # fmt: skip
         launch(link_costs, self._costs.numel())(
             left, right, terms, self._pairs, turns.seen[turn], turns.counts, self.with_own,
@@ -192,7 +194,7 @@ class AllPairs:
                 self.link_sums, self.with_own, self.log_total, turns.counts, held, self.to_terms,
                 start, block.first_column, self.num_tiles, self.width, held.shape[1],
                 self.row_share, TURN=turn, BOTH=block.across, DEPTH=_DEPTH, ENTRIES=_ENTRIES,
-                num_warps=8, num_stages=3,
+                num_warps=8, num_stages=self._stages,
             )  # fmt: skip
             rows, shares = slice(start * TILE, (start + count) * TILE), held[: count * TILE]
             product_into(self.products[rows], shares, self.half[columns])

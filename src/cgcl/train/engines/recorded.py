@@ -126,9 +126,12 @@ class RecordedEngine:
             device=self._device,
         )
         self._make_room(known)
+        # A view that asks for nothing steps, too, as the plain engine does.
+        self._always = torch.ones(2, dtype=torch.int32, device=self._device)
         self._told = torch.tensor([settings.lr, settings.weight_decay], device=self._device)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._stream: torch.cuda.Stream | None = None
+        self._history = self._losses[None, :0]
 
     def _make_room(self, known: Known) -> None:
         n, d, layers, half = known.num_nodes, self._settings.hidden, self._layers, self._half
@@ -266,7 +269,7 @@ class RecordedEngine:
         self._clip()
         launch(adam_step, self._weights.per_run // ADAM_BLOCK, 1)(
             self._weights.values, self._weights.gradients, self._weights.first,
-            self._weights.second, self._weights.steps, self._turns.counts, self._told[:1],
+            self._weights.second, self._weights.steps, self._always, self._told[:1],
             self._told[1:], self._averages, self._turns.epoch, self._weights.per_run,
             1 - self._settings.average, TURN=turn, FOLLOW=self._settings.average > 0,
             BLOCK=ADAM_BLOCK,

@@ -120,8 +120,8 @@ def add_up_rows(
 
 @triton.jit
 def add_up(
-    partial, log_total, offset, steps, counts, epoch, num_partial, log_links, average,
-    TURN: tl.constexpr, BLOCK: tl.constexpr,
+    partial, log_total, offset, steps, epoch, num_partial, log_links, average,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Write the logarithm of the sum over all pairs, let the offset follow it, count the step."""
     top = tl.full((BLOCK,), _NOTHING, tl.float32)
@@ -140,8 +140,7 @@ def add_up(
     step = tl.maximum(1 - average, 0.5 / tl.load(epoch).to(tl.float32))
     before = tl.load(offset)
     tl.store(offset, before + step * (tl.where(is_any, found - log_links, 0.0) - before))
-    if tl.load(counts + TURN) > 0:
-        tl.store(steps, tl.load(steps) + 1)
+    tl.store(steps, tl.load(steps) + 1)
 
 
 @triton.jit
