@@ -60,9 +60,9 @@ WATCHED: dict[str, tuple[str, ...]] = {
 # Kernels of a GPU, by part; the first that fits counts.
 _KERNELS = (
     ("optimizer", r"adam"),
-    ("decoder", r"decod|layer_gradient|_tiles|link_costs"),
-    ("draws", r"draw_|scale_nodes"),
-    ("propagation", r"propagate|elu"),
+    ("decoder", r"decod|layer_gradient|_tiles|link_costs|add_up|add_links|normalise"),
+    ("draws", r"draw_|scale_nodes|see_links|sort_links"),
+    ("propagation", r"propagate|elu|send|first_layer|activate|add_columns"),
     ("features", r"multiply|drop_features|gemm|nvjet|cutlass|bmm"),
 )
 _TOP_KERNELS = 15

@@ -30,6 +30,7 @@ from cgcl.train.engines import (
     fused_decoder,
     fused_draws,
     fused_encoder,
+    ranking_steps,
     recorded,
 )
 
@@ -76,7 +77,7 @@ def compile_instead(kernel: Any, *grid: int) -> Callable[..., None]:
 
 
 def main(width: int, precision: str, features: str) -> None:
-    for module in (fused, fused_draws, fused_encoder, fused_decoder, all_pairs, recorded):
+    for module in (fused, fused_draws, fused_encoder, fused_decoder, all_pairs, ranking_steps):
         module.launch = compile_instead
     settings = CGCLSettings(hidden=width)
     links = torch.combinations(torch.arange(13), 2).T[:, :30]

@@ -13,7 +13,7 @@ from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.method import Epoch, Known
 from cgcl.model.softmax import softmax_loss
 from cgcl.seeds import seeded, stream
-from cgcl.train.engines import recorded as module
+from cgcl.train.engines import ranking_steps as module
 from cgcl.train.engines.all_pairs import AllPairs, Turns
 from cgcl.train.engines.plain import PlainEngine
 from cgcl.train.engines.recorded import RecordedEngine, supports
@@ -216,7 +216,7 @@ def test_a_step_has_the_gradients_of_the_readable_one(
         kept.extend(own.grad.clone() for own in learners[0].parameters())
         raise StopIteration
 
-    engine._clip, engine._record = stop_there, lambda _: None
+    engine._steps._clip, engine._record = stop_there, lambda _: None
     with pytest.raises(StopIteration):
         engine.start(1, 1)
     loss = next(iter(learners[1].steps(known, Epoch(1, 0))))
@@ -240,24 +240,26 @@ def test_dropout_leaves_what_it_should_and_the_same_on_the_way_back(kind: str) -
     engine, kept = RecordedEngine(learner, known, settings, 0, torch.float32), []
 
     def stop_there() -> None:
-        kept.append(engine._weights.gradients[0].clone())
-        engine._weights.gradients.zero_()
+        kept.append(engine._steps.weights.gradients[0].clone())
+        engine._steps.weights.gradients.zero_()
         raise StopIteration
 
-    engine._clip, engine._record = stop_there, lambda _: None
-    weights, losses = engine._weights.values[0].clone(), []
+    engine._steps._clip, engine._record = stop_there, lambda _: None
+    weights, losses = engine._steps.weights.values[0].clone(), []
     for way in (0.0, 1.0, -1.0):
         moved = weights if not way else weights + way * 0.02 * kept[0] / kept[0].norm()
-        engine._weights.values[0].copy_(moved)
+        engine._steps.weights.values[0].copy_(moved)
         with pytest.raises(StopIteration):
             engine.start(1, 1)
-        losses.append(engine._losses[0].item())
+        losses.append(engine._steps.losses[0].item())
     slope = (losses[1] - losses[2]) / 0.04
     assert slope == pytest.approx(kept[0].norm().item(), rel=0.1)
     if kind == "features":
-        assert (engine._left[:, :12] == 0).float().mean().item() == pytest.approx(0.5, abs=0.1)
+        assert (engine._steps._left[:, :12] == 0).float().mean().item() == pytest.approx(
+            0.5, abs=0.1
+        )
     else:
-        kept_links = engine._kept_links(0)
+        kept_links = engine._steps._kept_links(0)
         assert set(kept_links.tolist()) == {0.0, 2.0}
 
 

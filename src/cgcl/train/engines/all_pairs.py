@@ -134,7 +134,13 @@ class AllPairs:
         every = torch.arange(self.num_tiles**2 + 1, device=device)
         self._starts = torch.searchsorted(tile, every).int()
         self._entries = (row % TILE * TILE + column % TILE)[order].int()
-        size, self.width = self.num_tiles * TILE, width + -width % _DEPTH
+        self.width = width + -width % _DEPTH
+        self._make_room(links.shape[1], precision, device)
+
+    def _make_room(
+        self, count: int, precision: tuple[torch.dtype, torch.dtype], device: torch.device
+    ) -> None:
+        size = self.num_tiles * TILE
         self.left, self.right, self.half, self.products = (
             torch.zeros(size, self.width, dtype=dtype, device=device)
             for dtype in (precision[0], *precision, torch.float32)
@@ -148,7 +154,6 @@ class AllPairs:
         # By place and tile; between two nodes of one side of a two-sided graph there is no tile.
         self._found = torch.full((size, self.num_tiles), _NOTHING, device=device)
         self.to_terms = torch.zeros(size, self.num_tiles, device=device)
-        count = links.shape[1]
         self.to_scores = torch.zeros(count, device=device)
         self._costs = torch.zeros(blocks(max(count, 1), _LINKS), device=device)
         self._partial = torch.zeros(size // _ROWS, device=device)

@@ -269,14 +269,13 @@ def normalise_back(
 
     Args:
         products: The gradient of S and its transpose, times R, at each place.
-        to_terms: The gradient of each place's term, by tile.
         to_weights: Is added to, as are the gradients of the popularity's weights.
     """
     column = tl.arange(0, COLUMNS)
     in_row = column < width
     w = tl.load(weights + column, mask=in_row, other=0.0)[None, :]
     key = epoch_key(tl.load(keys + KEY), tl.load(epoch))
-    # Added up at the end, over all rows of a program: few programs wait for each other then.
+    # Added up at the end, over all rows: few programs wait for each other then.
     to_w = tl.zeros((ROWS, COLUMNS), tl.float32)
     to_v = tl.zeros((ROWS, COLUMNS), tl.float32)
     to_b = tl.zeros((ROWS,), tl.float32)
@@ -290,9 +289,8 @@ def normalise_back(
         row_word = mix(node.to(tl.uint32) ^ key)
         kept = tl.where(keeps(row_word[:, None], column[None, :], threshold), scale, 0.0)
         own = tl.load(places + node, mask=here, other=0)
-        product = tl.load(
-            products + own[:, None] * stride + column[None, :], mask=inside, other=0.0
-        )
+        place = own[:, None] * stride + column[None, :]
+        product = tl.load(products + place, mask=inside, other=0.0)
         to_w += product * kept * normal
         gradient = product * kept * w
         if NORM:
@@ -300,14 +298,10 @@ def normalise_back(
             gradient -= tl.sum(gradient, 1)[:, None] / width + along[:, None] * normal
             gradient *= one_over[:, None]
         if POPULAR:
-            to_term = tl.load(link_terms + own, mask=here, other=0.0)
-            to_term += to_sum(own, here, link_sums, with_own, log_total, counts, row_share, TURN)
-            for first in range(0, num_tiles, TILES):
-                tile = first + tl.arange(0, TILES)
-                known = here[:, None] & (tile < num_tiles)[None, :]
-                found = to_terms + own[:, None] * num_tiles + tile[None, :]
-                to_term += tl.sum(tl.load(found, mask=known, other=0.0), 1)
-            to_term = tl.where(here, to_term, 0.0)
+            to_term = _to_term(
+                own, here, to_terms, link_terms, link_sums, with_own, log_total, counts,
+                num_tiles, row_share, TURN, TILES,
+            )  # fmt: skip
             v = tl.load(popularity + column, mask=in_row, other=0.0)[None, :]
             squared = tl.sum(value * value, 1) / width + _TINY
             shrink = to_term * tl.exp2(-0.25 * tl.log2(squared))
@@ -324,6 +318,22 @@ def normalise_back(
     if POPULAR:
         tl.atomic_add(to_popularity + column, tl.sum(to_v, 0), mask=in_row)
         tl.atomic_add(to_popularity_bias, tl.sum(to_b, 0))
+
+
+@triton.jit
+def _to_term(
+    place, here, to_terms, link_terms, link_sums, with_own, log_total, counts, num_tiles,
+    row_share, TURN: tl.constexpr, TILES: tl.constexpr,
+):  # fmt: skip
+    """Return the gradient of the terms of some places."""
+    total = tl.load(link_terms + place, mask=here, other=0.0)
+    total += to_sum(place, here, link_sums, with_own, log_total, counts, row_share, TURN)
+    for first in range(0, num_tiles, TILES):
+        tile = first + tl.arange(0, TILES)
+        known = here[:, None] & (tile < num_tiles)[None, :]
+        found = to_terms + place[:, None] * num_tiles + tile[None, :]
+        total += tl.sum(tl.load(found, mask=known, other=0.0), 1)
+    return tl.where(here, total, 0.0)
 
 
 @triton.jit
