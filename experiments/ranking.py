@@ -37,8 +37,8 @@ RESULTS, SEARCH = "ranking.jsonl", "ranking_search.jsonl"
 OURS = "cgcl-rank"
 # These look at validation links only.
 BLIND = ("search", "ablation", "negatives", *harder.GOALS)
-# These take the readable path: the first two are `run` and `quick` once more, and what is compared
-# in the third is to differ in its rows alone.
+# These take the readable path: the first is `run` once more, and what is compared in the second is
+# to differ in its rows alone.
 READABLE = ("readable", "negatives")
 KEY = ("stage", "graph", "features", "name", "seed")
 
@@ -78,7 +78,7 @@ def _job(
 def _settings(stage: str, graph: str, method: str) -> dict[str, Any]:
     """Return what a method is told: for Table I's rows what Table I tells them."""
     if method == OURS:
-        return {"preset": "quick" if stage.startswith("quick") else "best"}
+        return {"preset": "quick" if stage == "quick" else "best"}
     folder = HERE / "reproduce"
     rows = tomllib.loads((folder / "table1.toml").read_text(encoding="utf-8"))["rows"]
     row = rows.get(method)

@@ -63,8 +63,6 @@ KINDS = {
 MOST_LOST = 0.5
 # So far apart, in points, may the means of the fast engine and the readable path be.
 MOST_APART = {"auc": 0.1, "node_mrr": 0.3}
-# Stages by the fast engine, and the same trainings by the readable path.
-BOTH_ENGINES = (("run", "readable"),)
 
 Result = dict[str, Any]
 
@@ -302,25 +300,24 @@ def negatives_plot() -> str:
 def engines_table() -> str:
     """The fast engine beside the readable path over the same splits."""
     rows = []
-    for stages in BOTH_ENGINES:
-        fast, plain = (_stage(stage) for stage in stages)
-        for graph in _asked(stages[1])["graphs"]:
-            ours, theirs = fast.get((graph, OURS), {}), plain.get((graph, OURS), {})
-            seeds = sorted(ours.keys() & theirs.keys())
-            if not seeds:
-                rows.append([TITLES[graph], f"`{stages[1]}`: not run yet", *[""] * 9])
-                continue
-            both = [[runs[seed] for seed in seeds] for runs in (ours, theirs)]
-            devices = dict.fromkeys(run["device"] for runs in both for run in runs)
-            cells = [TITLES[graph], f"{both[0][0]['settings']['preset']}, {', '.join(devices)}"]
-            cells.append(str(len(seeds)))
-            for measure, most in MOST_APART.items():
-                one, other = (_percent(runs, "test", measure) for runs in both)
-                apart = paired_difference(one, other)
-                error = "" if apart.sd is None else f" ± {apart.sd / apart.runs**0.5:.2f}"
-                cells += [_cell(other, 2), _cell(one, 2), f"{apart.mean:+.2f}{error}"]
-                cells.append("yes" if abs(apart.mean) <= most else "**no**")
-            rows.append(cells)
+    fast, plain = _stage("run"), _stage("readable")
+    for graph in _asked("readable")["graphs"]:
+        ours, theirs = fast.get((graph, OURS), {}), plain.get((graph, OURS), {})
+        seeds = sorted(ours.keys() & theirs.keys())
+        if not seeds:
+            rows.append([TITLES[graph], "`readable`: not run yet", *[""] * 9])
+            continue
+        both = [[runs[seed] for seed in seeds] for runs in (ours, theirs)]
+        devices = dict.fromkeys(run["device"] for runs in both for run in runs)
+        cells = [TITLES[graph], f"{both[0][0]['settings']['preset']}, {', '.join(devices)}"]
+        cells.append(str(len(seeds)))
+        for measure, most in MOST_APART.items():
+            one, other = (_percent(runs, "test", measure) for runs in both)
+            apart = paired_difference(one, other)
+            error = "" if apart.sd is None else f" ± {apart.sd / apart.runs**0.5:.2f}"
+            cells += [_cell(other, 2), _cell(one, 2), f"{apart.mean:+.2f}{error}"]
+            cells.append("yes" if abs(apart.mean) <= most else "**no**")
+        rows.append(cells)
     names = ("readable, {0}", "fast, {0}", "difference", "at most {1}")
     shown = (name.format(MEASURES[m], most) for m, most in MOST_APART.items() for name in names)
     return "\n".join(_table(["graph", "preset, device", "splits", *shown], rows))
