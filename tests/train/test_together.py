@@ -14,6 +14,7 @@ from cgcl.train import together
 from cgcl.train.config import Resources
 from cgcl.train.engines.fused import FusedEngine, FusedRuns
 from cgcl.train.engines.plain import PlainEngine
+from cgcl.train.engines.ranking_steps import RankingSteps
 from cgcl.train.engines.recorded import RecordedEngine
 from cgcl.train.once import train_once
 from cgcl.train.recipe import Recipe
@@ -172,7 +173,7 @@ def queued(learner, known, own, _):
 
 
 def recorded(learner, known, own, _):
-    return RecordedEngine(learner, known, own.settings, own.split.seed, torch.float32)
+    return RecordedEngine(RankingSteps(learner, known, own.settings, own.split.seed, torch.float32))
 
 
 def rank_recipes(graph: Graph, *epochs: int) -> list[Recipe]:

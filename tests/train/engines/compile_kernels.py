@@ -90,7 +90,7 @@ def main(width: int, precision: str, features: str) -> None:
     if precision == "tf32":  # the others have the same kernels of CGCL-rank
         told = RankSettings(hidden=width, layers=3, norm=features == "given")
         ranking = RankingLearner(known.num_features, told)
-        recorded.RecordedEngine(ranking, known, told, 0).run(1, 1)
+        recorded.RecordedEngine(ranking_steps.RankingSteps(ranking, known, told, 0)).run(1, 1)
     print(json.dumps(compiled))
 
 

@@ -16,6 +16,7 @@ from cgcl.seeds import seeded, stream
 from cgcl.train.engines import ranking_steps as module
 from cgcl.train.engines.all_pairs import AllPairs, Turns
 from cgcl.train.engines.plain import PlainEngine
+from cgcl.train.engines.ranking_steps import RankingSteps
 from cgcl.train.engines.recorded import RecordedEngine, supports
 
 HAS_GPU = torch.cuda.is_available()
@@ -170,7 +171,7 @@ def test_recorded_epochs_are_those_of_the_plain_engine(kind: str, told: dict) ->
     known = a_graph(kind, 10, 15)
     learners = [a_learner(known, settings) for _ in range(2)]
     engines = (
-        RecordedEngine(learners[0], known, settings, 0, torch.float32),
+        RecordedEngine(RankingSteps(learners[0], known, settings, 0, torch.float32)),
         PlainEngine(learners[1], known, settings, 0),
     )
     count = 6 if HAS_GPU else 1  # the interpreter takes seconds
@@ -210,7 +211,7 @@ def test_a_step_has_the_gradients_of_the_readable_one(
     learners = [a_learner(known, settings) for _ in range(2)]
     for learner in learners:  # where popularity has something to say
         learner.decode.popularity.weight.data.fill_(0.3)
-    engine, kept = RecordedEngine(learners[0], known, settings, 0, half), []
+    engine, kept = RecordedEngine(RankingSteps(learners[0], known, settings, 0, half)), []
 
     def stop_there() -> None:
         kept.extend(own.grad.clone() for own in learners[0].parameters())
@@ -237,7 +238,7 @@ def test_dropout_leaves_what_it_should_and_the_same_on_the_way_back(kind: str) -
     learner = a_learner(known, settings)
     # Where all features are dropped: the norm of nothing has no slope to speak of.
     learner.encode.bias.data.copy_(torch.linspace(-1, 1, 16))
-    engine, kept = RecordedEngine(learner, known, settings, 0, torch.float32), []
+    engine, kept = RecordedEngine(RankingSteps(learner, known, settings, 0, torch.float32)), []
 
     def stop_there() -> None:
         kept.append(engine._steps.weights.gradients[0].clone())
@@ -268,7 +269,7 @@ def test_a_view_that_asks_for_nothing_steps_as_the_plain_engine_does(links: list
     settings = RankSettings(hidden=4, layers=1, weight_decay=0.1, lr=0.05, **STILL)
     known = Known.on(DEVICE, 6, torch.tensor(links).T.contiguous(), torch.rand(6, 3))
     learners = [a_learner(known, settings) for _ in range(2)]
-    RecordedEngine(learners[0], known, settings, 0, torch.float32).run(1, 2)
+    RecordedEngine(RankingSteps(learners[0], known, settings, 0, torch.float32)).run(1, 2)
     PlainEngine(learners[1], known, settings, 0).run(1, 2)
     found = learners[0].encode.weight
     torch.testing.assert_close(found, learners[1].encode.weight, atol=EXACT, rtol=EXACT)
@@ -277,9 +278,9 @@ def test_a_view_that_asks_for_nothing_steps_as_the_plain_engine_does(links: list
 def test_a_restored_engine_goes_on_as_if_nothing_had_happened() -> None:
     known, settings = a_graph("features", 8, 12), RankSettings(hidden=8, layers=1)
     straight = a_learner(known, settings)
-    losses = RecordedEngine(straight, known, settings, 0).run(1, 3)
+    losses = RecordedEngine(RankingSteps(straight, known, settings, 0)).run(1, 3)
     first = a_learner(known, settings)
-    before = RecordedEngine(first, known, settings, 0)
+    before = RecordedEngine(RankingSteps(first, known, settings, 0))
     before.run(1, 1)
     moments = before.moments()
     state = {name: value.clone() for name, value in first.state_dict().items()}

@@ -40,9 +40,10 @@ def engine_for(
         and isinstance(settings, RankSettings)
         and _can_record(known, settings, resources)
     ):
+        from cgcl.train.engines.ranking_steps import RankingSteps
         from cgcl.train.engines.recorded import RecordedEngine
 
-        return RecordedEngine(learner, known, settings, seed)
+        return RecordedEngine(RankingSteps(learner, known, settings, seed))
     return PlainEngine(learner, known, settings, seed)
 
 

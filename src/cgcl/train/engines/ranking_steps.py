@@ -62,8 +62,8 @@ class RankingSteps:
             half: The precision of features, messages and gradients.
         """
         self._half = half
-        self._learner, self._known, self._settings = learner, known, settings
-        self._device, n, m = known.device, known.num_nodes, known.links.shape[1]
+        self.learner, self._known, self._settings = learner, known, settings
+        self.device, n, m = known.device, known.num_nodes, known.links.shape[1]
         self._names = {name: index for index, (name, _) in enumerate(learner.named_parameters())}
         self.weights = Weights([learner])
         for index, weight in enumerate(learner.parameters()):
@@ -96,12 +96,12 @@ class RankingSteps:
         self._keys = torch.tensor(
             [base_key(seed, VIEWS)]
             + [base_key(seed, f"{name} {turn}") for turn in (1, 2) for name in purposes],
-            device=self._device,
+            device=self.device,
         )
         self._make_room(known)
         # A view that asks for nothing steps, too, as the plain engine does.
-        self._always = torch.ones(2, dtype=torch.int32, device=self._device)
-        self._told = torch.tensor([settings.lr, settings.weight_decay], device=self._device)
+        self._always = torch.ones(2, dtype=torch.int32, device=self.device)
+        self._told = torch.tensor([settings.lr, settings.weight_decay], device=self.device)
 
     @property
     def state(self) -> list[Tensor]:
@@ -139,7 +139,7 @@ class RankingSteps:
             self._copies["encode.weight"] = self._zeros(*shape, dtype=half)
 
     def _zeros(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        return torch.zeros(shape, dtype=dtype, device=self._device)
+        return torch.zeros(shape, dtype=dtype, device=self.device)
 
     def run_epoch(self) -> None:
         """Draw the views, then take both steps; everything is only queued."""
@@ -187,7 +187,7 @@ class RankingSteps:
         if structure is not None:
             linked = self._prepared.linked(self._seen(turn), self._kept_links(turn))
             with torch.enable_grad():
-                h = self._learner.encode.inputs_of_links(linked, structure.feature_of_node)
+                h = self.learner.encode.inputs_of_links(linked, structure.feature_of_node)
             self._h.copy_(h.detach())
             return h
         n, count = self._x.shape
@@ -213,7 +213,7 @@ class RankingSteps:
         d, epoch, links = self._settings.hidden, self.epoch, self._links
         drop = dropping(self._settings.hidden_dropout)
         launch(first_layer, *self._grid())(
-            *links, self._h, self._h.stride(0), self._learner.encode.bias, self._pre[0], self._z,
+            *links, self._h, self._h.stride(0), self.learner.encode.bias, self._pre[0], self._z,
             self._dropped, self._keys, epoch, d, *drop, self._key(turn, 1), OWN=self._own,
             NEXT=self._layers > 1, **self._blocks(),
         )  # fmt: skip
@@ -223,7 +223,7 @@ class RankingSteps:
             name = f"encode.deeper.{number - 1}"
             product_into(pre, messages, self._copies[f"{name}.weight"].T)
             launch(activate, blocks(self._z.numel(), _BLOCK))(
-                pre, self._learner.encode.deeper[number - 1].bias, self._z, self._dropped,
+                pre, self.learner.encode.deeper[number - 1].bias, self._z, self._dropped,
                 self._keys, epoch, d, self._z.numel(), *drop, self._key(turn, number + 1),
                 NEXT=number + 1 < self._layers, BLOCK=_BLOCK,
             )  # fmt: skip
@@ -249,7 +249,7 @@ class RankingSteps:
 
     def _decode(self, turn: int) -> Tensor:
         """Write the factors of all scores; return w, [width], as torch computed it."""
-        pairs, settings, decode = self._pairs, self._settings, self._learner.decode
+        pairs, settings, decode = self._pairs, self._settings, self.learner.decode
         d, popular = settings.hidden, decode.popularity
         with torch.enable_grad():
             weights = decode.weights(d + settings.signatures)
@@ -273,7 +273,7 @@ class RankingSteps:
 
     def _decode_back(self, turn: int, weights: Tensor) -> None:
         pairs, settings, rows = self._pairs, self._settings, self._rows
-        d, n, popular = settings.hidden, self._known.num_nodes, self._learner.decode.popularity
+        d, n, popular = settings.hidden, self._known.num_nodes, self.learner.decode.popularity
         columns = self._blocks()
         launch(add_links, n, blocks(pairs.width, columns["COLUMNS"]))(
             rows.order, rows.starts, self._middles, self._neighbours, self._numbers,
@@ -325,7 +325,7 @@ class RankingSteps:
         if not chance:
             return None
         count, key = self._known.links.shape[1] + 1, self._keys[self._key(turn, 0)]
-        numbers = torch.arange(count, device=self._device)
+        numbers = torch.arange(count, device=self.device)
         coins = words(key, numbers, self.epoch.long())
         return (coins >= words_below(chance)) / (1 - chance)
 

@@ -14,7 +14,6 @@ from contextlib import contextmanager, nullcontext
 
 import torch
 
-from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.method import Known
 from cgcl.train.engines.engine import Moments
@@ -44,25 +43,9 @@ class RecordedEngine:
     name = "recorded"
     epochs_at_once = 20
 
-    def __init__(
-        self,
-        learner: RankingLearner,
-        known: Known,
-        settings: RankSettings,
-        seed: int,
-        half: torch.dtype = torch.bfloat16,
-    ) -> None:
-        """Arrange everything on the device; nothing is trained yet.
-
-        Args:
-            learner: The method with its weights, which become windows into one tensor.
-            known: The links to learn from, and features.
-            settings: The network and its training.
-            seed: The seed of the whole run.
-            half: The precision of features, messages and gradients.
-        """
-        self._learner, self._device = learner, known.device
-        self._steps = RankingSteps(learner, known, settings, seed, half)
+    def __init__(self, steps: RankingSteps) -> None:
+        """Take what was arranged for a learner; nothing is trained yet."""
+        self._steps, self._device = steps, steps.device
         self._graph: torch.cuda.CUDAGraph | None = None
         self._stream: torch.cuda.Stream | None = None
         self._history = torch.zeros(0, 2)
@@ -121,7 +104,7 @@ class RecordedEngine:
         """Launch kernels on the right card, and let nothing remember how it was computed."""
         is_gpu = self._device.type == "cuda"
         with torch.no_grad(), torch.cuda.device(self._device) if is_gpu else nullcontext():
-            self._learner.train()
+            self._steps.learner.train()
             yield
 
     @contextmanager
