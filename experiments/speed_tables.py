@@ -143,10 +143,7 @@ def epochs_table(*, gpu: bool) -> str:
                 f"| {_ms(ways[DIRECTED])} | {_ratio(ways[DIRECTED])} "
                 f"| {_gib(ways[YARDSTICK])} | {_gib(ways[READABLE])} | {_gib(ways[FAST])} |"
             )
-        rounds = sorted({len(line["rounds"]) for line in found.values()})
-        spread = f"{rounds[0]}" if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
-        width = ", ".join(str(hidden) for hidden in sorted({line["hidden"] for line in own}))
-        words = f"d_v {width}; {place}; median of {spread} rounds, the smallest in brackets."
+        words = f"{_width(own)}; {place}; {_rounds(found.values())}."
         tables.append("\n".join([*rows, "", words, *_memory_words(found, gpu=gpu)]))
     return "\n\n".join(tables)
 
@@ -172,9 +169,19 @@ def ranking_table() -> str:
             f"| {title} | {_ms(readable)} | {_ms(fast)} | {_ratio(fast)} | {limit} "
             f"| {_verdict(fast['ms'] <= limit)} | {_gib(readable)} | {_gib(fast)} |"
         )
-    width = ", ".join(str(hidden) for hidden in sorted({line["hidden"] for line in lines}))
     places = "; ".join(_places(lines))
-    return "\n".join([*rows, "", f"d_v {width}; {places}; median, the smallest round in brackets."])
+    return "\n".join([*rows, "", f"{_width(lines)}; {places}; {_rounds(found.values())}."])
+
+
+def _width(lines: Iterable[Line]) -> str:
+    return "d_v " + ", ".join(str(hidden) for hidden in sorted({line["hidden"] for line in lines}))
+
+
+def _rounds(lines: Iterable[Line]) -> str:
+    """Return of how many rounds the milliseconds are."""
+    counts = sorted({len(line["rounds"]) for line in lines})
+    spread = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"median of {spread} rounds, the smallest in brackets"
 
 
 def _asked(graph: str, fast: Line | None, *, gpu: bool) -> str:
