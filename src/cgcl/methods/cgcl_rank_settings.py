@@ -63,8 +63,8 @@ _QUICK: dict[str, Any] = {
     "epochs": 200,
 }
 _QUICK_WORDS_LR = 0.005
-# Rows that a step looks at: on two cores, and where all of them would be too many.
-_QUICK_ROWS, _MOST_ROWS = 1024, 32768
+# Rows that a step looks at: on two cores, there with words, and where all are too many.
+_QUICK_ROWS, _QUICK_WORDS_ROWS, _MOST_ROWS = 1024, 512, 32768
 
 
 @dataclass(frozen=True)
@@ -166,13 +166,13 @@ def chosen_for(graph: Graph, preset: str) -> dict[str, Any]:
     else:
         chosen = _RICH
     values = {**chosen, **_QUICK} if preset == "quick" else dict(chosen)
+    rows = _QUICK_ROWS if preset == "quick" else _MOST_ROWS
     if preset == "quick" and chosen is _WORDS:
-        values["lr"] = _QUICK_WORDS_LR
+        values["lr"], rows = _QUICK_WORDS_LR, _QUICK_WORDS_ROWS
     # Where a node has hardly a neighbour's neighbour, these add more noise than its words lack.
     if chosen is _WORDS and 2 * graph.num_edges < _FEW_LINKS * graph.num_nodes:
         values["layers"] = 1
     # A look ranks up to 1,000 links among all nodes: on a GPU it takes as long as a few epochs.
     values["evaluate_every"] = 10 if preset == "quick" else 20
-    rows = _QUICK_ROWS if preset == "quick" else _MOST_ROWS
     values["sampled"] = rows if graph.num_nodes > rows else 0
     return values
