@@ -10,7 +10,7 @@ from statistics import mean
 from typing import Any
 
 import harder
-from cgcl.compare.statistics import spread_of
+from cgcl.experiments.statistics import spread_of
 from cgcl.methods.table import METHODS, method_named
 from cgcl.metrics.table import metric_title
 from methods import lines_of

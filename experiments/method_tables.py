@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from cgcl.compare.statistics import holm, paired_difference, spread_of
+from cgcl.experiments.statistics import holm, paired_difference, spread_of
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 

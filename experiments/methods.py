@@ -83,9 +83,9 @@ def runs(experiment: dict[str, Any], tuned: dict[tuple[str, str], dict[str, Any]
 def tune_once(job: Job, place: dict[str, Any]) -> Result | None:
     """Search for the settings of one method on one graph; None if time ran out."""
     import cgcl
+    from cgcl.experiments.search import tune
     from cgcl.split import random_split
     from cgcl.train.config import Resources, SplitConfig
-    from cgcl.tune.search import tune
 
     remaining = place["deadline"] - time.time()
     if remaining <= 0:

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from cgcl.compare.statistics import LEVEL, holm, paired_difference, spread_of
+from cgcl.experiments.statistics import LEVEL, holm, paired_difference, spread_of
 from cgcl.methods.table import METHODS, method_named
 from speed_plot import Curve, log_plot
 
