@@ -67,11 +67,12 @@ def run_side_by_side(
     workers: int,
     deadline: float,
     tell: Callable[[str], None],
+    *,
+    is_fresh: bool = True,
 ) -> Iterator[R]:
     """Yield results as they come; nothing new is begun after the deadline.
 
-    Every job has a process of its own, so that one that breaks its device breaks no other. A job
-    that dies is tried once more: its neighbour on the device may have been the culprit.
+    A job that dies is tried once more: its neighbour on the device may have been the culprit.
 
     Args:
         jobs: What is missing.
@@ -80,10 +81,12 @@ def run_side_by_side(
         workers: How many at once.
         deadline: As `time.time` counts.
         tell: Told what died.
+        is_fresh: Every job has a process of its own: one that breaks its device breaks no other.
     """
     spawn = multiprocessing.get_context("spawn")
     waiting, tried = deque(jobs), Counter[int]()
-    with ProcessPoolExecutor(workers, mp_context=spawn, max_tasks_per_child=1) as pool:
+    most = 1 if is_fresh else None
+    with ProcessPoolExecutor(workers, mp_context=spawn, max_tasks_per_child=most) as pool:
         running: dict[Future[R | None], J] = {}
         while True:
             while waiting and len(running) < workers and time.time() < deadline:
