@@ -94,7 +94,7 @@ def test_lines_of_other_versions_may_say_more_but_not_less(make):
 
 def test_a_script_is_told_which_line_lacks_what(tmp_path):
     assert read_log(tmp_path / FILE) == []
-    (tmp_path / FILE).write_text('{"graph": "cora", "seed": 0, "new": 1}\n{"graph": "cora"}\n')
+    (tmp_path / FILE).write_text('{"graph": "cora", "seed": 0, "new": 1}\n{"graph": "cora"}\n{"gra')
     assert len(read_log(tmp_path / FILE, ["graph"])) == 2
     with pytest.raises(ConfigError, match=r"Line 2 of .*lines.jsonl is no result: seed is missing"):
         read_log(tmp_path / FILE, ["graph", "seed"])

@@ -93,7 +93,9 @@ def read_log(path: Path, needed: Collection[str] = ()) -> list[dict[str, Any]]:
     Raises:
         ConfigError: A line is damaged or has not what is needed; says which and what.
     """
-    lines = path.read_bytes().splitlines() if path.exists() else []
+    content = path.read_bytes() if path.exists() else b""
+    # As in the log itself, a last line that was cut short is none.
+    lines = content[: content.rfind(b"\n") + 1].splitlines()
     found: list[dict[str, Any]] = []
     for number, line in enumerate(lines, start=1):
         try:
