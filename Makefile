@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test slow lint types format tables clean
+.PHONY: help demo test slow mutants lint types format tables clean
 
 help:           ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -19,6 +19,9 @@ test: $(VENV)/.ready-test   ## run the test suite
 
 slow: $(VENV)/.ready-test   ## run the tests that take minutes
 	$(BIN)/python -m pytest -q -m slow
+
+mutants: $(VENV)/.ready-test ## break each promise by one line and see whether its tests notice
+	$(BIN)/python scripts/mutants.py --workers 2
 
 lint: $(VENV)/.ready-lint   ## style, format, spelling and the direction of imports
 	$(BIN)/ruff check .

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from cgcl.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from cgcl.predict import Links
 
 __all__ = ["Format", "choose_format", "printable", "write_answer"]
@@ -79,49 +81,67 @@ def _opened(out: Path | None) -> Iterator[BinaryIO]:
 
 def _table(blocks: Iterable[Links]) -> str:
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     from cgcl.predict.links import INTERVAL
 
-    table = Table(box=None, pad_edge=False)
+    heads: list[str] = []
+    rows: list[tuple[str, ...]] = []
     because: list[list[str]] = []
-    names: list[str] = []
     for links in blocks:
         columns = links.to_dict()
         for end in INTERVAL:
             columns.pop(end, None)
-        reasons = _reasons(links, columns.pop("because", None))
-        if not table.columns:
-            for number, name in enumerate(columns):
-                justify: Literal["left", "right"] = "left" if number < 2 else "right"
-                table.add_column(_HEADS.get(name, name), justify=justify, overflow="fold")
-        if len(names) + len(links) > _MOST_ROWS:
+        because += _reasons(links, columns.pop("because", None))
+        heads = [_HEADS.get(name, name) for name in columns]
+        if len(rows) + len(links) > _MOST_ROWS:
             raise ConfigError(
                 f"The answer has more than {_MOST_ROWS:,} links, too many for a table.\n"
                 f"Add --format csv, json or parquet, which take any number, or ask for --top N."
             )
-        # Text, because a name such as "[red]" is a name and not markup.
-        for row in zip(*map(_cells, columns.values()), strict=True):
-            table.add_row(*map(Text, row))
-            names.append(f"{row[0]} - {row[1]}")
-        because += reasons
-    if not table.columns:
+        rows += zip(*map(_cells, columns.values()), strict=True)
+    if not heads:
         return ""
     # A terminal has a width; a file or a pipe takes whatever comes.
     console = Console(width=None if sys.stdout.isatty() else _ENDLESS)
-    with console.capture() as captured:
-        console.print(table)
-    text = captured.get()
-    for pair, reason in zip(names, because, strict=True):
+    text = _aligned(console, heads, rows)
+    for row, reason in zip(rows, because, strict=True):
         if reason:
             lines = [
                 line
                 for part in reason
                 for line in textwrap.wrap(part, console.width - 2, break_on_hyphens=False)
             ]
-            text += "\n".join(["", pair, *(f"  {line}" for line in lines), ""])
+            text += "\n".join(["", f"{row[0]} - {row[1]}", *(f"  {line}" for line in lines), ""])
     return text
+
+
+def _aligned(console: Console, heads: list[str], rows: list[tuple[str, ...]]) -> str:
+    """Return two columns of names flush left, numbers flush right; what is too wide is folded."""
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
+    fits = sum(widths) + 2 * (len(widths) - 1) <= console.width
+    table = Table(box=None, pad_edge=False)
+    for number, (head, width) in enumerate(zip(heads, widths, strict=True)):
+        justify: Literal["left", "right"] = "left" if number < 2 else "right"
+        table.add_column(head, justify=justify, overflow="fold", min_width=width if fits else None)
+    # Text, because a name such as "[red]" is a name and not markup.
+    for row in () if fits else rows:
+        table.add_row(*map(Text, row))
+    with console.capture() as captured:
+        console.print(table)
+    if not fits:
+        return captured.get()
+
+    # A thousand rows take rich seconds, and these need no folding.
+    def line(row: tuple[str, ...]) -> str:
+        gaps = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
+        cells = [c + g if i < 2 else g + c for i, (c, g) in enumerate(zip(row, gaps, strict=True))]
+        return "  ".join(cells)
+
+    return captured.get() + "".join(f"{line(row)}\n" for row in rows)
 
 
 def _reasons(links: Links, because: list[str] | None) -> list[list[str]]:
