@@ -31,7 +31,7 @@ def jobs(experiment: dict[str, Any]) -> list[dict[str, Any]]:
 
 def settings_of(job: dict[str, Any], experiment: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of one run: its preset's, then its own."""
-    from cgcl.methods.cgcl_settings import PRESETS
+    from cgcl.methods.settings import PRESETS
 
     own = dict(job["settings"])
     preset = own.pop("preset", experiment.get("preset", "quick"))

@@ -9,7 +9,7 @@ from cgcl.compare.contenders import line_up, names_of
 from cgcl.compare.plan import Plan
 from cgcl.compare.tuned import TunedSettings, read_tuned
 from cgcl.errors import ConfigError
-from cgcl.methods.cgcl_settings import PRESETS
+from cgcl.methods.settings import PRESETS
 from cgcl.methods.table import METHODS
 from cgcl.tune.best_file import best_file
 

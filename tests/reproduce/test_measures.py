@@ -7,7 +7,7 @@ from statistics import correlation, fmean
 import pytest
 import torch
 
-from cgcl.methods.draws import draw
+from cgcl.methods.cgcl import draw
 from cgcl.methods.method import Epoch
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND

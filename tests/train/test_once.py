@@ -7,7 +7,7 @@ import torch
 
 from cgcl.errors import ResourceError, SplitError
 from cgcl.graph import Graph
-from cgcl.methods.common_neighbours import CommonNeighbours
+from cgcl.methods.heuristics import CommonNeighbours
 from cgcl.metrics import auc, average_precision, link_metrics
 from cgcl.split import random_split
 from cgcl.train.config import Resources
@@ -58,7 +58,7 @@ def test_the_test_links_are_not_looked_at_unless_asked(sbm: Build, monkeypatch) 
             assert not held_out & {tuple(pair) for pair in pairs.T.tolist()}
             return super().values(pairs)
 
-    monkeypatch.setattr("cgcl.methods.common_neighbours.CommonNeighbours", Watched)
+    monkeypatch.setattr("cgcl.methods.heuristics.CommonNeighbours", Watched)
     recipe = Recipe.of("common-neighbours", {})
     assert train_once(graph, split, recipe, ONE, measure_test=False).test is None
     with pytest.raises(AssertionError):

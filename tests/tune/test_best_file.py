@@ -7,7 +7,7 @@ from dataclasses import asdict
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.settings import CGCLSettings
 from cgcl.tune.best_file import best_file
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

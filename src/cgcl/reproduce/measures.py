@@ -7,11 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cgcl.methods.cgcl import CrossViewLearner
-from cgcl.methods.cgcl_settings import CGCLSettings
-from cgcl.methods.draws import draw
+from cgcl.methods.cgcl import CrossViewLearner, draw
 from cgcl.methods.method import Epoch, Known
 from cgcl.methods.scoring import decode_pairs
+from cgcl.methods.settings import CGCLSettings
 from cgcl.metrics import auc
 from cgcl.model import Views, symmetric
 from cgcl.reproduce.job import Job

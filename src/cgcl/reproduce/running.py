@@ -16,8 +16,7 @@ import torch
 
 from cgcl import __version__
 from cgcl.graph import Graph
-from cgcl.methods.cgcl_settings import CGCLSettings
-from cgcl.methods.settings import MethodSettings, TrainedSettings
+from cgcl.methods.settings import CGCLSettings, MethodSettings, TrainedSettings
 from cgcl.reproduce.job import Job
 from cgcl.reproduce.listener import Listener
 from cgcl.reproduce.measures import TRACE, measure

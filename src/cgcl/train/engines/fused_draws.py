@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cgcl.coins import base_key, words_below
-from cgcl.methods.draws import NEGATIVES, VIEWS
+from cgcl.methods.cgcl import NEGATIVES, VIEWS
 from cgcl.train.engines.fused_memory import LinkRows
 from cgcl.train.engines.kernels.drawing import draw_negatives, draw_views, scale_nodes
 from cgcl.train.engines.kernels.launch import blocks, launch

@@ -15,10 +15,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["Adjacency", "Numbers", "Subgraphs", "extract", "places_of"]
-
-Numbers = npt.NDArray[np.int64]
-"""An array of whole numbers."""
+from cgcl.graph.adjacency import Adjacency, Numbers, blocks_of
+from cgcl.graph.pairs import canonical
+from cgcl.methods.method import Known
 
 # A block's table says where each node lies in each subgraph: 2^22 places take 16 MB. Larger ones
 # are slower, because they leave the processor's cache. The same holds for what is looked at
@@ -26,40 +25,36 @@ Numbers = npt.NDArray[np.int64]
 _TABLE_PLACES = 2**22
 _BLOCK_PAIRS = 2**12
 _LOOKED_AT = 2**17
+# Where features are made of links, at most this share of the links are examples.
+_MOST_OF_STRUCTURE = 0.5
 
 
-class Adjacency:
-    """The neighbours of every node, as compressed rows."""
+@dataclass(frozen=True)
+class Surroundings:
+    """How much of a pair's surroundings is looked at."""
 
-    def __init__(self, links: Tensor, num_nodes: int) -> None:
-        """Sort the links by their ends.
+    hops: int
+    """How far from the nearer end of a pair a node may lie."""
+    nodes_per_hop: int
+    """How many nodes a hop adds at most; 0 for no limit."""
+
+    def caps(self, also: str, share: float) -> str:
+        """Return what is left out to stay affordable, for tables.
 
         Args:
-            links: Each link once in any direction, int64 [2, m].
-            num_nodes: Number of nodes, isolated ones included.
+            also: What else is.
+            share: Share of the training links that serve as examples.
         """
-        one, other = links.cpu().numpy()
-        rows = np.concatenate([one, other])
-        codes = np.sort(rows * max(num_nodes, 1) + np.concatenate([other, one]))
-        self.num_nodes = num_nodes
-        self.degree: Numbers = np.bincount(rows, minlength=num_nodes)
-        self._neighbours: Numbers = codes % max(num_nodes, 1)
-        self._start: Numbers = np.cumsum(self.degree) - self.degree
+        parts = [_counted(self.hops, "hop"), also]
+        if self.nodes_per_hop:
+            parts.append(f"at most {_counted(self.nodes_per_hop, 'node')} a hop")
+        if share < 1:
+            parts.append(f"{100 * share:g} % of the training links")
+        return ", ".join(parts)
 
-    def take(self, nodes: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the neighbours of `nodes` end to end: each one's place in `nodes`, and who."""
-        which, places = places_of(self._start[nodes], self.degree[nodes])
-        return which, self._neighbours[places]
 
-    def take_in_blocks(self, nodes: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-        """Yield what `take` returns, piece by piece, so that no piece is large."""
-        totals, first = np.cumsum(self.degree[nodes]), 0
-        while first < nodes.size:
-            spent = int(totals[first - 1]) if first else 0
-            last = max(int(np.searchsorted(totals, spent + _LOOKED_AT, side="right")), first + 1)
-            which, neighbours = self.take(nodes[first:last])
-            yield which + first, neighbours
-            first = last
+def _counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,83 +85,29 @@ class Subgraphs:
         """Where the links of each subgraph begin in `edge_index`, int64 [p + 1]."""
         return torch.searchsorted(self.edge_index[0].contiguous(), self.start)
 
-    def select(self, which: Tensor) -> Subgraphs:
-        """Return some of the subgraphs, in the order asked for.
 
-        Args:
-            which: Their numbers, int64 [q]; repetition is allowed.
-        """
-        begin, edges_begin = self.start.numpy(), self.edge_start.numpy()
-        chosen = which.cpu().numpy()
-        sizes = begin[chosen + 1] - begin[chosen]
-        owner, places = places_of(begin[chosen], sizes)
-        edge_owner, edge_places = places_of(
-            edges_begin[chosen], edges_begin[chosen + 1] - edges_begin[chosen]
-        )
-        start = np.concatenate([[0], np.cumsum(sizes)])
-        moved = torch.from_numpy((start[:-1] - begin[chosen])[edge_owner])
-        at = torch.from_numpy(places)
-        return Subgraphs(
-            nodes=self.nodes.index_select(0, at),
-            owner=torch.from_numpy(owner),
-            hop=self.hop.index_select(0, at),
-            edge_index=self.edge_index.index_select(1, torch.from_numpy(edge_places)) + moved,
-            start=torch.from_numpy(start),
-        )
-
-
-def places_of(start: Numbers, size: Numbers) -> tuple[Numbers, Numbers]:
-    """Return all places of many stretches: which stretch each belongs to, and the place.
-
-    Args:
-        start: Where each stretch begins.
-        size: How many places it has.
-
-    Example:
-        >>> which, places = places_of(np.array([10, 50]), np.array([2, 3]))
-        >>> which.tolist(), places.tolist()
-        ([0, 0, 1, 1, 1], [10, 11, 50, 51, 52])
-    """
-    which = np.repeat(np.arange(size.size), size)
-    first = np.cumsum(size) - size
-    return which, np.arange(which.size) + (start - first)[which]
-
-
-def extract(
-    adjacency: Adjacency, pairs: Tensor, hops: int, nodes_per_hop: int, seed: int
-) -> Subgraphs:
+def extract(adjacency: Adjacency, pairs: Tensor, surroundings: Surroundings) -> Subgraphs:
     """Return what lies within some hops of either end of each pair, and the links in between.
 
     The end with the smaller number is the source, so (u, v) and (v, u) give the same subgraph.
-    Which nodes a full hop keeps follows from the seed, the pair and the node alone: a subgraph
-    does not depend on the pairs that are asked with it.
+    Which nodes a full hop keeps follows from the pair and the node alone: a subgraph does not
+    depend on the pairs that are asked with it, and a loaded model finds the same.
 
     Args:
         adjacency: The links to go along; one between a pair's own ends is not seen.
         pairs: Node numbers, int64 [2, p]; the two of a pair differ.
-        hops: How far from the nearer end a node may lie.
-        nodes_per_hop: How many nodes a hop adds at most; 0 for no limit.
-        seed: Decides which nodes stay if a hop has more.
+        surroundings: How far to go, and how many nodes a hop adds at most.
     """
-    ends = pairs.cpu().numpy()
-    source, target = np.minimum(*ends), np.maximum(*ends)
-    size = max(1, min(_BLOCK_PAIRS, _TABLE_PLACES // max(adjacency.num_nodes, 1)))
-    table = np.full(min(size, max(source.size, 1)) * adjacency.num_nodes, -1, dtype=np.int32)
-    rule = _Rule(hops, nodes_per_hop, seed)
+    source, target = canonical(pairs.cpu()).numpy()
+    size = max(1, min(_BLOCK_PAIRS, _TABLE_PLACES // max(adjacency.num_rows, 1)))
+    table = np.full(min(size, max(source.size, 1)) * adjacency.num_rows, -1, dtype=np.int32)
     blocks = [
-        _extract_block(adjacency, source[at : at + size], target[at : at + size], table, rule)
+        _extract_block(
+            adjacency, source[at : at + size], target[at : at + size], table, surroundings
+        )
         for at in range(0, source.size, size)
     ]
     return _joined(blocks)
-
-
-@dataclass(frozen=True)
-class _Rule:
-    """How far a subgraph reaches and what it leaves out."""
-
-    hops: int
-    nodes_per_hop: int
-    seed: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,19 +126,19 @@ def _extract_block(
     source: Numbers,
     target: Numbers,
     table: npt.NDArray[np.int32],
-    rule: _Rule,
+    surroundings: Surroundings,
 ) -> _Block:
     """Return the subgraphs of some pairs; `table` holds -1 everywhere, before and after.
 
     A node's place in the table is `owner * n + node`.
     """
-    n = adjacency.num_nodes
+    n = adjacency.num_rows
     ring = _Ring(np.repeat(np.arange(source.size), 2), np.stack([source, target], 1).reshape(-1))
     table[ring.owner * n + ring.nodes] = 0
     rings, left_out = [ring], [np.empty(0, dtype=np.int64)]
-    for _ in range(rule.hops):
+    for _ in range(surroundings.hops):
         met = _next_ring(adjacency, ring, table)
-        stays = _stay(met, source, target, rule)
+        stays = _stay(met, source, target, surroundings)
         ring = _Ring(met.owner[stays], met.nodes[stays])
         rings.append(ring)
         left_out.append(met.owner[~stays] * n + met.nodes[~stays])
@@ -224,11 +165,18 @@ class _Ring:
     nodes: Numbers
 
 
+def _neighbours(adjacency: Adjacency, nodes: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
+    """Yield the neighbours of nodes, piece by piece: each one's place in `nodes`, and who."""
+    for block in blocks_of(adjacency.degree.numpy()[nodes], _LOOKED_AT):
+        which, neighbours = adjacency.take(nodes[block])
+        yield which + block.start, neighbours
+
+
 def _next_ring(adjacency: Adjacency, ring: _Ring, table: npt.NDArray[np.int32]) -> _Ring:
     """Return the neighbours that are in no ring yet, each once, as they are met; mark them."""
-    n, none = adjacency.num_nodes, np.empty(0, dtype=np.int64)
+    n, none = adjacency.num_rows, np.empty(0, dtype=np.int64)
     owners, found = [none], [none]
-    for which, neighbours in adjacency.take_in_blocks(ring.nodes):
+    for which, neighbours in _neighbours(adjacency, ring.nodes):
         owner = ring.owner[which]
         places = owner * n + neighbours
         new = (table[places] < 0).nonzero()[0]
@@ -241,22 +189,24 @@ def _next_ring(adjacency: Adjacency, ring: _Ring, table: npt.NDArray[np.int32]) 
     return _Ring(np.concatenate(owners), np.concatenate(found))
 
 
-def _stay(ring: _Ring, source: Numbers, target: Numbers, rule: _Rule) -> npt.NDArray[np.bool_]:
+def _stay(
+    ring: _Ring, source: Numbers, target: Numbers, surroundings: Surroundings
+) -> npt.NDArray[np.bool_]:
     """Return which nodes of a ring stay, so that no owner has more than a hop may add."""
     owner, nodes = ring.owner, ring.nodes
     stays = np.ones(nodes.size, dtype=np.bool_)
     count = np.bincount(owner, minlength=source.size)
-    is_over = count > (rule.nodes_per_hop or nodes.size)
+    is_over = count > (surroundings.nodes_per_hop or nodes.size)
     if not is_over.any():
         return stays
     crowd = is_over[owner].nonzero()[0]
     whose = owner[crowd]
     # One number orders them by owner, then by chance: 13 bits for one of 2^13 owners at most.
     draw = (whose << 51).astype(np.uint64) | (
-        _hashed(rule.seed, source[whose], target[whose], nodes[crowd]) >> np.uint64(13)
+        _hashed(source[whose], target[whose], nodes[crowd]) >> np.uint64(13)
     )
     size = count[is_over]
-    first_out = np.cumsum(size) - size + rule.nodes_per_hop
+    first_out = np.cumsum(size) - size + surroundings.nodes_per_hop
     stays[crowd] = draw < np.repeat(np.sort(draw)[first_out], size)
     return stays
 
@@ -278,7 +228,7 @@ def _links_within(
         first: The number of the first node of each node's subgraph.
     """
     pieces = [np.empty((2, 0), dtype=np.int64)]
-    for which, neighbours in adjacency.take_in_blocks(nodes):
+    for which, neighbours in _neighbours(adjacency, nodes):
         place = table[row[which] + neighbours]
         inside = (place >= 0).nonzero()[0]
         links = np.stack([which[inside], place[inside].astype(np.int64)])
@@ -303,12 +253,36 @@ def _joined(blocks: list[_Block]) -> Subgraphs:
     )
 
 
-def _hashed(seed: int, *numbers: Numbers) -> npt.NDArray[np.uint64]:
+def _hashed(*numbers: Numbers) -> npt.NDArray[np.uint64]:
     """Return a number for each row of `numbers` that looks drawn by chance (splitmix64)."""
     state = np.zeros(numbers[0].size, dtype=np.uint64)
-    for number in (np.array(seed), *numbers):
+    for number in (np.array(0), *numbers):
         state = (state ^ number.astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
         state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         state ^= state >> np.uint64(31)
     return state
+
+
+def example_count(known: Known, share: float) -> int:
+    """Return how many links are examples: some are left where features must be made of them.
+
+    Args:
+        known: The links to learn from.
+        share: Share of them that is asked for.
+    """
+    if known.structure is not None:
+        share = min(share, _MOST_OF_STRUCTURE)
+    return max(1, round(share * known.links.shape[1]))
+
+
+def features_without(known: Known, examples: Tensor) -> Tensor:
+    """Return the features; if they are made of links, then of those that are no examples.
+
+    Args:
+        known: The links to learn from.
+        examples: The numbers of some of them, int64 [any].
+    """
+    is_left = torch.ones(known.links.shape[1], dtype=torch.bool)
+    is_left[examples] = False
+    return known.with_links(known.links[:, is_left.to(known.device)]).features

@@ -26,8 +26,6 @@ from cgcl.errors import ModelFileError, ResourceError
 from cgcl.files import make_folder
 from cgcl.tensors import read_tensors, write_tensors
 
-__all__ = ["Arrays", "Part", "cache_folder", "cached"]
-
 Arrays = dict[str, npt.NDArray[Any]]
 Part = str | bytes | int | float | Tensor | npt.NDArray[Any]
 """What a key may be made of."""

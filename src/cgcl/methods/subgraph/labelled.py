@@ -9,11 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cgcl.methods.drnl import drnl_labels
-from cgcl.methods.extraction_cache import Arrays, cached
-from cgcl.methods.subgraphs import Adjacency, extract, places_of
-
-__all__ = ["Batch", "LabelledSubgraphs", "SubgraphRule", "SubgraphsAround"]
+from cgcl.graph.adjacency import Adjacency, ranges
+from cgcl.methods.subgraph.cache import Arrays, cached
+from cgcl.methods.subgraph.subgraphs import Subgraphs, Surroundings, extract
 
 # Unpacked subgraphs take ten times the room, so a block of them is packed before the next is cut
 # out. A block has about so many nodes and links: 100 MB unpacked, with what is computed of them.
@@ -22,18 +20,60 @@ _FIRST_BLOCK = 64
 # So many of the last lists of pairs are remembered, each if its subgraphs take no more than this.
 _REMEMBERED = 2
 _REMEMBERED_BYTES = 2**28
-# Which nodes a full hop keeps. One number for all: a loaded model must find them again.
-_SEED = 0
+LARGEST_LABEL = 999
+"""Nodes that lie further away share this label; the authors' table of labels is as long."""
 
 
-@dataclass(frozen=True)
-class SubgraphRule:
-    """How a pair's surroundings are cut out."""
+def drnl_labels(subgraphs: Subgraphs) -> Tensor:
+    r"""Return the label of every node, int64 [t].
 
-    hops: int
-    """How far from the nearer end of a pair a node may lie."""
-    nodes_per_hop: int
-    """How many nodes a hop adds at most; 0 for no limit."""
+    $f(i) = 1 + \min(d_x, d_y) + \lfloor d/2 \rfloor (\lfloor d/2 \rfloor + d \bmod 2 - 1)$ with
+    $d = d_x + d_y$ (Zhang and Chen, NeurIPS 2018, Eq. 3): $d_x$ is the distance to the source on
+    ways that avoid the target, and $d_y$ the other way round. Both ends have label 1, and a node
+    that does not reach both of them has label 0.
+
+    Args:
+        subgraphs: What to label.
+    """
+    source, target = subgraphs.start[:-1], subgraphs.start[:-1] + 1
+    to_source = _distances(subgraphs, source, avoiding=target)
+    to_target = _distances(subgraphs, target, avoiding=source)
+    both = to_source + to_target
+    half = both // 2
+    label = 1 + torch.minimum(to_source, to_target) + half * (half + both % 2 - 1)
+    label = label.clamp(max=LARGEST_LABEL)
+    label[(to_source < 0) | (to_target < 0)] = 0
+    label[source] = 1
+    label[target] = 1
+    return label
+
+
+def _distances(subgraphs: Subgraphs, begin: Tensor, avoiding: Tensor) -> Tensor:
+    """Return the links between each node and the beginning of its subgraph, -1 for no way.
+
+    All subgraphs are searched at once, one link further in each turn.
+
+    Args:
+        subgraphs: Where to go.
+        begin: One node of each subgraph, int64 [p].
+        avoiding: A node of each subgraph that no way leads through, int64 [p].
+    """
+    # NumPy picks out entries several times as fast as torch does on one thread.
+    distance = np.full(subgraphs.nodes.numel(), -1)
+    distance[begin.numpy()] = 0
+    is_closed = np.zeros(distance.size, dtype=np.bool_)
+    is_closed[avoiding.numpy()] = True
+    here, there = subgraphs.edge_index.numpy()
+    ahead = np.flatnonzero(~(is_closed[here] | is_closed[there]))
+    turn = 0
+    while True:
+        turn += 1
+        here, there = here[ahead], there[ahead]
+        found = there[distance[here] == turn - 1]
+        distance[found] = turn
+        if found.size == 0:
+            return torch.from_numpy(distance)
+        ahead = np.flatnonzero(distance[there] < 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +118,7 @@ class LabelledSubgraphs:
 
     @classmethod
     def in_blocks(
-        cls, adjacency: Adjacency, pairs: Tensor, rule: SubgraphRule
+        cls, adjacency: Adjacency, pairs: Tensor, rule: Surroundings
     ) -> Iterator[LabelledSubgraphs]:
         """Yield the surroundings of all pairs in order, as many at a time as are handy.
 
@@ -92,7 +132,7 @@ class LabelledSubgraphs:
 
     @classmethod
     def kept(
-        cls, links: Tensor, num_nodes: int, pairs: Tensor, rule: SubgraphRule
+        cls, links: Tensor, num_nodes: int, pairs: Tensor, rule: Surroundings
     ) -> LabelledSubgraphs:
         """Cut out the surroundings of pairs, or find them on disk.
 
@@ -104,11 +144,11 @@ class LabelledSubgraphs:
         """
 
         def compute() -> Arrays:
-            blocks = list(_packed_blocks(Adjacency(links, num_nodes), pairs, rule))
+            blocks = list(_packed_blocks(Adjacency.from_pairs(links.cpu(), num_nodes), pairs, rule))
             names = list(blocks[0])
             return _with_starts({n: np.concatenate([block[n] for block in blocks]) for n in names})
 
-        parts = [links, num_nodes, pairs, rule.hops, rule.nodes_per_hop, _SEED]
+        parts = [links, num_nodes, pairs, rule.hops, rule.nodes_per_hop, 0]
         return cls(cached("labelled-1", parts, compute))
 
     @property
@@ -130,8 +170,8 @@ class LabelledSubgraphs:
         stored, chosen = self._arrays, which.numpy()
         begin, links_begin = stored["start"][chosen], stored["links_start"][chosen]
         size = stored["start"][chosen + 1] - begin
-        owner, places = places_of(begin, size)
-        link_owner, link_places = places_of(
+        owner, places = ranges(begin, size)
+        link_owner, link_places = ranges(
             links_begin, stored["links_start"][chosen + 1] - links_begin
         )
         start = np.concatenate([[0], np.cumsum(size)])
@@ -167,7 +207,7 @@ class SubgraphsAround:
     Training asks for its validation links, and the pairs beside them, again and again.
     """
 
-    def __init__(self, links: Tensor, num_nodes: int, rule: SubgraphRule) -> None:
+    def __init__(self, links: Tensor, num_nodes: int, rule: Surroundings) -> None:
         """Lay out the links.
 
         Args:
@@ -176,7 +216,7 @@ class SubgraphsAround:
             rule: How far to go.
         """
         self.num_nodes = num_nodes
-        self._adjacency = Adjacency(links, num_nodes)
+        self._adjacency = Adjacency.from_pairs(links.cpu(), num_nodes)
         self._rule = rule
         self._remembered: list[tuple[Tensor, list[LabelledSubgraphs]]] = []
 
@@ -202,7 +242,7 @@ class SubgraphsAround:
             self._remembered = [*self._remembered, (pairs.clone(), kept)][-_REMEMBERED:]
 
 
-def _packed_blocks(adjacency: Adjacency, pairs: Tensor, rule: SubgraphRule) -> Iterator[Arrays]:
+def _packed_blocks(adjacency: Adjacency, pairs: Tensor, rule: Surroundings) -> Iterator[Arrays]:
     """Yield the subgraphs of all pairs in order, packed block by block."""
     first, size = 0, _FIRST_BLOCK
     while first < pairs.shape[1]:
@@ -215,9 +255,9 @@ def _packed_blocks(adjacency: Adjacency, pairs: Tensor, rule: SubgraphRule) -> I
         size = max(1, min(2 * size, int(_UNPACKED / numbers)))
 
 
-def _packed(adjacency: Adjacency, pairs: Tensor, rule: SubgraphRule) -> Arrays:
+def _packed(adjacency: Adjacency, pairs: Tensor, rule: Surroundings) -> Arrays:
     """Return subgraphs as arrays of small numbers; a neighbour is its place in the subgraph."""
-    subgraphs = extract(adjacency, pairs, rule.hops, rule.nodes_per_hop, _SEED)
+    subgraphs = extract(adjacency, pairs, rule)
     here, there = subgraphs.edge_index.numpy()
     begin = subgraphs.start[:-1].numpy()[subgraphs.owner.numpy()]  # of each node's subgraph
     size = np.diff(subgraphs.start.numpy())
