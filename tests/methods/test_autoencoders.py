@@ -81,7 +81,7 @@ def test_the_divergence_is_as_by_hand() -> None:
     = 4 - log 2; the loss takes a sixth of it.
     """
     learner, known = small("vgae", embedding=2)
-    encoder = learner.network.encoder
+    encoder = learner.network["encoder"]
     with torch.no_grad():
         for weights in learner.parameters():
             weights.zero_()
@@ -115,7 +115,7 @@ def test_the_loss_is_that_of_pytorch_geometric_on_the_same_links() -> None:
     (seen,), (targets, negatives) = watch(learner, known)
     theirs = VGAE(Reference())
     with torch.no_grad():
-        for name, own in learner.network.encoder.named_children():
+        for name, own in learner.network["encoder"].named_children():
             copy = getattr(theirs.encoder, name)
             copy.lin.weight.copy_(own.weight.T)
             copy.bias.copy_(own.bias)
@@ -140,7 +140,7 @@ def test_scores_are_inner_products_of_the_means_and_deviations_are_bounded() -> 
     expected = (mean @ mean.T)[pairs[0], pairs[1]].detach()
     torch.testing.assert_close(scorer.logits(pairs), expected)
     with torch.no_grad():
-        learner.network.encoder.log_deviation.bias.fill_(100.0)
+        learner.network["encoder"].log_deviation.bias.fill_(100.0)
     assert learner.encode(known)[1].max() == 10
     assert torch.isfinite(losses(learner, known)[0])
 

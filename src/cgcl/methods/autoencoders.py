@@ -73,13 +73,13 @@ class VGAELearner(Learner):
         self._settings = settings
         self.decode = _InnerProduct()
         # Saved models have the encoder below a network.
-        self.network = nn.Module()
-        self.network.encoder = _GaussianEncoder(num_features, settings.hidden, settings.embedding)
+        encoder = _GaussianEncoder(num_features, settings.hidden, settings.embedding)
+        self.network = nn.ModuleDict({"encoder": encoder})
 
     def encode(self, known: Known) -> tuple[Tensor, Tensor]:
         r"""Return the mean and the logarithm of the deviation of each node, both [n, embedding]."""
         x = row_shares(known.features) if self._settings.row_normalised else known.features
-        mean, log_deviation = self.network.encoder(x, symmetric(known.links))
+        mean, log_deviation = self.network["encoder"](x, symmetric(known.links))
         return mean, log_deviation.clamp(max=_WIDEST)
 
     def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:

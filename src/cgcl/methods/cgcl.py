@@ -135,8 +135,9 @@ class CrossViewLearner(CGCL, Learner):
 
 def _contains(view: View, pairs: Tensor, num_nodes: int) -> Tensor:
     """Return 1.0 where a pair is a link of the view, else 0.0."""
-    links = encode(*view.edge_index.cpu(), num_nodes).sort().values
-    return is_in(encode(*pairs, num_nodes), links).float()
+    low, high = view.edge_index.cpu()
+    links = encode(low, high, num_nodes).sort().values
+    return is_in(encode(pairs[0], pairs[1], num_nodes), links).float()
 
 
 METHOD = Method(

@@ -550,7 +550,9 @@ class S3GRLScorer:
         """Return the logits of pairs of node numbers, float32 [p] on the CPU."""
         if pairs.shape[1] == 0:
             return torch.empty(0)
-        codes, place = torch.unique(encode(*pairs.cpu(), self.num_nodes), return_inverse=True)
+        codes, place = torch.unique(
+            encode(pairs[0].cpu(), pairs[1].cpu(), self.num_nodes), return_inverse=True
+        )
         with evaluating(self._learner):
             blocks = [self._scores(block) for block in codes.split(_BLOCK_PAIRS)]
         return torch.cat(blocks).index_select(0, place)
