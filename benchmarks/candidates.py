@@ -25,8 +25,7 @@ from torch import Tensor
 
 import cgcl
 from cgcl.graph import Graph
-from cgcl.methods.linearised import REFERENCE_NODES
-from cgcl.methods.scoring import DecoderScorer
+from cgcl.methods.scoring import REFERENCE_NODES, DecoderScorer
 from cgcl.model import CGCL
 from cgcl.search.candidates import LinearCandidates, list_size
 from cgcl.search.pair_space import PairSpace

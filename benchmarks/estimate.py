@@ -22,8 +22,7 @@ import torch
 
 from cgcl.graph import Graph
 from cgcl.graph.prepare import features_of, prepare
-from cgcl.methods.cgcl_rank_settings import RankSettings
-from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.readers import read
 from cgcl.split import random_split
 from cgcl.train.config import Resources

@@ -182,9 +182,7 @@ def _looks(
     """Return how many negatives are the released ones, and what they are like."""
     import torch
 
-    from cgcl.methods.adamic_adar import AdamicAdar
-    from cgcl.methods.common_neighbours import CommonNeighbours
-    from cgcl.methods.resource_allocation import ResourceAllocation
+    from cgcl.methods.heuristics import AdamicAdar, CommonNeighbours, ResourceAllocation
 
     def codes(chosen: HardNegatives) -> Tensor:
         pairs = chosen.pairs

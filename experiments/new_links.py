@@ -68,7 +68,7 @@ def write_files(folder: Path, graph: Graph, links: list[tuple[str, str]]) -> tup
 
 def build(method: str, preset: str, seed: int, device: str, threads: int) -> Any:  # noqa: ANN401
     """Return an unfitted predictor."""
-    from cgcl.methods.cgcl_settings import PRESETS
+    from cgcl.methods.settings import PRESETS
     from cgcl.predict import LinkPredictor
 
     settings: dict[str, Any] = {"test": 0.0, "seed": seed, "device": device, "threads": threads}

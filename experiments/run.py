@@ -35,7 +35,7 @@ def jobs(experiment: dict[str, Any]) -> list[Job]:
 
 def settings_of(own: dict[str, Any], seed: int, experiment: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of one run: its preset's, then its own."""
-    from cgcl.methods.cgcl_settings import PRESETS
+    from cgcl.methods.settings import PRESETS
 
     own = dict(own)
     preset = own.pop("preset", experiment.get("preset", "quick"))

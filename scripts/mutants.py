@@ -20,7 +20,7 @@ import tempfile
 import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +32,7 @@ TIMEOUT_S = 300
 FAILED = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mutant:
     """One line of code that breaks one promise."""
 
@@ -92,7 +92,7 @@ def read_mutants() -> list[Mutant]:
     Every promise has a mutant, and every mutant one promise.
     """
     listed = tomllib.loads((ROOT / "scripts" / "mutants.toml").read_text("utf-8"))["mutant"]
-    mutants = [Mutant(**{**entry, "tests": tuple(entry.get("tests", ()))}) for entry in listed]
+    mutants = [Mutant(**entry) for entry in listed]
     promises = read_promises()
     owners = {m: [row for row in promises if m.promise in row] for m in mutants}
     faults = [
@@ -102,9 +102,7 @@ def read_mutants() -> list[Mutant]:
     faults += [f"no mutant breaks: {row}" for row in promises if row not in covered]
     if faults:
         sys.exit("\n".join(faults))
-    return [
-        m if m.tests else Mutant(**{**vars(m), "tests": promises[owners[m][0]]}) for m in mutants
-    ]
+    return [m if m.tests else replace(m, tests=promises[owners[m][0]]) for m in mutants]
 
 
 def read_promises() -> dict[str, tuple[str, ...]]:

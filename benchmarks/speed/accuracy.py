@@ -19,7 +19,7 @@ from ours import Way, resources_for
 
 import cgcl
 from cgcl.graph import Graph
-from cgcl.methods.cgcl_settings import PRESETS
+from cgcl.methods.settings import PRESETS
 from cgcl.split import random_split
 from cgcl.train.config import Resources
 from cgcl.train.once import train_once

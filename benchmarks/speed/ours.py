@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cgcl.graph import Graph
-from cgcl.methods.cgcl_settings import PRESETS
+from cgcl.methods.settings import PRESETS
 from cgcl.split import Split
 from cgcl.train.config import Resources
 from cgcl.train.recipe import Recipe

@@ -19,7 +19,7 @@ from measuring import GRAPHS, Clock, Line, Lines, about, options
 
 import cgcl
 from cgcl.graph import Graph
-from cgcl.methods.cgcl_settings import PRESETS
+from cgcl.methods.settings import PRESETS
 from cgcl.split import random_split
 from cgcl.train.config import Resources
 from cgcl.train.recipe import Recipe

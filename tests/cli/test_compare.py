@@ -126,7 +126,7 @@ def test_the_papers_protocol(cli, friends):
 
 
 def test_a_method_that_fails_is_shown_and_stops_nothing(cli, friends, monkeypatch):
-    from cgcl.methods.mlp import FeaturesMLP
+    from cgcl.methods.networks import FeaturesMLP
 
     def broken(*_):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 9 bytes.")
@@ -145,7 +145,7 @@ def test_a_method_that_fails_is_shown_and_stops_nothing(cli, friends, monkeypatc
 
 
 def test_if_everything_fails_the_code_says_so(cli, friends, monkeypatch):
-    from cgcl.methods.mlp import FeaturesMLP
+    from cgcl.methods.networks import FeaturesMLP
 
     monkeypatch.setattr(FeaturesMLP, "steps", lambda *_: 1 / 0)
     result = cli(*command(methods="mlp"))

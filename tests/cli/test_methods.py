@@ -14,10 +14,9 @@ import pytest
 
 from cgcl.cli.told import from_text
 from cgcl.errors import ConfigError
-from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import EVERY_GRAPH
-from cgcl.methods.mlp import METHOD as MLP
-from cgcl.methods.settings import MethodSettings
+from cgcl.methods.networks import MLP
+from cgcl.methods.settings import CGCLSettings, MethodSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.predict import LinkPredictor
 

@@ -13,8 +13,8 @@ import torch  # noqa: F401, as in any program that already uses it
 
 from cgcl.cli.train import _import_torch
 
-# PyG and SciPy belong to other methods, networkx to GraphML and GEXF, scikit-learn to the checks
-# of `cgcl.testing`.
+# PyG belongs to the tests, SciPy to other methods, networkx to GraphML and GEXF, scikit-learn to
+# the checks of `cgcl.testing`.
 UNUSED = (
     "torch_geometric",
     "matplotlib",

@@ -28,7 +28,7 @@ def dot(tmp_path, monkeypatch) -> str:
     """The file of the page, and its line in the table."""
     (tmp_path / "dot_of_the_page.py").write_text(toy_source(), encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(METHODS, "dot", "dot_of_the_page")
+    monkeypatch.setitem(METHODS, "dot", "dot_of_the_page:METHOD")
     yield "dot"
     sys.modules.pop("dot_of_the_page", None)
 
@@ -67,7 +67,7 @@ def test_the_toy_keeps_the_contract(dot: str, monkeypatch) -> None:
 
 
 def test_the_toy_is_in_the_line_of_the_page(dot: str) -> None:
-    assert '"dot": "cgcl.methods.dot",' in PAGE
+    assert '"dot": "cgcl.methods.dot:METHOD",' in PAGE
 
 
 @pytest.mark.parametrize("name", METHODS)

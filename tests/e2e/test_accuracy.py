@@ -7,7 +7,7 @@ from statistics import mean
 import pytest
 
 from cgcl.graph import Graph
-from cgcl.methods.cgcl_settings import PRESETS
+from cgcl.methods.settings import PRESETS
 from cgcl.predict import LinkPredictor
 
 

@@ -15,7 +15,7 @@ from cgcl.evidence.messages import rests_on, without_each_link
 from cgcl.graph import Graph
 from cgcl.graph.structure import Structure
 from cgcl.methods.cgcl_rank import RankingLearner
-from cgcl.methods.cgcl_rank_settings import RankSettings
+from cgcl.methods.settings import RankSettings
 from cgcl.predict import LinkPredictor
 from cgcl.seeds import seeded, stream
 from cgcl.testing.graphs import groups

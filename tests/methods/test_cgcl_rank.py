@@ -1,26 +1,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 import torch
 from torch import Tensor
 
+from cgcl import LinkPredictor
 from cgcl.coins import words, words_below
+from cgcl.graph import Graph
 from cgcl.graph.structure import Structure
 from cgcl.methods import cgcl_rank
+from cgcl.methods.cgcl import tossed, view_key
 from cgcl.methods.cgcl_rank import RankingLearner
-from cgcl.methods.cgcl_rank_settings import RankSettings
-from cgcl.methods.draws import tossed, view_key
+from cgcl.methods.heuristics import ResourceAllocation
 from cgcl.methods.method import Epoch, Known
-from cgcl.methods.resource_allocation import ResourceAllocation
 from cgcl.methods.scoring import InnerProductScorer
-from cgcl.methods.settings import TrainedSettings
+from cgcl.methods.settings import RULED, RankSettings, chosen_for
 from cgcl.metrics import auc
 from cgcl.model import softmax
 from cgcl.seeds import seeded, stream
 from cgcl.train.engines.plain import PlainEngine
+from cgcl.train.recipe import Recipe
 
 NODES = 24
 SMALL = {"hidden": 8}
@@ -94,40 +96,10 @@ def test_losses_fall_and_links_come_to_stand_above_other_pairs(kind: dict) -> No
     assert found > 0.75
 
 
-# What each setting is changed to, and what it takes for that to matter.
-CHANGES = {
-    "hidden": {"hidden": 9},
-    "layers": {"layers": 3},
-    "self_term": {"self_term": False},
-    "norm": {"norm": False},
-    "popularity": {"popularity": False},
-    "negative_share": {"negative_share": 0.5},
-    "signatures": {"signatures": 4},
-    "input_dropout": {"input_dropout": 0.1},
-    "hidden_dropout": {"hidden_dropout": 0.1},
-    "decoder_dropout": {"decoder_dropout": 0.1},
-    "row_share": {"row_share": 0.9},
-    "target_share": {"target_share": 0.2},
-    "sampled": {"sampled": 7},
-    "average": {"average": 0.1},
-    "lr": {"lr": 0.02},
-    "weight_decay": {"weight_decay": 0.1},
-    "clip": {"clip": 0.001},
-}
-ELSEWHERE = {"preset", "epochs", "evaluate_every", "choose_by"}
-"""How long it is trained, and which epoch is taken: not the model's business."""
-
-
-def test_every_setting_is_tried() -> None:
-    names = {own.name for own in fields(RankSettings)}
-    assert names == set(CHANGES) | ELSEWHERE
-    assert {own.name for own in fields(TrainedSettings)} <= names
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_no_setting_is_dead(name: str) -> None:
+@pytest.mark.parametrize("told", [{"popularity": False}, {"average": 0.1}], ids=str)
+def test_settings_that_show_after_a_step_are_not_dead(told: dict) -> None:
     known = a_graph()
-    before, after = answers(known), answers(known, **CHANGES[name])
+    before, after = answers(known), answers(known, **told)
     assert not all(torch.equal(*both) for both in zip(before, after, strict=True))
 
 
@@ -229,7 +201,7 @@ def test_some_rows_stand_for_all_of_a_side_however_small_the_side() -> None:
     told = {**STILL, "row_share": 1.0}
     [whole, _] = a_learner(known, **told).steps(known, Epoch(1, 0))
     learner, drawn = a_learner(known, sampled=8, **told), []
-    for number in range(300):
+    for number in range(100):
         with seeded(number, "epoch"):
             drawn.append(next(iter(learner.steps(known, Epoch(1, 0)))).detach())
     found = torch.stack(drawn)
@@ -396,3 +368,56 @@ def test_factors_order_a_nodes_partners() -> None:
     difference = rows - left @ right.T
     # What is missing is the node's own term, the same for all of its partners.
     assert (difference - difference[:, :1]).abs().max() < 1e-4
+
+
+def any_graph(nodes: int = 60, links: int = 150, density: float | None = 0.5) -> Graph:
+    source = torch.Generator().manual_seed(0)
+    pairs = torch.combinations(torch.arange(nodes), 2).T
+    chosen = torch.randperm(pairs.shape[1], generator=source)[:links]
+    x = None
+    if density is not None:
+        x = (torch.rand(nodes, 100, generator=source) < density).float()
+    return Graph.from_pairs("a graph", [str(node) for node in range(nodes)], pairs[:, chosen], x)
+
+
+@pytest.mark.parametrize("preset", ["quick", "best"])
+@pytest.mark.parametrize("density", [None, 0.02, 0.5])
+def test_it_chooses_what_it_says_it_does(density: float | None, preset: str) -> None:
+    graph = any_graph(density=density)
+    chosen = chosen_for(graph, preset)
+    assert chosen.keys() == RULED
+    assert {field.name for field in fields(RankSettings)} >= RULED
+    assert chosen == chosen_for(replace(graph, title="cora"), preset)
+
+
+def test_it_goes_by_features_links_and_nodes() -> None:
+    words, rich = chosen_for(any_graph(density=0.02), "best"), chosen_for(any_graph(), "best")
+    assert words["input_dropout"] > rich["input_dropout"]
+    assert chosen_for(any_graph(links=80, density=0.02), "best")["layers"] == 1
+    assert chosen_for(any_graph(links=80, density=None), "best")["layers"] > 1
+    quick = chosen_for(any_graph(), "quick")
+    assert quick["sampled"] == 0
+    assert chosen_for(any_graph(density=0.02), "quick")["lr"] < quick["lr"]
+    many = chosen_for(any_graph(nodes=1200, links=2400, density=None), "quick")
+    assert 0 < many["sampled"] < 1200
+
+
+def test_what_is_given_stands_and_the_rest_is_chosen() -> None:
+    graph = any_graph()
+    told = {"hidden": 8, "lr": None, "preset": "best", "epochs": 3}
+    found = Recipe.for_graph("cgcl-rank", told, graph).settings
+    assert isinstance(found, RankSettings)
+    assert (found.hidden, found.epochs) == (8, 3)
+    assert found.lr == chosen_for(graph, "best")["lr"]
+
+
+def test_a_predictor_leaves_to_the_rule_what_nobody_gives() -> None:
+    predictor = LinkPredictor("cgcl-rank", epochs=2)
+    assert predictor.get_params()["hidden"] is None
+    assert predictor.get_params()["epochs"] == 2
+    graph = any_graph()
+    predictor.fit(graph)
+    assert predictor.settings_["hidden"] == chosen_for(graph, "quick")["hidden"]
+    assert predictor.settings_["epochs"] == 2
+    # What was chosen is not taken for given when it is fitted again.
+    assert predictor.get_params()["hidden"] is None

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from cgcl.errors import ResourceError
-from cgcl.methods import extraction_cache as module
-from cgcl.methods.extraction_cache import Arrays, cache_folder, cached
+from cgcl.methods.subgraph import cache as module
+from cgcl.methods.subgraph.cache import Arrays, cache_folder, cached
 
 
 @pytest.fixture(autouse=True)

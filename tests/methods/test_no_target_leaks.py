@@ -13,21 +13,23 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from types import ModuleType
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from cgcl.graph.adjacency import Adjacency
 from cgcl.graph.structure import Structure
-from cgcl.methods import subgraphs as extraction
+from cgcl.methods.cgcl import draw
 from cgcl.methods.cgcl_rank import RankingLearner
-from cgcl.methods.draws import draw
-from cgcl.methods.gcn import MaskedGCN, MaskedGCNSettings
 from cgcl.methods.masking import masked_batches
 from cgcl.methods.method import EVERY_GRAPH, Epoch, Known, Learner
+from cgcl.methods.networks import MaskedGCN, MaskedGCNSettings
 from cgcl.methods.settings import TrainedSettings
-from cgcl.methods.subgraphs import Adjacency, Subgraphs
+from cgcl.methods.subgraph import subgraphs as extraction
+from cgcl.methods.subgraph.subgraphs import Subgraphs
 from cgcl.methods.table import METHODS, method_named
 from cgcl.model import View, Views, consistency_loss, divide, symmetric
 from cgcl.seeds import seeded, stream
@@ -55,17 +57,24 @@ FEATURES_ONLY = {"mlp"}
 PER_PAIR = {"seal", "s3grl"}
 """Methods that cut out the surroundings of each pair: all links but the pair's own are seen."""
 
-ALSO_SEEN = {"ncn": "NeighbourLists"}
-"""What else in a method's file is made of links that a step looks at."""
+BY_NEIGHBOURS = "ncn"
+"""Looks at the neighbours of each node, too."""
 
 BY_MATRIX = "cgcl-rank"
 """Sees links as sparse matrices, and asks about them in its loss."""
+
+UNSEEN = {"hidden", "epochs", "batch", "lr", "weight_decay", "clip", "evaluate_every", "choose_by"}
+"""Settings of the size of a network and of its training."""
 
 NUMBERS: dict[str, list[dict[str, Any]]] = {BY_MATRIX: [{"signatures": 8}]}
 """Settings that let a method look at links in one more way, by method."""
 
 TRAINED = [name for name in METHODS if issubclass(method_named(name).settings, TrainedSettings)]
 WITH_MESSAGES = [name for name in TRAINED if name not in PER_PAIR | FEATURES_ONLY]
+
+
+def module_of(name: str) -> ModuleType:
+    return sys.modules[METHODS[name].partition(":")[0]]
 
 
 def known_graph(seed: int = 0, *, structural: bool = False) -> Known:
@@ -203,7 +212,7 @@ class Watch:
 
 def watch_matrices(watch: Watch, patched: pytest.MonkeyPatch) -> None:
     """Note what goes into features and signatures as a matrix, and what the loss asks."""
-    encode, module = watch.learner.encode, sys.modules[METHODS[BY_MATRIX]]
+    encode, module = watch.learner.encode, module_of(BY_MATRIX)
     of_links, signatures, loss = encode.of_links, module.signatures, module.softmax_loss
 
     def encoded(linked: Tensor, feature_of_node: Tensor, adjacency: Tensor) -> Tensor:
@@ -230,14 +239,14 @@ def audited(learner: Learner, known: Known, name: str = "", epochs: int = 2) -> 
     found: list[Step] = []
     watch = Watch(learner, known)
     with watch.on(), watch.on_features(), pytest.MonkeyPatch.context() as patched:
-        if name in ALSO_SEEN:
-            kind = getattr(sys.modules[METHODS[name]], ALSO_SEEN[name])
+        if name == BY_NEIGHBOURS:
+            lists = Adjacency.from_pairs
 
-            def made(links: Tensor, *args: object) -> object:
+            def made(links: Tensor, *args: object) -> Adjacency:
                 watch.step.seen |= codes(links)
-                return kind(links, *args)
+                return lists(links, *args)
 
-            patched.setattr(f"{METHODS[name]}.{ALSO_SEEN[name]}", made)
+            patched.setattr(Adjacency, "from_pairs", made)
         if name == BY_MATRIX:
             watch_matrices(watch, patched)
         learner.train()
@@ -273,10 +282,8 @@ def variants(name: str) -> list[dict[str, Any]]:
         choices = (True, False) if hint is bool else get_args(hint)
         found += [{key: choice} for choice in choices if get_origin(hint) is not ClassVar]
     # How wide and how long plays no part in what is seen.
-    return [
-        {key: value for key, value in told.items() if key not in ("hidden", "epochs", "batch")}
-        for told in found
-    ]
+    kept = [{k: v for k, v in told.items() if k not in UNSEEN} for told in found]
+    return [told for at, told in enumerate(kept) if told not in kept[:at]]
 
 
 def is_excepted(name: str, told: dict[str, Any]) -> bool:
@@ -525,12 +532,13 @@ def test_in_training_the_surroundings_of_a_link_are_those_without_it(name: str) 
                 continue
             targets += 1
             ends = torch.stack([pair.amin(), pair.amax()])
-            gone = Adjacency(without(known, ends).links, NODES)
+            gone = Adjacency.from_pairs(without(known, ends).links, NODES)
             alone = extraction.extract(gone, pair[:, None], *cut.more)
-            among = cut.found.select(torch.tensor([place]))
-            assert alone.nodes.tolist() == among.nodes.tolist()
-            assert alone.hop.tolist() == among.hop.tolist()
-            assert codes_of_positions(alone.edge_index) == codes_of_positions(among.edge_index)
+            first, last = cut.found.start[place : place + 2].tolist()
+            among = {(a - first, b - first) for a, b in joined if first <= a < last}
+            assert alone.nodes.tolist() == cut.found.nodes[first:last].tolist()
+            assert alone.hop.tolist() == cut.found.hop[first:last].tolist()
+            assert codes_of_positions(alone.edge_index) == among
     # Every training link is a target, and the surroundings of each were looked at.
     assert targets >= len(links)
 
@@ -665,15 +673,14 @@ def test_the_audit_finds_targets_among_the_messages_of_cgcl(structural: bool, mo
     def everything(links: Tensor, _: str, *coins: Tensor) -> Views:
         return replace(divide(links, "all", *coins), both_ways=True)
 
-    monkeypatch.setattr("cgcl.methods.draws.divide", everything)
+    monkeypatch.setattr("cgcl.methods.cgcl.divide", everything)
     known = known_graph(structural=structural)
     assert all(step.leaks for step in audited(learner_of("cgcl", known), known))
 
 
 @pytest.mark.parametrize("name", sorted(PER_PAIR))
 def test_the_audit_finds_examples_in_the_features(name: str, monkeypatch) -> None:
-    leaking = f"{METHODS[name]}.features_without"
-    monkeypatch.setattr(leaking, lambda known, _: known.features)
+    monkeypatch.setattr(module_of(name), "features_without", lambda known, _: known.features)
     with pytest.raises(AssertionError):
         test_no_example_is_in_features_that_are_made_of_links(name)
 
@@ -695,7 +702,7 @@ def test_the_audit_finds_targets_in_the_features_of_the_blocked_engine(monkeypat
 def test_the_audit_finds_a_ranker_one_of_whose_matrices_holds_all_links(
     made: str, told: dict[str, Any], structural: bool, monkeypatch
 ) -> None:
-    kind = sys.modules[METHODS[BY_MATRIX]].Prepared
+    kind = module_of(BY_MATRIX).Prepared
     original, known = getattr(kind, made), known_graph(structural=structural)
     monkeypatch.setattr(kind, made, lambda own, _, *more: original(own, None, *more))
     assert all(s.leaks for s in audited(learner_of(BY_MATRIX, known, **told), known, BY_MATRIX))

@@ -2,22 +2,31 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from cgcl.errors import ConfigError, FeatureError
+from cgcl.errors import FeatureError
 from cgcl.graph import Graph
-from cgcl.methods import labelled
-from cgcl.methods import seal as module
 from cgcl.methods.method import Epoch, Known
-from cgcl.methods.seal import METHOD, SEAL, FeatureRows, SEALSettings
-from cgcl.metrics import auc
+from cgcl.methods.subgraph import labelled
+from cgcl.methods.subgraph import seal as module
+from cgcl.methods.subgraph.labelled import Batch, LabelledSubgraphs
+from cgcl.methods.subgraph.seal import (
+    DGCNN,
+    SEAL,
+    FeatureRows,
+    Rows,
+    SEALSettings,
+    row_sums,
+    sort_pooled,
+)
+from cgcl.methods.subgraph.subgraphs import Surroundings
 from cgcl.seeds import seeded
-from cgcl.split import random_split
 
 Build = Callable[[int], Graph]
 
@@ -60,48 +69,6 @@ def some_pairs(known: Known, count: int = 60) -> Tensor:
     return torch.cat([known.links[:, :count], known.unlinked.draw(count, generator)], dim=1)
 
 
-def test_it_learns(sbm: Build) -> None:
-    graph = sbm(0)
-    split = random_split(graph)
-    known = Known(graph.num_nodes, split.train, graph.x)
-    learner = learner_for(known)
-    losses = train(learner, known, epochs=1, lr=3e-3)
-    assert sum(losses[-10:]) < sum(losses[:10])
-    scorer = learner.scorer(known)
-    assert auc(scorer.logits(split.test), scorer.logits(split.test_negatives)) > 0.8
-
-
-def test_a_pair_scores_the_same_whether_its_own_link_is_known_or_not(known: Known) -> None:
-    """The link is not seen, neither as a message nor by a label nor by a degree."""
-    learner = learner_for(known, hops=2)
-    train(learner, known, epochs=1)
-    scorer = learner.scorer(known)
-    for at in range(0, known.links.shape[1], 20):
-        pair = known.links[:, at : at + 1]
-        without = torch.cat([known.links[:, :at], known.links[:, at + 1 :]], dim=1)
-        alone = learner.scorer(known.with_links(without))
-        assert torch.equal(scorer.logits(pair), alone.logits(pair))
-
-
-def test_no_step_passes_messages_along_a_link_it_predicts(known: Known, monkeypatch) -> None:
-    looked_at = 0
-
-    def spy(network: module.DGCNN, batch: labelled.Batch, features: Tensor | None) -> Tensor:
-        nonlocal looked_at
-        here = torch.arange(batch.nodes.numel()).repeat_interleave(batch.degree)
-        source = batch.start[:-1].index_select(0, batch.owner.index_select(0, here))
-        assert torch.equal(batch.owner[here], batch.owner[batch.neighbours])  # blocks apart
-        assert not ((here == source) & (batch.neighbours == source + 1)).any()
-        assert not ((here == source + 1) & (batch.neighbours == source)).any()
-        looked_at += batch.num_pairs
-        return forward(network, batch, features)
-
-    forward = module.DGCNN.forward
-    monkeypatch.setattr(module.DGCNN, "forward", spy)
-    train(learner_for(known), known, epochs=1)
-    assert looked_at == 2 * known.links.shape[1]
-
-
 def test_a_score_depends_neither_on_direction_nor_on_the_other_pairs(known: Known) -> None:
     learner = learner_for(known, nodes_per_hop=5)
     train(learner, known, epochs=1)
@@ -124,29 +91,6 @@ def test_small_blocks_change_nothing(known: Known, monkeypatch) -> None:
     monkeypatch.setattr(module, "_SCORED_NODES", 50)
     monkeypatch.setattr(labelled, "_UNPACKED", 500)
     assert torch.equal(scorer.logits(pairs), whole)
-
-
-def test_scoring_has_no_dropout_and_leaves_the_mode_alone(known: Known) -> None:
-    learner = learner_for(known)
-    learner.train()
-    scorer, pairs = learner.scorer(known), some_pairs(known)
-    first = scorer.logits(pairs)
-    assert torch.equal(scorer.logits(pairs), first)
-    assert not first.requires_grad
-    assert learner.training
-    assert learner.network.training
-
-
-def test_the_same_seed_gives_the_same_bits_and_another_seed_others(known: Known) -> None:
-    pairs = some_pairs(known)
-    results = []
-    for seed in (1, 1, 2):
-        learner = learner_for(known, seed=seed)
-        losses = train(learner, known, epochs=1, seed=seed)
-        results.append((losses, learner.scorer(known).logits(pairs)))
-    assert results[0][0] == results[1][0]
-    assert torch.equal(results[0][1], results[1][1])
-    assert results[0][0] != results[2][0]
 
 
 def test_a_learner_that_takes_over_the_weights_goes_on_alike(known: Known) -> None:
@@ -188,18 +132,6 @@ def test_the_unlinked_examples_are_drawn_once(known: Known, monkeypatch) -> None
     assert not torch.equal(asked[2], asked[0])
 
 
-def test_sparse_features_give_what_dense_ones_give(known: Known) -> None:
-    dense = replace(known, x=torch.rand(60, 7) * (torch.rand(60, 7) < 0.4))
-    sparse = replace(dense, x=dense.features.to_sparse_coo().coalesce())
-    learners = [learner_for(dense), learner_for(sparse)]
-    losses = [
-        train(learner, it, epochs=1) for learner, it in zip(learners, (dense, sparse), strict=True)
-    ]
-    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
-    one, other = (learner.network.features for learner in learners)
-    torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)
-
-
 def test_rows_of_features_times_weights_and_their_gradient() -> None:
     x = torch.tensor([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
     nodes, upstream = torch.tensor([1, 0, 1, 2]), torch.rand(4, 5)
@@ -211,21 +143,6 @@ def test_rows_of_features_times_weights_and_their_gradient() -> None:
         torch.testing.assert_close(weight.grad, x[nodes].T @ upstream)
 
 
-def test_more_nodes_and_more_links_than_were_learned_from(known: Known) -> None:
-    learner = learner_for(known)
-    train(learner, known, epochs=1)
-    grown = Known(
-        63,
-        torch.cat([known.links, torch.tensor([[0, 5, 60], [60, 60, 61]])], dim=1),
-        torch.cat([known.features, torch.rand(3, 4)]),
-    )
-    scorer = learner.scorer(grown)
-    assert scorer.num_nodes == 63
-    new = scorer.logits(torch.tensor([[60, 62, 61], [1, 0, 62]]))
-    assert torch.isfinite(new).all()
-    assert scorer.factors() is None
-
-
 def test_a_graph_that_is_only_scored_leaves_nothing_behind(known: Known) -> None:
     learner = learner_for(known)
     train(learner, known, 1)
@@ -235,40 +152,6 @@ def test_a_graph_that_is_only_scored_leaves_nothing_behind(known: Known) -> None
     del other
     gc.collect()
     assert len(learner._around) == 0
-
-
-def test_a_tiny_graph_with_isolated_nodes(known: Known) -> None:
-    links = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
-    tiny = Known(9, links, torch.eye(9).to_sparse_coo().coalesce())
-    learner = learner_for(tiny)
-    assert len(train(learner, tiny, epochs=2)) == 2
-    assert torch.isfinite(learner.scorer(tiny).logits(torch.combinations(torch.arange(9)).T)).all()
-
-
-CHANGES = {
-    "batch": 64,
-    "hops": 2,
-    "nodes_per_hop": 4,
-    "hidden": 12,
-    "layers": 1,
-    "use_features": False,
-    "share": 0.3,
-}
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_every_setting_makes_a_difference(known: Known, name: str) -> None:
-    usual, changed = learner_for(known), learner_for(known, **{name: CHANGES[name]})
-    losses = [train(learner, known, epochs=1) for learner in (usual, changed)]
-    assert losses[0] != losses[1]
-    links = known.links.shape[1]
-    steps = {"batch": -(-2 * links // 64), "share": -(-2 * round(0.3 * links) // 32)}
-    assert len(losses[1]) == steps.get(name, -(-2 * links // 32))
-
-
-def test_all_settings_of_its_own_are_tested() -> None:
-    trained = {"lr", "epochs", "weight_decay", "evaluate_every", "clip", "choose_by"}
-    assert {field.name for field in fields(SEALSettings)} == trained | CHANGES.keys()
 
 
 def test_the_share_of_links_is_an_even_choice_and_all_are_seen(known: Known, monkeypatch) -> None:
@@ -299,12 +182,6 @@ def test_caps_are_told_in_words() -> None:
     assert SEALSettings(nodes_per_hop=0).caps == "1 hop, width 32"
 
 
-def test_settings_out_of_range_are_refused() -> None:
-    for wrong in ({"hops": 0}, {"share": 0.0}, {"share": 1.5}, {"layers": 0}, {"batch": 0}):
-        with pytest.raises(ConfigError, match=next(iter(wrong))):
-            SEALSettings(**wrong)
-
-
 def test_features_are_asked_for_only_if_they_are_used(known: Known) -> None:
     bare = replace(known, x=None)
     with pytest.raises(FeatureError, match="needs features"):
@@ -330,9 +207,118 @@ def test_the_dense_layer_fits_the_largest_subgraphs() -> None:
     assert SEALSettings(hops=5).most_sorted == 256
 
 
-def test_what_its_authors_and_a_search_set_is_valid() -> None:
-    for graph in ("cora", "citeseer", "pubmed", "photo", "computers"):
-        SEALSettings(**METHOD.authors_settings(graph))
-    for name, values in METHOD.search.items():
-        for value in values:
-            SEALSettings(**{name: value})
+def random_batch(num_pairs: int = 20) -> Batch:
+    generator = torch.Generator().manual_seed(0)
+    ends = torch.randint(40, (2, 120), generator=generator)
+    links = torch.stack([ends.min(0).values, ends.max(0).values])
+    links = links[:, links[0] < links[1]].unique(dim=1)
+    stored = LabelledSubgraphs.kept(links, 40, links[:, :num_pairs], Surroundings(1, 0))
+    return stored.batch(torch.arange(num_pairs))
+
+
+def network(num_features: int = 0, layers: int = 2, sizes: int = 14) -> DGCNN:
+    torch.default_generator.manual_seed(0)
+    made = DGCNN(num_features, 6, layers, most_sorted=30).eval()
+    made.choose_sorted_nodes(torch.tensor([sizes]))
+    return made
+
+
+def test_sort_pooling_by_hand() -> None:
+    """Two graphs of four and two nodes, the three largest of each by the last entry."""
+    h = torch.tensor([[1.0, 0.3], [2.0, 0.9], [3.0, 0.3], [4.0, 0.5], [5.0, -1.0], [6.0, 0.0]])
+    owner, start = torch.tensor([0, 0, 0, 0, 1, 1]), torch.tensor([0, 4, 6])
+    assert sort_pooled(h, owner, start, 3).tolist() == [
+        [[2.0, pytest.approx(0.9)], [4.0, 0.5], [1.0, pytest.approx(0.3)]],  # 3 lost to 1: later
+        [[6.0, 0.0], [5.0, -1.0], [0.0, 0.0]],
+    ]
+
+
+def test_a_sparse_product_and_its_gradient() -> None:
+    dense = torch.tensor([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]], dtype=torch.float64)
+    rows = Rows(
+        torch.tensor([0, 1]), torch.tensor([1, 0, 2]), torch.tensor([2.0, 1.0, 3.0]).double()
+    )
+    transposed = Rows(
+        torch.tensor([0, 1, 2]), torch.tensor([1, 0, 1]), torch.tensor([1.0, 2.0, 3.0]).double()
+    )
+    h = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(row_sums(h, rows, transposed), dense @ h)
+    assert torch.autograd.gradcheck(lambda h: row_sums(h, rows, transposed), (h,))
+
+
+def as_published(net: DGCNN, batch: Batch, x: Tensor) -> Tensor:
+    """The same network with PyTorch Geometric's layers, as its authors put them together."""
+    from torch_geometric.nn import GCNConv, SortAggregation
+
+    here = torch.arange(batch.nodes.numel()).repeat_interleave(batch.degree)
+    edge_index = torch.stack([here, batch.neighbours])
+    label = net.label.index_select(0, batch.labels)
+    assert net.features is not None
+    first = torch.cat([net.weights[0], net.features])
+    h, outputs = torch.cat([label, x], dim=1), []
+    for weight, bias in zip([first, *net.weights[1:]], net.biases, strict=True):
+        layer = GCNConv(*weight.shape)
+        del layer.lin.weight, layer.bias  # no parameters of its own: gradients reach ours
+        layer.lin.weight, layer.bias = weight.T, bias
+        h = torch.tanh(layer(h, edge_index))
+        outputs.append(h)
+    h = torch.cat(outputs, dim=1)
+    size, width = int(net.sorted_nodes), h.shape[1]
+    h = SortAggregation(size)(h, batch.owner).unsqueeze(1)  # [b, 1, k * width]
+    h = functional.relu(
+        functional.conv1d(h, net.per_node.weight.unsqueeze(1), net.per_node.bias, stride=width)
+    )
+    h = functional.relu(net.per_five(functional.max_pool1d(h, 2))).flatten(1)
+    places = size // 2 - 4
+    dense = torch.stack([net.dense[at] for at in range(places)], dim=2).flatten(1)
+    return net.score(functional.relu(functional.linear(h, dense, net.dense_bias))).squeeze(1)
+
+
+@pytest.mark.parametrize(("layers", "size"), [(2, 14), (3, 10), (1, 29)])
+def test_it_is_the_network_that_its_authors_describe(layers: int, size: int) -> None:
+    batch, x = random_batch(), torch.rand(40, 5)
+    net = network(5, layers, size)
+    assert net.features is not None
+    x = x[batch.nodes]
+    found, expected = net(batch, x @ net.features), as_published(net, batch, x)
+    assert found.std() > 1e-3  # not the same for all
+    torch.testing.assert_close(found, expected)
+    names = [name for name, _ in net.named_parameters()]
+    gradients = torch.autograd.grad(found.sum(), list(net.parameters()), allow_unused=True)
+    wanted = torch.autograd.grad(expected.sum(), list(net.parameters()), allow_unused=True)
+    for name, one, other in zip(names, gradients, wanted, strict=True):
+        if one is None:  # a matrix beyond k
+            assert name.startswith("dense.")
+            assert other is None
+        else:
+            torch.testing.assert_close(one, other, msg=name)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([3, 4, 5], 10),  # never less than ten
+        ([12, 20, 14, 28, 16], 16),  # 60 % of five is the third smallest
+        ([12, 20, 14, 28], 20),  # 2.4 of four: the third smallest
+        ([100] * 5, 30),  # never more than the network is made for
+    ],
+)
+def test_the_number_of_sorted_nodes_is_the_60th_percentile(sizes: list[int], expected: int) -> None:
+    net = DGCNN(0, 4, 1, most_sorted=30)
+    assert int(net.sorted_nodes) == 0
+    net.choose_sorted_nodes(torch.tensor(sizes))
+    assert int(net.sorted_nodes) == expected
+    # As PyTorch draws the weights of a layer of that many inputs.
+    inputs = 32 * (expected // 2 - 4)
+    largest = torch.cat([weight.flatten() for weight in net.dense]).abs().max().item()
+    assert largest == pytest.approx(inputs**-0.5, rel=0.02)
+
+
+def test_first_weights_are_drawn_as_pytorch_geometric_draws_them() -> None:
+    net = DGCNN(500, 16, 2, most_sorted=20)
+    assert net.features is not None
+    together = torch.cat([net.weights[0].flatten(), net.features.flatten()])
+    assert together.abs().max().item() == pytest.approx((6 / (16 + 500 + 16)) ** 0.5, rel=0.01)
+    assert net.weights[1].abs().max().item() == pytest.approx((6 / 32) ** 0.5, rel=0.05)
+    assert all((bias == 0).all() for bias in net.biases)
+    assert net.label.std().item() == pytest.approx(1, rel=0.05)

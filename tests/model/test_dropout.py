@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cgcl.model.dropout import dropout, dropout_by_bytes
+from cgcl.model.ops import dropout, dropout_by_bytes
 from cgcl.seeds import seeded, stream
 
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgcl.model.product import product
+from cgcl.model.ops import product
 
 
 @pytest.fixture

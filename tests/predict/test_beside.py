@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cgcl.graph import Graph
-from cgcl.methods.adamic_adar import AdamicAdar
+from cgcl.methods.heuristics import AdamicAdar
 from cgcl.metrics import auc, average_precision
 from cgcl.predict import LinkPredictor, beside
 from cgcl.predict.beside import Compared, set_beside

@@ -17,9 +17,9 @@ from hypothesis.extra import numpy as arrays
 from cgcl.errors import ConfigError, GraphContentError, ModelFileError, ResourceError
 from cgcl.graph import Graph
 from cgcl.methods.cgcl import CrossViewLearner
-from cgcl.methods.cgcl_settings import CGCLSettings
-from cgcl.methods.common_neighbours import CommonNeighbours
+from cgcl.methods.heuristics import CommonNeighbours
 from cgcl.methods.method import Known
+from cgcl.methods.settings import CGCLSettings
 from cgcl.model import symmetric
 from cgcl.predict import LinkPredictor
 from cgcl.predict import embeddings as module

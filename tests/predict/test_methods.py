@@ -19,8 +19,7 @@ from cgcl.errors import (
     SplitError,
 )
 from cgcl.graph import Graph
-from cgcl.methods.adamic_adar import AdamicAdar
-from cgcl.methods.common_neighbours import CommonNeighbours
+from cgcl.methods.heuristics import AdamicAdar, CommonNeighbours
 from cgcl.methods.scoring import DecoderScorer
 from cgcl.methods.table import METHODS
 from cgcl.metrics import auc, average_precision, link_metrics

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgcl.graph import Graph
-from cgcl.methods.linearised import linear_factors
-from cgcl.methods.scoring import DecoderScorer, decode_pairs
+from cgcl.methods.scoring import DecoderScorer, decode_pairs, linear_factors
 from cgcl.model import CGCL
 from cgcl.search.candidates import LinearCandidates, list_size
 from cgcl.search.found import Account

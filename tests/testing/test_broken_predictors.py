@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from cgcl.graph import Graph
-from cgcl.methods.common_neighbours import CommonNeighbours
+from cgcl.methods.heuristics import CommonNeighbours
 from cgcl.metrics import link_metrics
 from cgcl.predict import LinkPredictor
 from cgcl.testing import CHECKS, ContractError, check_link_predictor, checks_of

@@ -12,10 +12,9 @@ from cgcl.calibrate import Calibration, Line, Sample
 from cgcl.calibrate.reservoir import Kept
 from cgcl.errors import TrainingError
 from cgcl.graph import Graph
-from cgcl.methods.common_neighbours import CommonNeighbours
+from cgcl.methods.heuristics import CommonNeighbours, as_logits
 from cgcl.methods.method import Known, Learner, PairScorer
 from cgcl.methods.scoring import decode_pairs, embed
-from cgcl.methods.shared_neighbours import as_logits
 from cgcl.model import symmetric
 from cgcl.seeds import stream
 from cgcl.split import Split, random_split

@@ -8,7 +8,7 @@ import pytest
 
 from cgcl import LinkPredictor
 from cgcl.errors import ConfigError
-from cgcl.methods.cgcl_settings import PRESETS, CGCLSettings
+from cgcl.methods.settings import PRESETS, CGCLSettings
 from cgcl.settings import pick
 from cgcl.train.config import Resources, SplitConfig
 

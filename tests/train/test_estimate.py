@@ -10,8 +10,7 @@ import torch
 from cgcl.errors import ResourceError
 from cgcl.graph import Graph
 from cgcl.memory import free_memory
-from cgcl.methods.cgcl_rank_settings import RankSettings
-from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.train.config import Resources, SplitConfig
 from cgcl.train.estimate import estimate, estimate_graph, measure_speed, require_memory
 

@@ -14,9 +14,7 @@ from torch import Tensor
 
 import cgcl
 from cgcl.graph import Graph
-from cgcl.methods.adamic_adar import AdamicAdar
-from cgcl.methods.common_neighbours import CommonNeighbours
-from cgcl.methods.resource_allocation import ResourceAllocation
+from cgcl.methods.heuristics import AdamicAdar, CommonNeighbours, ResourceAllocation
 from cgcl.seeds import stream
 from cgcl.split import Split, random_split
 from cgcl.train import hard_negatives as module

@@ -7,9 +7,8 @@ from typing import Literal
 import pytest
 
 from cgcl.errors import ConfigError
-from cgcl.methods.cgcl_settings import CGCLSettings
-from cgcl.methods.mlp import FeaturesMLPSettings
-from cgcl.methods.settings import MethodSettings, TrainedSettings
+from cgcl.methods.networks import FeaturesMLPSettings
+from cgcl.methods.settings import CGCLSettings, MethodSettings, TrainedSettings
 from cgcl.train.config import SplitConfig
 from cgcl.train.recipe import Recipe
 

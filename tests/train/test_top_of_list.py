@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from cgcl.graph import Graph
-from cgcl.methods.adamic_adar import AdamicAdar
+from cgcl.methods.heuristics import AdamicAdar
 from cgcl.metrics import METRICS, average_precision
 from cgcl.seeds import stream
 from cgcl.split import Split, random_split

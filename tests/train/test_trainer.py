@@ -8,7 +8,7 @@ import torch
 
 from cgcl.errors import TrainingError
 from cgcl.graph import Graph
-from cgcl.methods.common_neighbours import CommonNeighbours
+from cgcl.methods.heuristics import CommonNeighbours
 from cgcl.methods.method import Epoch, Known, Learner
 from cgcl.metrics import (
     CONSISTENCY_LOWER_BOUND,

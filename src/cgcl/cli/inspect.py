@@ -15,8 +15,7 @@ from cyclopts import Parameter
 from cgcl.cli.reading import Reading
 from cgcl.cli.settings import FLAT
 from cgcl.errors import CGCLError
-from cgcl.methods.cgcl_rank_settings import RankSettings, chosen_for
-from cgcl.methods.cgcl_settings import PRESETS, CGCLSettings
+from cgcl.methods.settings import PRESETS, CGCLSettings, RankSettings, chosen_for
 from cgcl.settings import pick
 from cgcl.train.config import Resources, SplitConfig
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from dataclasses import fields
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cgcl.methods.table import METHODS, method_named
+from cgcl.methods.table import installed_methods, method_named
 
 if TYPE_CHECKING:
     from cgcl.methods.settings import MethodSettings
@@ -23,12 +24,13 @@ def methods(name: str | None = None, /) -> None:
         name: A method; its settings are printed with their defaults.
     """
     if name is None:
-        width = max(map(len, METHODS)) + 2
-        for method, module in METHODS.items():
-            print(f"{method:<{width}}{_first_line(module)}")  # noqa: T201
+        known = installed_methods()
+        width = max(map(len, known)) + 2
+        for method, where in known.items():
+            print(f"{method:<{width}}{_first_line(where)}")  # noqa: T201
         return
     method = method_named(name)
-    line = _first_line(METHODS[name])
+    line = _first_line(installed_methods()[name])
     print(line if line.startswith(method.title) else f"{method.title}: {line}")  # noqa: T201
     told = _explained(method.settings)
     for field in fields(method.settings):
@@ -40,9 +42,16 @@ def methods(name: str | None = None, /) -> None:
         print(f"\n  Its authors use {where}: {settings} (--preset paper)")  # noqa: T201
 
 
-def _first_line(module: str) -> str:
-    """Return what a method's file says of itself, without running it."""
-    return (ast.get_docstring(_parsed(module)) or "").split("\n", maxsplit=1)[0]
+def _first_line(where: str) -> str:
+    """Return what the text below a method says of it, else its file, without running that."""
+    module, _, attribute = where.partition(":")
+    tree = _parsed(module)
+    text = ast.get_docstring(tree) or ""
+    for node, below in pairwise(tree.body):
+        is_method = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == attribute
+        if is_method and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            text = str(below.value.value)
+    return text.split("\n", maxsplit=1)[0]
 
 
 def _parsed(module: str) -> ast.Module:

@@ -10,7 +10,7 @@ from cyclopts import App, ArgumentCollection, Parameter, Token
 from cyclopts.config import Toml
 
 from cgcl.errors import ConfigError
-from cgcl.methods.cgcl_settings import PRESETS
+from cgcl.methods.settings import PRESETS
 
 __all__ = ["COMMANDS", "FLAT", "OPTIONS", "given_settings", "settings_file", "settings_preset"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 
 from cgcl.cli.settings import given_settings
 from cgcl.errors import ConfigError
-from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.settings import CGCLSettings
 from cgcl.methods.table import PAPER_METHOD, no_such_setting
 from cgcl.train.config import SplitConfig
 

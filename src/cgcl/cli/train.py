@@ -18,8 +18,7 @@ from cgcl.cli.settings import FLAT, given_settings
 from cgcl.cli.terminal import TrainingLine, say, say_fact
 from cgcl.cli.told import Preset, Told
 from cgcl.errors import ConfigError
-from cgcl.methods.cgcl_rank_settings import RankSettings
-from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD
 from cgcl.settings import pick
 from cgcl.train.config import Resources, SplitConfig

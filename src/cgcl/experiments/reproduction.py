@@ -37,12 +37,10 @@ from cgcl.experiments.study import Experiment, read_data, study_pages
 from cgcl.experiments.tables import Table, cut_note, table_of
 from cgcl.files import make_folder, write_atomically
 from cgcl.graph import Graph
-from cgcl.methods.cgcl import CrossViewLearner
-from cgcl.methods.cgcl_settings import CGCLSettings
-from cgcl.methods.draws import draw
+from cgcl.methods.cgcl import CrossViewLearner, draw
 from cgcl.methods.method import Epoch, Known
 from cgcl.methods.scoring import decode_pairs
-from cgcl.methods.settings import MethodSettings, TrainedSettings
+from cgcl.methods.settings import CGCLSettings, MethodSettings, TrainedSettings
 from cgcl.metrics import auc
 from cgcl.model import Views, symmetric
 from cgcl.split import Split, random_split

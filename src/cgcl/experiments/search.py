@@ -29,7 +29,7 @@ from cgcl.experiments.space import (
 )
 from cgcl.files import write_atomically
 from cgcl.graph import Graph
-from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.settings import CGCLSettings
 from cgcl.methods.table import DEFAULT_METHOD, method_named
 from cgcl.split import Split
 from cgcl.train.config import Resources, SplitConfig

@@ -3,18 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from cgcl.methods.cgcl_settings import PRESETS, CGCLSettings
-from cgcl.methods.draws import draw
+from cgcl.coins import base_key, epoch_key, words, words_below
+from cgcl.graph.pairs import encode, is_in
 from cgcl.methods.method import EVERY_GRAPH, Epoch, Known, Learner, Method
 from cgcl.methods.scoring import DecoderScorer, decode_pairs, embed
+from cgcl.methods.settings import CGCL_SEARCH, PRESETS, CGCLSettings
 from cgcl.metrics import consistency_terms
-from cgcl.model import CGCL, View, symmetric
+from cgcl.model import CGCL, View, Views, divide, symmetric
+from cgcl.split import UnlinkedPairs
 
-__all__ = ["METHOD", "CrossViewLearner"]
+VIEWS = "views"
+"""The purpose of the coins that divide the links."""
+NEGATIVES = ("negatives 1", "negatives 2")
+"""The purpose of the counter-examples of each turn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """The random choices of one epoch, made before anything is computed."""
+
+    views: Views
+    negatives: list[Tensor]
+    """For each turn of the views as many unlinked pairs as there are links to reconstruct."""
+
+
+def draw(known: Known, epoch: Epoch, settings: CGCLSettings) -> Draw:
+    """Return what chance decides in an epoch; the same epoch always gives the same draw.
+
+    The coin of a link is a hash of seed, epoch and the link's two ends, and so are the
+    counter-examples: every engine, device and worker draws the same.
+
+    Args:
+        known: The training links.
+        epoch: Which epoch it is.
+        settings: Says how views are drawn and what counter-examples avoid.
+
+    Raises:
+        SplitError: Every pair of nodes is linked, so there are no counter-examples.
+    """
+    views = divide(known.links, settings.views, *tossed(known.links, epoch, settings.seen))
+    negatives = [
+        _avoiding(hidden, known, settings).draw_hashed(hidden.num_pairs, _key(epoch, purpose))
+        for (_, hidden), purpose in zip(views.turns(), NEGATIVES, strict=False)
+    ]
+    return Draw(views, negatives)
+
+
+def tossed(links: Tensor, epoch: Epoch, seen: float = 0.5) -> tuple[Tensor, Tensor]:
+    """Return a coin for each direction of each link, bool [m] there and bool [m] back.
+
+    Args:
+        links: Each link once, int64 [2, m].
+        epoch: Which epoch it is.
+        seen: Chance of a coin to be True.
+    """
+    key, (low, high) = view_key(epoch), links
+    limit = words_below(seen)
+    return words(key, low, high) < limit, words(key, high, low) < limit
+
+
+def view_key(epoch: Epoch) -> int:
+    """Return the key of the coins that divide the links."""
+    return _key(epoch, VIEWS)
+
+
+def _key(epoch: Epoch, purpose: str) -> int:
+    return epoch_key(base_key(epoch.seed, purpose), epoch.number)
+
+
+def _avoiding(hidden: View, known: Known, settings: CGCLSettings) -> UnlinkedPairs:
+    if settings.negatives == "train":
+        return known.unlinked
+    return UnlinkedPairs(hidden.pairs, known.num_nodes, known.sides)
 
 
 class CrossViewLearner(CGCL, Learner):
@@ -70,9 +135,9 @@ class CrossViewLearner(CGCL, Learner):
 
 def _contains(view: View, pairs: Tensor, num_nodes: int) -> Tensor:
     """Return 1.0 where a pair is a link of the view, else 0.0."""
-    low, high = view.edge_index.min(dim=0).values, view.edge_index.max(dim=0).values
-    links = (low * num_nodes + high).cpu()
-    return torch.isin(pairs[0] * num_nodes + pairs[1], links).float()
+    low, high = view.edge_index.cpu()
+    links = encode(low, high, num_nodes).sort().values
+    return is_in(encode(pairs[0], pairs[1], num_nodes), links).float()
 
 
 METHOD = Method(
@@ -80,11 +145,5 @@ METHOD = Method(
     settings=CGCLSettings,
     build=CrossViewLearner,
     authors={EVERY_GRAPH: PRESETS["paper"]},
-    search={
-        "lr": (0.001, 0.005, 0.01),
-        "hidden": (64, 128, 256, 512),
-        "input_dropout": (0.2, 0.5, 0.8),
-        "weight_decay": (0.0, 1e-5, 1e-4),
-        "epochs": (200, 400, 800),
-    },
+    search=CGCL_SEARCH | {"epochs": (200, 400, 800)},
 )

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from cgcl.coins import words, words_below
-from cgcl.methods.cgcl_rank_settings import RULED, RankSettings, chosen_for
-from cgcl.methods.draws import view_key
-from cgcl.methods.method import Epoch, Known, Learner, Method
-from cgcl.methods.remembered import Remembered
+from cgcl.graph.adjacency import Adjacency
+from cgcl.graph.pairs import encode_ordered
+from cgcl.methods.cgcl import view_key
+from cgcl.methods.method import Epoch, Known, Learner, Method, Remembered
 from cgcl.methods.scoring import InnerProductScorer, evaluating
+from cgcl.methods.settings import CGCL_SEARCH, RULED, RankSettings, chosen_for
 from cgcl.model.ranker import RankingDecoder, RankingEncoder, signatures
 from cgcl.model.softmax import Excluded, Workspace, row_logsumexp, softmax_loss
-
-__all__ = ["METHOD", "Prepared", "RankingLearner", "scores_of"]
 
 # The logarithm of an empty sum, as in `row_logsumexp`.
 _NOTHING = -1e30
@@ -232,25 +231,27 @@ def scores_of(left: Tensor, right: Tensor, p: Tensor, pairs: Tensor) -> Tensor:
 class Prepared:
     """What the links of a graph give once and for all."""
 
-    num_nodes: int
     num_links: int
-    row: Tensor
-    """Both directions of each link, and each node with itself, by row and column, int64 [e]."""
-    column: Tensor
-    link: Tensor
-    """The number of each entry's link; that of no link for a node with itself."""
-    begin: Tensor
-    """Where each row's entries begin, and the end, int64 [n + 1]."""
+    entries: Adjacency
+    """Both directions of each link, and each node with itself, with the number of each's link."""
     sides: list[tuple[Tensor, Tensor, Excluded]] = field(default_factory=list)
     """Which nodes may link to which, all to all or each side to the other, and the known links
     among them."""
 
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes, n."""
+        return self.entries.num_rows
+
+    @cached_property
+    def _is_link(self) -> Tensor:
+        return self.entries.row != self.entries.indices
+
     def adjacency(self, is_seen: Tensor | None) -> Tensor:
         """Return the normalised adjacency of the seen links (Eq. 1), sparse CSR [n, n]."""
         counts = self._counts(is_seen)
-        scale = self._degree(counts).rsqrt()  # with the node itself
-        weight = counts * scale.index_select(0, self.row) * scale.index_select(0, self.column)
-        return self.csr(weight)
+        row, column = self._degree(counts).rsqrt().index_select(0, self._ends).view(2, -1)
+        return self.entries.to_torch(counts * row * column)  # degrees with the node itself
 
     def linked(self, is_seen: Tensor | None, kept: Tensor | None) -> Tensor:
         """Return the adjacency of the seen links, features for a graph without, CSR [n, n].
@@ -260,10 +261,8 @@ class Prepared:
             kept: What dropout leaves of each link, on both of its sides, and one number more,
                 [m + 1]; None for all.
         """
-        counts = self._counts(is_seen) * (self.row != self.column)
-        if kept is not None:
-            counts = counts * kept.index_select(0, self.link)
-        return self.csr(counts)
+        counts = self._counts(is_seen) * self._is_link
+        return self.entries.to_torch(counts if kept is None else counts * self._by_link(kept))
 
     def counted(self, is_seen: Tensor | None) -> Tensor:
         r"""Return $A D^{-1/2}$ of the seen links, a node's own entry left out, sparse [n, n].
@@ -271,57 +270,51 @@ class Prepared:
         Its product with itself is resource allocation. What half of the links show is brought to
         the measure of all of them.
         """
-        counts = self._counts(is_seen)
-        share = 1.0
+        counts, share = self._counts(is_seen), 1.0
         if is_seen is not None:
             share = is_seen.sum().clamp(min=1) / max(self.num_links, 1)
-        scale = (self._degree(counts) - 1).clamp(min=1).rsqrt().index_select(0, self.column)
-        return self.csr(counts * (self.row != self.column) * scale / share**0.5)
+        scale = (self._degree(counts) - 1).clamp(min=1).rsqrt()
+        scale = scale.index_select(0, self.entries.indices)
+        return self.entries.to_torch(counts * self._is_link * scale / share**0.5)
 
     def excluded_of(self, rows: Tensor, columns: Tensor) -> Excluded:
         """Return the known links as entries of a matrix of some rows and columns."""
-        places = self.row.new_full((2, self.num_nodes), -1)
+        places = rows.new_full((2, self.num_nodes), -1)
         for place, nodes in zip(places, (rows, columns), strict=True):
             place[nodes] = torch.arange(nodes.numel(), device=nodes.device)
-        one, other = places[0].index_select(0, self.row), places[1].index_select(0, self.column)
-        codes = (one * columns.numel() + other)[(one >= 0) & (other >= 0)]
+        one, other = places[0][self.entries.row], places[1][self.entries.indices]
+        codes = encode_ordered(one, other, columns.numel())[(one >= 0) & (other >= 0)]
         return Excluded(codes.sort().values, (rows.numel(), columns.numel()))
+
+    @cached_property
+    def _ends(self) -> Tensor:
+        return self.entries.edge_index.flatten()
+
+    def _by_link(self, values: Tensor) -> Tensor:
+        """Return the value of each entry's link, and the last one for a node with itself, [e]."""
+        assert self.entries.edge_ids is not None
+        return values.index_select(0, self.entries.edge_ids)
 
     def _counts(self, is_seen: Tensor | None) -> Tensor:
         """Return 1 for each entry that is seen, 0 for the others, [e]."""
         if is_seen is None:
-            return torch.ones(self.row.numel(), device=self.row.device)
-        return torch.cat([is_seen, is_seen.new_ones(1)]).index_select(0, self.link).float()
+            return torch.ones(self.entries.indices.shape, device=self.entries.indices.device)
+        return self._by_link(torch.cat([is_seen, is_seen.new_ones(1)])).float()
 
     def _degree(self, counts: Tensor) -> Tensor:
         # Sums of ones are exact in any order.
-        return counts.new_zeros(self.num_nodes).index_add(0, self.row, counts)
-
-    def csr(self, weight: Tensor) -> Tensor:
-        """Return a matrix with these entries, [e], sparse CSR [n, n]."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sparse (CSR|invariant)")
-            return torch.sparse_csr_tensor(
-                self.begin, self.column, weight, (self.num_nodes,) * 2, check_invariants=False
-            )
+        return counts.new_zeros(self.num_nodes).index_add(0, self.entries.row, counts)
 
 
 def _prepare(known: Known) -> Prepared:
-    n, links = known.num_nodes, known.links
-    nodes = torch.arange(n, device=known.device)
-    number = torch.arange(links.shape[1], device=known.device)
-    codes = torch.cat([links[0] * n + links[1], links[1] * n + links[0], nodes * (n + 1)])
-    codes, order = codes.sort()
-    link = torch.cat([number, number, torch.full_like(nodes, links.shape[1])])[order]
-    row = codes // n
-    begin = torch.searchsorted(row, torch.arange(n + 1, device=known.device))
-    prepared = Prepared(n, links.shape[1], row, codes % n, link, begin)
+    n, nodes = known.num_nodes, torch.arange(known.num_nodes, device=known.device)
+    entries = Adjacency.from_pairs(known.links, n, edge_ids=True, self_loops=True)
+    prepared = Prepared(known.links.shape[1], entries)
     if known.sides is None:
-        prepared.sides.append((nodes, nodes, Excluded(codes, (n, n))))
+        prepared.sides.append((nodes, nodes, Excluded(entries.codes, (n, n))))
         return prepared
     sides = known.sides.to(known.device)
-    one, other = (own.nonzero().squeeze(1) for own in (~sides, sides))
-    for rows, columns in ((one, other), (other, one)):
+    for rows, columns in ((nodes[~sides], nodes[sides]), (nodes[sides], nodes[~sides])):
         prepared.sides.append((rows, columns, prepared.excluded_of(rows, columns)))
     return prepared
 
@@ -332,11 +325,5 @@ METHOD = Method(
     build=RankingLearner,
     rule=chosen_for,
     ruled=RULED,
-    search={
-        "lr": (0.002, 0.005, 0.01),
-        "hidden": (64, 128, 256, 512),
-        "input_dropout": (0.2, 0.5, 0.8),
-        "weight_decay": (0.0, 1e-5, 1e-4),
-        "row_share": (0.0, 0.5, 1.0),
-    },
+    search=CGCL_SEARCH | {"lr": (0.002, 0.005, 0.01), "row_share": (0.0, 0.5, 1.0)},
 )

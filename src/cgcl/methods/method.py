@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +19,6 @@ from cgcl.methods.settings import MethodSettings
 from cgcl.model import symmetric
 from cgcl.seeds import stream
 from cgcl.split import UnlinkedPairs
-
-__all__ = ["EVERY_GRAPH", "Epoch", "Known", "Learner", "Method", "PairScorer"]
 
 EVERY_GRAPH = "*"
 """Where a method keeps the settings that its authors use on every graph."""
@@ -40,7 +39,6 @@ class PairScorer(Protocol):
     @property
     def num_nodes(self) -> int:
         """Number of nodes."""
-        ...
 
     @property
     def cost_per_pair(self) -> float:
@@ -49,7 +47,6 @@ class PairScorer(Protocol):
         Whoever scores a million pairs a second says 4e4. It decides the way to search and must
         not depend on the clock.
         """
-        ...
 
     @property
     def cost_per_node(self) -> float:
@@ -57,7 +54,6 @@ class PairScorer(Protocol):
 
         0 for what scores every pair by itself.
         """
-        ...
 
     def logits(self, pairs: Tensor) -> Tensor:
         """Return a number for each pair, float32 [p] on the CPU, higher for likelier links.
@@ -67,14 +63,12 @@ class PairScorer(Protocol):
         Args:
             pairs: Node numbers, int64 [2, p]; p may be large, memory must stay bounded.
         """
-        ...
 
     def factors(self) -> tuple[Tensor, Tensor] | None:
         """Return left and right, float [n, k], such that `left @ right.T` orders pairs alike.
 
         It only proposes candidates, so it need not be exact. None if there is no such thing.
         """
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +150,20 @@ class Known:
     def with_links(self, links: Tensor) -> Known:
         """Return the same nodes with other links, and structural features made of these."""
         return replace(self, links=links)
+
+
+T = TypeVar("T")
+
+
+class Remembered(WeakKeyDictionary[Known, T]):
+    """By graph, what would be computed again; it keeps no graph alive.
+
+    A copy of its owner in another process starts with nothing.
+    """
+
+    def __reduce__(self) -> tuple[type[Remembered[T]], tuple[()]]:
+        """Say how to make it anew: empty."""
+        return type(self), ()
 
 
 @dataclass(frozen=True)

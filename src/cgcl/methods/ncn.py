@@ -10,21 +10,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from cgcl.graph.adjacency import Adjacency, blocks_of
 from cgcl.methods.masking import masked_batches
 from cgcl.methods.method import Epoch, Known, Learner, Method
-from cgcl.methods.neighbour_lists import NeighbourLists
 from cgcl.methods.scoring import block_size, evaluating
 from cgcl.methods.settings import TrainedSettings
 from cgcl.model import consistency_loss, propagate, symmetric
-from cgcl.model.dropout import dropout
+from cgcl.model.ops import dropout, product
 from cgcl.settings import Range
-
-__all__ = ["METHOD", "NCN", "NCNScorer", "NCNSettings", "SharedNeighbourDecoder", "shared_sum"]
 
 # Fetching and multiplying an entry of two embeddings, and looking up one neighbour, in operations
 # of the layers' products.
 _FETCH = 20.0
 _LOOK_UP = 2000.0
+# How many neighbours are looked up at once: 2^20 take about 50 MB.
+_BUDGET = 2**20
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,6 @@ class NCNSettings(TrainedSettings):
         "hidden": Range(low=1, high=65536),
         "layers": Range(low=1, high=16),
         "head_layers": Range(low=1, high=16),
-        "input_dropout": Range(low=0, below=1),
-        "encoder_dropout": Range(low=0, below=1),
-        "embedding_dropout": Range(low=0, below=1),
-        "decoder_dropout": Range(low=0, below=1),
-        "neighbour_dropout": Range(low=0, below=1),
         "batch": Range(low=1, high=10_000_000),
     }
 
@@ -105,8 +100,7 @@ class NCN(Learner):
         settings, x = self._settings, known.features
         if self.training:
             x = dropout(x, settings.input_dropout, None)
-        weight = self.project.weight.T
-        h = (torch.sparse.mm(x, weight) if x.is_sparse else x @ weight) + self.project.bias
+        h = product(x, self.project.weight.T) + self.project.bias
         h = functional.dropout(h, settings.encoder_dropout, self.training)
         edge_index = symmetric(known.links)
         reached: list[Tensor] = []
@@ -121,7 +115,7 @@ class NCN(Learner):
         for batch in masked_batches(known, epoch, self._settings.batch):
             seen = known.with_links(batch.seen)
             h = self.encode(seen)
-            lists = NeighbourLists(seen.links, seen.num_nodes)
+            lists = Adjacency.from_pairs(seen.links, seen.num_nodes)
             yield consistency_loss(
                 self._logits(h, lists, batch.targets), self._logits(h, lists, batch.negatives)
             )
@@ -130,18 +124,17 @@ class NCN(Learner):
         """Return the decoder on the embeddings and neighbourhoods that all these links give."""
         with evaluating(self):
             h = self.encode(known)
-        return NCNScorer(self.decode, h, NeighbourLists(known.links, known.num_nodes))
+        return NCNScorer(self.decode, h, Adjacency.from_pairs(known.links, known.num_nodes))
 
-    def _logits(self, h: Tensor, lists: NeighbourLists, pairs: Tensor) -> Tensor:
+    def _logits(self, h: Tensor, lists: Adjacency, pairs: Tensor) -> Tensor:
         """Return the logits of some pairs in training, [p]."""
-        places, nodes = lists.common(pairs)
+        places, nodes = lists.common_neighbours(pairs)
         kept = torch.rand(nodes.shape, device=h.device) >= self._settings.neighbour_dropout
         # Only few nodes are anyone's common neighbour: r is not computed for the others.
         used, which = torch.unique(nodes[kept], return_inverse=True)
         values = self.decode.refined(h.index_select(0, used))
         sums = shared_sum(places[kept], which, values, pairs.shape[1])
-        logits: Tensor = self.decode(h, pairs, sums)
-        return logits
+        return self.decode(h, pairs, sums)
 
 
 class SharedNeighbourDecoder(nn.Module):
@@ -187,8 +180,7 @@ class SharedNeighbourDecoder(nn.Module):
         """
         product = h.index_select(0, pairs[0]) * h.index_select(0, pairs[1])
         both = self.from_product(product) + self.weight_of_shared * self.from_shared(sums)
-        logits: Tensor = self.last(self.head(both)).squeeze(1)
-        return logits
+        return self.last(self.head(both)).squeeze(1)
 
 
 def _layer(hidden: int, dropout: float) -> nn.Sequential:
@@ -222,7 +214,7 @@ class NCNScorer:
     cost_per_node = 0.0
     """Every pair is scored by itself."""
 
-    def __init__(self, decoder: SharedNeighbourDecoder, h: Tensor, lists: NeighbourLists) -> None:
+    def __init__(self, decoder: SharedNeighbourDecoder, h: Tensor, lists: Adjacency) -> None:
         """Compute once what every node counts.
 
         Args:
@@ -244,16 +236,17 @@ class NCNScorer:
     @property
     def cost_per_pair(self) -> float:
         """About how many operations one pair takes: layers, fetching, looking up neighbours."""
-        width, walked = self._h.shape[1], self._lists.mean_degree
+        width, walked = self._h.shape[1], self._lists.indices.numel() / max(self.num_nodes, 1)
         return self._decoder.operations + _FETCH * width + _LOOK_UP * walked
 
     def logits(self, pairs: Tensor) -> Tensor:
         """Return the logits of pairs of node numbers, float32 [p] on the CPU."""
         pairs, size = pairs.to(self._h.device), block_size(self._h.shape[1], self._h.device)
+        fewer = self._lists.degree.index_select(0, pairs.flatten()).view(2, -1).amin(dim=0)
         with evaluating(self._decoder):
             blocks = [
                 self._block_logits(pairs[:, block]).cpu()
-                for block in self._lists.blocks(pairs, size)
+                for block in blocks_of(fewer.cpu().numpy(), _BUDGET, size)
             ]
         return torch.cat(blocks) if blocks else torch.empty(0)
 
@@ -262,10 +255,9 @@ class NCNScorer:
         return
 
     def _block_logits(self, pairs: Tensor) -> Tensor:
-        places, nodes = self._lists.common(pairs)
+        places, nodes = self._lists.common_neighbours(pairs)
         sums = shared_sum(places, nodes, self._values, pairs.shape[1])
-        logits: Tensor = self._decoder(self._h, pairs, sums)
-        return logits
+        return self._decoder(self._h, pairs, sums)
 
 
 METHOD = Method(

@@ -11,20 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cgcl.methods.linearised import linear_factors
 from cgcl.model import CGCL, PairDecoder
-
-__all__ = [
-    "BLOCK_PAIRS",
-    "DecoderScorer",
-    "EmbeddingScorer",
-    "InnerProductScorer",
-    "block_size",
-    "decode_pairs",
-    "embed",
-    "evaluating",
-    "rows_of",
-]
+from cgcl.seeds import stream
 
 # 2^16 pairs at d_v = 512 take 128 MB on a GPU; a CPU is several times as fast on blocks that stay
 # in its cache. A fixed size also fixes the order of every sum.
@@ -33,6 +21,9 @@ _CACHED_ENTRIES = 2**19
 _ROWS_TOGETHER = 64
 # Fetching and multiplying an entry of two embeddings, in operations of the layers' products.
 _FETCH = 20.0
+# Over how many partners, the same ones for every node, the decoder is made linear; for how many
+# nodes at once; and what keeps a variance away from zero.
+REFERENCE_NODES, _NODES_AT_ONCE, _TINY = 64, 64, 1e-30
 
 
 @contextmanager
@@ -201,6 +192,50 @@ def _decoding_in_place(
         return torch.addmm(last.bias, a, last.weight.T).squeeze(1)
 
     return decode
+
+
+@torch.no_grad()
+def linear_factors(decoder: PairDecoder, z: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Return left and right, float [n, d_v]: node i ranks its partners j by left[i] @ right[j].
+
+    The decoder is $w_2^\top \mathrm{ReLU}(W_1 h_{ij} + b_1) + b_2$ (Eq. 7) with
+    $h_{ij} = z_i \odot z_j$. For a fixed node i, replace the ReLU of unit u by the straight line
+    that fits it best over some partners r: with $a_{iru}$ what enters the unit, its slope is
+
+    $s_{iu} = \mathrm{Cov}_r(\mathrm{ReLU}(a_{iru}), a_{iru}) / \mathrm{Var}_r(a_{iru})$.
+
+    Then the logit of (i, j) is, up to a constant of node i,
+    $(z_i \odot W_1^\top (s_i \odot w_2))^\top z_j$: an inner product that orders node i's partners
+    almost as the decoder does.
+
+    Args:
+        decoder: The decoder; with `product="inner"` too, where h is a single number.
+        z: Embeddings of all nodes, [n, d_v].
+    """
+    nodes = torch.arange(z.shape[0], device=z.device)
+    # The sample is always the same, so that the candidates are too.
+    chosen = torch.randperm(z.shape[0], generator=stream(0, "linearised decoder"))
+    partners = chosen[:REFERENCE_NODES].to(z.device)
+    blocks = [
+        z.index_select(0, some) * _weights(decoder, z, some, partners)
+        for some in nodes.split(_NODES_AT_ONCE)
+    ]
+    return torch.cat(blocks) if blocks else z, z
+
+
+def _weights(decoder: PairDecoder, z: Tensor, nodes: Tensor, partners: Tensor) -> Tensor:
+    """Return what each entry of h weighs for each node, [nodes, d_v], or [nodes, 1]."""
+    pairs = torch.cartesian_prod(nodes, partners).T
+    entering = decoder.layer_1(decoder.pair_features(z, pairs))
+    entering = entering.view(nodes.numel(), partners.numel(), -1)  # [nodes, partners, units]
+    spread, leaving = _centred(entering), _centred(torch.relu(entering))
+    covariance = (spread * leaving).sum(dim=1)
+    slope = covariance / spread.square().sum(dim=1).clamp(min=_TINY)  # [nodes, units]
+    return (slope * decoder.layer_2.weight) @ decoder.layer_1.weight
+
+
+def _centred(values: Tensor) -> Tensor:
+    return values - values.mean(dim=1, keepdim=True)
 
 
 class InnerProductScorer(EmbeddingScorer):

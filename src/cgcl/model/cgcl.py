@@ -12,8 +12,6 @@ from cgcl.model.encoder import GCNEncoder
 from cgcl.model.loss import Targets, consistency_loss
 from cgcl.model.views import Views
 
-__all__ = ["CGCL"]
-
 
 class CGCL(nn.Module):
     r"""Cross-view graph consistency learning (Chen et al.).

@@ -8,9 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from cgcl.model.dropout import dropout
-
-__all__ = ["LastLayer", "PairDecoder", "Product"]
+from cgcl.model.ops import dropout
 
 Product = Literal["hadamard", "inner"]
 LastLayer = Literal["linear", "relu"]

@@ -6,10 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cgcl.model.dropout import dropout
-from cgcl.model.product import product
-
-__all__ = ["GCNEncoder", "propagate"]
+from cgcl.model.ops import dropout, product
 
 
 class GCNEncoder(nn.Module):

@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["Targets", "consistency_loss"]
-
 Targets = Literal["hard", "sigmoid"]
 
 

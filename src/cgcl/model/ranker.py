@@ -10,10 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cgcl.coins import base_key, words
-from cgcl.model.dropout import dropout, dropout_by_bytes
-from cgcl.model.product import product
-
-__all__ = ["RankingDecoder", "RankingEncoder", "signatures", "symmetric_product"]
+from cgcl.model.ops import dropout, dropout_by_bytes, product
 
 # Keeps the length of nothing away from zero.
 _TINY = 1e-6

@@ -10,8 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["CPU_KEPT", "Excluded", "Workspace", "row_logsumexp", "softmax_loss"]
-
 # Scores held at once: on a CPU 4 MB, which stay in its cache; on a GPU 256 MB.
 _CPU_BLOCK, _GPU_BLOCK = 2**20, 2**26
 # Up to so many scores the exponentials are kept for the backward pass; beyond, computed again.

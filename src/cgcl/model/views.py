@@ -8,8 +8,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-__all__ = ["View", "ViewKind", "Views", "divide", "draw_views", "symmetric"]
-
 ViewKind = Literal["shared", "disjoint", "directed", "own", "one", "all"]
 
 

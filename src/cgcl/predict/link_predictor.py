@@ -16,7 +16,7 @@ from cgcl.errors import GraphContentError, NotFittedError
 from cgcl.evidence.messages import Explainable
 from cgcl.graph import Graph
 from cgcl.methods.method import PairScorer
-from cgcl.methods.table import DEFAULT_METHOD, METHODS, method_named
+from cgcl.methods.table import DEFAULT_METHOD, is_method, method_named
 from cgcl.predict.answers import Answers, Ask, Pairs, checked_pairs
 from cgcl.predict.embeddings import embeddings_of
 from cgcl.predict.links import Links
@@ -107,7 +107,7 @@ class LinkPredictor(Params):
     @property
     def declared_exceptions(self) -> frozenset[str]:
         """Checks of `cgcl.testing` that the method cannot keep by its nature."""
-        return method_named(self.method).exceptions if self.method in METHODS else frozenset()
+        return method_named(self.method).exceptions if is_method(self.method) else frozenset()
 
     def fit(self, graph: Graph, split: Split | None = None) -> LinkPredictor:
         """Split the graph's links, train, keep the best epoch, calibrate and test it.

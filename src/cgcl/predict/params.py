@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Self
 
-from cgcl.methods.table import METHODS, method_named, no_such_setting
+from cgcl.methods.table import is_method, method_named, no_such_setting
 
 __all__ = ["Params"]
 
@@ -59,7 +59,7 @@ class Params:
     def _require_settings(self, settings: Mapping[str, Any]) -> None:
         known = _defaults_of(self.method)
         unknown = [name for name in settings if name not in known]
-        if unknown and self.method in METHODS:
+        if unknown and is_method(self.method):
             raise no_such_setting(self.method, unknown, [*self._own_names(), *known])
 
     def _own_names(self) -> list[str]:
@@ -68,7 +68,7 @@ class Params:
 
     def _method_names(self) -> list[str]:
         """Return the names of the method's settings; of an unknown one those that were given."""
-        if self.method in METHODS:
+        if is_method(self.method):
             return list(_defaults_of(self.method))
         own = self._own_names()
         return [n for n in vars(self) if n not in own and not n.startswith("_") and n[-1] != "_"]
@@ -86,7 +86,7 @@ class Params:
 
 
 def _defaults_of(method: str) -> dict[str, Any]:
-    if method not in METHODS:
+    if not is_method(method):
         return {}
     known = method_named(method)
     # None leaves the choice to the method's rule.

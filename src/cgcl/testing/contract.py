@@ -5,34 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from cgcl.testing import (
-    fitting_checks,
-    graph_checks,
-    learning_checks,
-    score_checks,
-    settings_checks,
-    storage_checks,
-    suggestion_checks,
-)
+from cgcl.testing import checks
 from cgcl.testing.predictor import ContractError, Make
 
-__all__ = ["CHECKS", "check_link_predictor", "checks_of"]
-
-_ROOMS = (
-    settings_checks,
-    fitting_checks,
-    score_checks,
-    suggestion_checks,
-    storage_checks,
-    graph_checks,
-    learning_checks,
-)
-
 CHECKS: dict[str, Callable[[Make], None]] = {
-    name: getattr(room, name)
-    for room in _ROOMS
-    for name in room.__all__
-    if name.startswith("check_")
+    name: check for name, check in vars(checks).items() if name.startswith("check_")
 }
 """Every check by its name; the first line of its docstring is the promise."""
 
@@ -77,8 +54,8 @@ def check_link_predictor(make: Make, *, declared: frozenset[str] = frozenset()) 
         ContractError: A promise is not kept, or a declared exception is not a check.
     """
     broken: list[str] = []
-    checks = list(checks_of(make, declared=declared))
-    for name, check in checks:
+    asked = list(checks_of(make, declared=declared))
+    for name, check in asked:
         try:
             check()
         except ContractError as error:
@@ -86,7 +63,7 @@ def check_link_predictor(make: Make, *, declared: frozenset[str] = frozenset()) 
         except Exception as error:
             broken.append(f"{name}: {promise_of(name)}\n    raised {type(error).__name__}: {error}")
     if broken:
-        head = f"{make()!r} breaks {len(broken)} of {len(checks)} promises:"
+        head = f"{make()!r} breaks {len(broken)} of {len(asked)} promises:"
         raise ContractError("\n".join([head, *(f"- {text}" for text in broken)]))
 
 

@@ -11,19 +11,6 @@ from torch import Tensor
 from cgcl.graph import Graph
 from cgcl.seeds import stream
 
-__all__ = [
-    "AWKWARD_NAMES",
-    "groups",
-    "known_pairs",
-    "large",
-    "links_graph",
-    "noise",
-    "planted_partition",
-    "star",
-    "two_sides",
-    "unlinked_pairs",
-]
-
 AWKWARD_NAMES = (
     *("NA", "null", "007", "7", "1e3", "1000", "True", "nan", " a", "a", "a ", "A", "é", "e\u0301"),
     *(

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from cgcl.graph import Graph
 
-__all__ = ["ContractError", "Make", "Predictor", "Suggestion", "expect"]
-
 
 class ContractError(AssertionError):
     """A predictor does not keep a promise."""
@@ -39,17 +37,14 @@ class Suggestion(Protocol):
     @property
     def source(self) -> str:
         """The name of the one end."""
-        ...
 
     @property
     def target(self) -> str:
         """The name of the other end."""
-        ...
 
     @property
     def score(self) -> float:
         """Higher for a likelier link."""
-        ...
 
 
 class Predictor(Protocol):
@@ -64,36 +59,28 @@ class Predictor(Protocol):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings by name."""
-        ...
 
     def set_params(self, **params: Any) -> Self:  # noqa: ANN401
         """Change settings by name."""
-        ...
 
     def fit(self, graph: Graph) -> Self:
         """Learn from a graph."""
-        ...
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]:
         """Return a score for each pair of names."""
-        ...
 
     def top(self, count: int = 10) -> Sequence[Suggestion]:
         """Return the best new links."""
-        ...
 
     def links_of(self, name: str, count: int = 10) -> Sequence[Suggestion]:
         """Return the best new links of one node, which comes first in each."""
-        ...
 
     def save(self, folder: str | Path) -> None:
         """Write all that was learned to a folder."""
-        ...
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Return what `save` wrote."""
-        ...
 
 
 Make: TypeAlias = Callable[..., Predictor]

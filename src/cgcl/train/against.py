@@ -14,8 +14,8 @@ from torch import Tensor
 from cgcl.errors import SplitError
 from cgcl.graph import Graph
 from cgcl.graph.structure import has_structural_features
+from cgcl.methods.heuristics import PageRank, PageRankSettings
 from cgcl.methods.method import PairScorer
-from cgcl.methods.pagerank import PageRank, PageRankSettings
 from cgcl.metrics import auc, average_precision, own_ranks
 from cgcl.seeds import stream
 from cgcl.split import Split, degree_negatives

@@ -13,9 +13,8 @@ from cgcl.graph import Graph
 from cgcl.graph.feature_matrix import SPARSE_UP_TO
 from cgcl.graph.prepare import features_of
 from cgcl.memory import free_memory, in_words
-from cgcl.methods.cgcl_rank_settings import RankSettings
-from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.scoring import block_size
+from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.model.softmax import CPU_KEPT
 from cgcl.seeds import stream
 from cgcl.split import random_split

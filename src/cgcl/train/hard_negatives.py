@@ -18,8 +18,7 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from cgcl.coins import base_key, words
-from cgcl.methods.pagerank import PageRank, PageRankSettings
-from cgcl.methods.shared_neighbours import Neighbourhoods, Numbers
+from cgcl.methods.heuristics import Neighbourhoods, Numbers, PageRank, PageRankSettings
 from cgcl.split import Split
 
 __all__ = ["PER_LINK", "HardNegatives", "Part", "hard_negatives", "released_negatives"]

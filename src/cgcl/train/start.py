@@ -11,8 +11,7 @@ from cgcl.errors import ConfigError, RunFolderError
 from cgcl.graph import Graph
 from cgcl.graph.prepare import prepare
 from cgcl.graph.stored import read_stored_graph, write_graph
-from cgcl.methods.cgcl_rank_settings import RankSettings
-from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.settings import pick
 from cgcl.split import Split, random_split
 from cgcl.split.stored import read_split, write_split

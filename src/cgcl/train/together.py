@@ -14,9 +14,8 @@ from cgcl.graph import Graph
 from cgcl.graph.feature_matrix import placed
 from cgcl.graph.prepare import features_of, prepare
 from cgcl.methods.cgcl import CrossViewLearner
-from cgcl.methods.cgcl_rank_settings import RankSettings
-from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import Known
+from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.split import Split
 from cgcl.train.config import Resources
 from cgcl.train.engines import can_fuse

@@ -10,7 +10,7 @@ import torch
 from cgcl.experiments import reproduction as measures
 from cgcl.experiments.jobs import Job
 from cgcl.experiments.reproduction import EMBEDDINGS, TRACE, effective_rank, mean_cosine, measure
-from cgcl.methods.draws import draw
+from cgcl.methods.cgcl import draw
 from cgcl.methods.method import Epoch
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND

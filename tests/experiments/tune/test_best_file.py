@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cgcl.experiments.search import best_file
-from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.settings import CGCLSettings
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.one_of(

@@ -21,9 +21,8 @@ from triton.compiler import ASTSource
 from cgcl.graph.structure import Structure
 from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.cgcl_rank import RankingLearner
-from cgcl.methods.cgcl_rank_settings import RankSettings
-from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import Known
+from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.train.engines import (
     all_pairs,
     fused,

@@ -17,10 +17,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cgcl.errors import SplitError
 from cgcl.graph import Graph
 from cgcl.graph.structure import Structure
-from cgcl.methods.cgcl import CrossViewLearner
-from cgcl.methods.cgcl_settings import CGCLSettings
-from cgcl.methods.draws import draw
+from cgcl.methods.cgcl import CrossViewLearner, draw
 from cgcl.methods.method import Epoch, Known
+from cgcl.methods.settings import CGCLSettings
 from cgcl.model import View, symmetric
 from cgcl.model.loss import consistency_loss
 from cgcl.seeds import seeded

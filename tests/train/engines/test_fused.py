@@ -8,10 +8,9 @@ from torch import Tensor
 
 from cgcl.coins import base_key, epoch_key, mix, words
 from cgcl.graph.structure import Structure
-from cgcl.methods.cgcl import CrossViewLearner
-from cgcl.methods.cgcl_settings import CGCLSettings
-from cgcl.methods.draws import draw
+from cgcl.methods.cgcl import CrossViewLearner, draw
 from cgcl.methods.method import Epoch, Known
+from cgcl.methods.settings import CGCLSettings
 from cgcl.model import consistency_loss, symmetric
 from cgcl.seeds import seeded
 from cgcl.train.config import Resources

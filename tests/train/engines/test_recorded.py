@@ -9,8 +9,8 @@ import torch
 
 from cgcl.graph.structure import Structure
 from cgcl.methods.cgcl_rank import RankingLearner, scores_of
-from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.method import Epoch, Known
+from cgcl.methods.settings import RankSettings
 from cgcl.model.softmax import softmax_loss
 from cgcl.seeds import seeded, stream
 from cgcl.train.engines import ranking_steps as module

@@ -6,10 +6,8 @@ from importlib.util import find_spec
 
 from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.cgcl_rank import RankingLearner
-from cgcl.methods.cgcl_rank_settings import RankSettings
-from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import Known, Learner
-from cgcl.methods.settings import TrainedSettings
+from cgcl.methods.settings import CGCLSettings, RankSettings, TrainedSettings
 from cgcl.train.config import Resources
 from cgcl.train.engines.blocked import BlockedEngine
 from cgcl.train.engines.engine import Engine, Moments

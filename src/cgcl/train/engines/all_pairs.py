@@ -129,7 +129,7 @@ class AllPairs:
             self._block = _Block(tiles[0], tiles[0], tiles[1], across=True)
         self._pairs = self.places[links].contiguous()
         self._tiles = self._block.tiles().to(device)
-        row, column = self.places[prepared.row], self.places[prepared.column]
+        row, column = self.places[prepared.entries.edge_index]
         tile, order = (row // TILE * self.num_tiles + column // TILE).sort()
         every = torch.arange(self.num_tiles**2 + 1, device=device)
         self._starts = torch.searchsorted(tile, every).int()

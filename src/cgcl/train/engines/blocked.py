@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from cgcl.methods.cgcl import CrossViewLearner
-from cgcl.methods.cgcl_settings import CGCLSettings
-from cgcl.methods.draws import draw
+from cgcl.methods.cgcl import CrossViewLearner, draw
 from cgcl.methods.method import Epoch, Known
+from cgcl.methods.settings import CGCLSettings
 from cgcl.model import View
 from cgcl.train.engines.adam import Adam
 from cgcl.train.engines.blocked_decoder import BlockedDecoder, scored_pairs

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from cgcl.methods.cgcl import CrossViewLearner
-from cgcl.methods.cgcl_settings import CGCLSettings
 from cgcl.methods.method import Known
+from cgcl.methods.settings import CGCLSettings
 from cgcl.train.engines.engine import Moments
 from cgcl.train.engines.fused_decoder import EPOCHS_AT_ONCE, FusedDecoder
 from cgcl.train.engines.fused_draws import FusedDraws

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.settings import CGCLSettings
 from cgcl.train.engines.fused_draws import NUM_KEYS, PAIR_KEY, FusedDraws
 from cgcl.train.engines.fused_encoder import FusedEncoder
 from cgcl.train.engines.fused_memory import B1, B2, W1, W2, Weights

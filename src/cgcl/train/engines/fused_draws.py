@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cgcl.coins import base_key, words_below
-from cgcl.methods.draws import NEGATIVES, VIEWS
+from cgcl.methods.cgcl import NEGATIVES, VIEWS
 from cgcl.train.engines.fused_memory import LinkRows
 from cgcl.train.engines.kernels.drawing import draw_negatives, draw_views, scale_nodes
 from cgcl.train.engines.kernels.launch import blocks, launch
@@ -32,7 +32,7 @@ _BLOCK = 256
 
 
 class FusedDraws:
-    """The draws of one epoch, for several runs; the same as `methods.draws.draw` gives."""
+    """The draws of one epoch, for several runs; the same as `methods.cgcl.draw` gives."""
 
     def __init__(
         self, rows: LinkRows, num_nodes: int, kind: str, seen: float, seeds: Sequence[int]

@@ -7,10 +7,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from cgcl.coins import base_key, words, words_below
+from cgcl.methods.cgcl import VIEWS
 from cgcl.methods.cgcl_rank import RankingLearner
-from cgcl.methods.cgcl_rank_settings import RankSettings
-from cgcl.methods.draws import VIEWS
 from cgcl.methods.method import Known
+from cgcl.methods.settings import RankSettings
 from cgcl.model.ranker import signatures
 from cgcl.train.engines.all_pairs import AllPairs, Turns, product_into
 from cgcl.train.engines.fused_memory import ADAM_BLOCK, LinkRows, Weights

@@ -14,8 +14,8 @@ from contextlib import contextmanager, nullcontext
 
 import torch
 
-from cgcl.methods.cgcl_rank_settings import RankSettings
 from cgcl.methods.method import Known
+from cgcl.methods.settings import RankSettings
 from cgcl.train.engines.engine import Moments
 from cgcl.train.engines.ranking_steps import RankingSteps
 

@@ -1,0 +1,507 @@
+"""SEAL: a pair's surroundings decide whether it is linked (Zhang and Chen, NeurIPS 2018)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cgcl.graph.adjacency import Numbers, ranges
+from cgcl.methods.method import Epoch, Known, Learner, Method, Remembered
+from cgcl.methods.scoring import evaluating
+from cgcl.methods.settings import TrainedSettings
+from cgcl.methods.subgraph.labelled import (
+    LARGEST_LABEL,
+    Batch,
+    LabelledSubgraphs,
+    SubgraphsAround,
+)
+from cgcl.methods.subgraph.subgraphs import Surroundings, example_count, features_without
+from cgcl.seeds import stream
+from cgcl.settings import Range
+
+Values = npt.NDArray[np.float32]
+
+_MOST_SORTED = 256
+# Nodes of subgraphs that go through the network together when pairs are scored.
+_SCORED_NODES = 2**13
+# With fewer pairs a matrix product takes another way, and the last bits of a score with it.
+_FEWEST_SCORED = 16
+# Operations that cutting out and labelling takes for a pair and for each node around it, and what
+# one of the network's multiplications amounts to; measured.
+_PER_PAIR, _PER_NODE, _PER_MULTIPLICATION = 1e5, 2e4, 4.0
+_SAMPLED_PAIRS = 64
+# The network of the authors: channels, width and the fewest nodes that are sorted.
+_CHANNELS = (16, 32)
+_KERNEL = 5
+_DENSE = 128
+_FEWEST_SORTED = 10
+
+
+@dataclass(frozen=True)
+class SEALSettings(TrainedSettings):
+    """The settings of SEAL."""
+
+    lr: float = 1e-4
+    """Learning rate of Adam."""
+    epochs: int = 50
+    """Number of epochs."""
+    evaluate_every: int = 1
+    """Epochs between two measurements on the validation links."""
+    batch: int = 32
+    """Pairs per step, links and unlinked ones together."""
+    hops: int = 1
+    """How far from the nearer end of a pair a node of its subgraph may lie."""
+    nodes_per_hop: int = 100
+    """How many nodes a hop adds to a subgraph at most; 0 for no limit."""
+    hidden: int = 32
+    """Width of the graph convolutions and of the vectors that stand for labels."""
+    layers: int = 3
+    """Graph convolutions before the one of a single channel."""
+    use_features: bool = True
+    """Whether features are looked at besides labels."""
+    share: float = 1.0
+    """Share of the training links that serve as examples; all of them are seen around a pair."""
+
+    RANGES: ClassVar[Mapping[str, Range]] = {
+        "batch": Range(low=1, high=1_000_000),
+        "hops": Range(low=1, high=10),
+        "nodes_per_hop": Range(low=0, high=1_000_000),
+        "hidden": Range(low=1, high=4096),
+        "layers": Range(low=1, high=20),
+        "share": Range(above=0, high=1),
+    }
+
+    @property
+    def caps(self) -> str:
+        """What is left out to stay affordable."""
+        return self.rule.caps(f"width {self.hidden}", self.share)
+
+    @property
+    def rule(self) -> Surroundings:
+        """How a pair's surroundings are cut out."""
+        return Surroundings(self.hops, self.nodes_per_hop)
+
+    @property
+    def most_sorted(self) -> int:
+        """How many nodes of a subgraph can be sorted at most."""
+        largest = 2 + self.hops * self.nodes_per_hop if self.nodes_per_hop else _MOST_SORTED
+        return min(max(largest, 10), _MOST_SORTED)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A sparse matrix, row after row."""
+
+    start: Tensor
+    """Where each row begins in `index`, int64 [r]."""
+    index: Tensor
+    """The column of each entry, int64 [e]."""
+    weight: Tensor | None = None
+    """The value of each entry, float32 [e]; None if all are 1."""
+
+    def times(self, h: Tensor) -> Tensor:
+        """Return the product with a dense matrix, [r, any]."""
+        return functional.embedding_bag(
+            self.index, h, self.start, mode="sum", per_sample_weights=self.weight
+        )
+
+
+class _RowSums(torch.autograd.Function):
+    """A sparse product whose gradient is one, too: several times as fast as torch's own."""
+
+    @staticmethod
+    def forward(*args: Any, **_: Any) -> Tensor:  # noqa: ANN401
+        ctx, h, rows, transposed = args
+        ctx.transposed = transposed
+        product: Tensor = rows.times(h)
+        return product
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
+        return ctx.transposed.times(gradients[0].contiguous()), None, None
+
+
+def row_sums(h: Tensor, rows: Rows, transposed: Rows) -> Tensor:
+    """Return the product of a sparse matrix with `h`, [r, any].
+
+    Args:
+        h: What is multiplied, [c, any].
+        rows: The matrix, [r, c].
+        transposed: The same matrix the other way round, for the gradient.
+    """
+    product: Tensor = _RowSums.apply(h, rows, transposed)
+    return product
+
+
+def sort_pooled(h: Tensor, owner: Tensor, start: Tensor, size: int) -> Tensor:
+    """Return the nodes of each graph with the largest last entries, in falling order.
+
+    A graph with fewer nodes is filled up with zeros; of equal nodes the earlier one comes first.
+
+    Args:
+        h: A row for each node, [t, width].
+        owner: Which graph each belongs to, int64 [t]; it never falls.
+        start: Where each graph begins, int64 [b + 1].
+        size: How many nodes of each are kept.
+
+    Returns:
+        The rows of each graph, [b, size, width].
+    """
+    by_value = h.detach()[:, -1].argsort(descending=True, stable=True)
+    order = by_value.index_select(0, owner.index_select(0, by_value).argsort(stable=True))
+    rank = torch.arange(owner.numel(), device=h.device) - start.index_select(0, owner)
+    kept = (rank < size).nonzero().squeeze(1)
+    place = owner.index_select(0, kept) * size + rank.index_select(0, kept)
+    num_graphs = start.numel() - 1
+    empty = h.new_zeros(num_graphs * size, h.shape[1])
+    filled = empty.index_copy(0, place, h.index_select(0, order.index_select(0, kept)))
+    return filled.view(num_graphs, size, h.shape[1])
+
+
+class DGCNN(nn.Module):
+    r"""DGCNN (Zhang et al., AAAI 2018): one number for each labelled subgraph.
+
+    Layers of graph convolutions, $H_{l+1} = \tanh(\hat A H_l W_l + b_l)$, the last one of a single
+    channel; all their outputs side by side; the first k nodes by the last channel; a convolution
+    over each node, pooling, a convolution over five, and two dense layers.
+
+    k is only known when the training links are. The dense layer is therefore made for the largest
+    k that can be, a matrix for each place, and the matrices beyond k are never touched.
+    """
+
+    sorted_nodes: Tensor
+
+    def __init__(self, num_features: int, hidden: int, layers: int, most_sorted: int) -> None:
+        """Create the weights.
+
+        Args:
+            num_features: Features of each node, d; 0 for labels only.
+            hidden: Width of the layers and of the labels' vectors.
+            layers: Graph convolutions before the one of a single channel.
+            most_sorted: The largest k.
+        """
+        super().__init__()
+        widths = [hidden] * layers + [1]
+        self.label = nn.Parameter(torch.empty(LARGEST_LABEL + 1, hidden))
+        self.features = nn.Parameter(torch.empty(num_features, hidden)) if num_features else None
+        self.weights = nn.ParameterList(nn.Parameter(torch.empty(hidden, w)) for w in widths)
+        self.biases = nn.ParameterList(nn.Parameter(torch.zeros(w)) for w in widths)
+        self.per_node = nn.Linear(hidden * layers + 1, _CHANNELS[0])
+        self.per_five = nn.Conv1d(*_CHANNELS, _KERNEL)
+        self.dense = nn.ParameterList(
+            nn.Parameter(torch.empty(_DENSE, _CHANNELS[1])) for _ in range(_remaining(most_sorted))
+        )
+        self.dense_bias = nn.Parameter(torch.empty(_DENSE))
+        self.score = nn.Linear(_DENSE, 1)
+        # k, or 0 as long as it is not chosen
+        self.register_buffer("sorted_nodes", torch.zeros((), dtype=torch.int64))
+        self._most_sorted = most_sorted
+        self._reset(num_features)
+
+    def _reset(self, num_features: int) -> None:
+        """Draw the weights as the layers of PyTorch and PyTorch Geometric do."""
+        nn.init.normal_(self.label)
+        for weight in self.weights:
+            nn.init.xavier_uniform_(weight)
+        # The first layer takes label and features side by side: one matrix, drawn as such.
+        hidden = self.label.shape[1]
+        bound = math.sqrt(6 / (hidden + num_features + self.weights[0].shape[1]))
+        nn.init.uniform_(self.weights[0], -bound, bound)
+        if self.features is not None:
+            nn.init.uniform_(self.features, -bound, bound)
+        bound = 1 / math.sqrt(_CHANNELS[1])
+        for weight in (*self.dense, self.dense_bias):
+            nn.init.uniform_(weight, -bound, bound)
+
+    @property
+    def multiplications_per_node(self) -> float:
+        """How many multiplications one node of a subgraph takes, about."""
+        convolutions = sum(weight.numel() for weight in self.weights)
+        return convolutions + self.per_node.weight.numel()
+
+    @torch.no_grad()
+    def choose_sorted_nodes(self, sizes: Tensor) -> None:
+        """Let k be the size that 60 % of the subgraphs do not exceed, and ten at least.
+
+        Args:
+            sizes: Number of nodes of each subgraph to learn from, int64 [p].
+        """
+        place = max(math.ceil(0.6 * sizes.numel()) - 1, 0)
+        size = int(sizes.sort().values[place]) if sizes.numel() else 0
+        self.sorted_nodes.fill_(min(max(size, _FEWEST_SORTED), self._most_sorted))
+        # The first weights of a dense layer shrink with the number of its inputs.
+        scale = 1 / math.sqrt(_remaining(int(self.sorted_nodes)))
+        for weight in (*self.dense, self.dense_bias):
+            weight.mul_(scale)
+
+    def forward(self, batch: Batch, features: Tensor | None) -> Tensor:
+        """Return the logit of each pair, [b].
+
+        Args:
+            batch: The labelled subgraphs.
+            features: Each node's features times the first layer's weights, [t, hidden], or None.
+        """
+        h = self.label.index_select(0, batch.labels)
+        scale = (batch.degree + 1).to(h.dtype).rsqrt().unsqueeze(1)  # D~^(-1/2), [t, 1]
+        links = Rows(batch.degree.cumsum(0) - batch.degree, batch.neighbours)
+        outputs: list[Tensor] = []
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            h = _product(h, weight)
+            if features is not None and not outputs:
+                h = h + features
+            h = scale * h
+            h = scale * (row_sums(h, links, links) + h)  # D~^(-1/2) (A + I) D~^(-1/2) H
+            h = torch.tanh(h + bias)
+            outputs.append(h)
+        return self._readout(torch.cat(outputs, dim=1), batch)
+
+    def _readout(self, h: Tensor, batch: Batch) -> Tensor:
+        size = int(self.sorted_nodes) or _FEWEST_SORTED
+        h = sort_pooled(h, batch.owner, batch.start, size)  # [b, k, layers * hidden + 1]
+        h = functional.relu(self.per_node(h)).transpose(1, 2)  # [b, 16, k]
+        h = functional.relu(self.per_five(functional.max_pool1d(h, 2)))  # [b, 32, remaining]
+        places = h.shape[2]
+        dense = torch.cat([self.dense[place] for place in range(places)], dim=1)
+        h = h.transpose(1, 2).flatten(1)  # [b, remaining * 32]
+        h = functional.relu(functional.linear(h, dense, self.dense_bias))
+        h = functional.dropout(h, 0.5, self.training)
+        return (_product(h, self.score.weight.T) + self.score.bias).squeeze(1)
+
+
+def _product(h: Tensor, weight: Tensor) -> Tensor:
+    """Return `h @ weight`, each row to the same last bit whatever rows there are besides.
+
+    A product with a single column is computed in another way for every number of rows.
+    """
+    return h @ weight if weight.shape[1] > 1 else (h * weight.T).sum(dim=1, keepdim=True)
+
+
+def _remaining(sorted_nodes: int) -> int:
+    """Return how many places are left of k after pooling pairs and a convolution over five."""
+    return sorted_nodes // 2 - _KERNEL + 1
+
+
+class FeatureRows:
+    """The features, row by row: what the nodes of a batch are multiplied with."""
+
+    def __init__(self, x: Tensor) -> None:
+        """Take the features, [n, d], dense or coalesced sparse COO."""
+        self._x = x
+        if x.is_sparse:
+            row, column = x.indices().cpu().numpy()
+            self._column, self._value = column, x.values().cpu().numpy()
+            self._count = np.bincount(row, minlength=x.shape[0])
+            self._start = np.cumsum(self._count) - self._count
+
+    def times(self, nodes: Tensor, weight: Tensor) -> Tensor:
+        """Return the product of some rows with `weight`, [t, hidden].
+
+        Args:
+            nodes: Which rows, int64 [t], on the CPU.
+            weight: One row per feature, [d, hidden].
+        """
+        if not self._x.is_sparse:
+            return self._x.index_select(0, nodes.to(self._x.device)) @ weight
+        which = nodes.numpy()
+        count = self._count[which]
+        row, places = ranges(self._start[which], count)
+        column, value = self._column[places], self._value[places]
+        # Sorting 16-bit numbers is a matter of two passes.
+        narrow = column.astype(np.uint16) if weight.shape[0] <= 2**16 else column
+        order = np.argsort(narrow, kind="stable")
+        per_column = np.bincount(column, minlength=weight.shape[0])
+        device = weight.device
+        return row_sums(
+            weight,
+            _rows(np.cumsum(count) - count, column, value, device),
+            _rows(np.cumsum(per_column) - per_column, row[order], value[order], device),
+        )
+
+
+def _rows(start: Numbers, index: Numbers, weight: Values, device: torch.device) -> Rows:
+    return Rows(*(torch.from_numpy(array).to(device) for array in (start, index, weight)))
+
+
+class SEAL(Learner):
+    """Classifies the labelled subgraph around a pair as that of a link or not.
+
+    A subgraph is cut out of all known links but the one between the pair itself, if there is one:
+    so no link is predicted from itself. Where features are made of links, at most half of the links
+    are examples, and the others make the features. This follows the authors' code with these
+    differences: subgraphs have fewer hops and the network is narrower by default; which nodes a
+    full hop keeps follows from the pair alone; the sort pooling keeps 256 nodes at most, and of
+    equal ones the earlier; labels beyond the table share its last entry.
+    """
+
+    def __init__(self, num_features: int, settings: SEALSettings) -> None:
+        """Create the weights.
+
+        Args:
+            num_features: Number of features per node, d.
+            settings: The network, and how subgraphs are cut out.
+        """
+        super().__init__()
+        self._settings = settings
+        self.network = DGCNN(
+            num_features if settings.use_features else 0,
+            settings.hidden,
+            settings.layers,
+            settings.most_sorted,
+        )
+        self._prepared: _Examples | None = None
+        self._around: Remembered[SubgraphsAround] = Remembered()
+
+    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+        """Yield a loss for each batch of links and as many unlinked pairs, shuffled together.
+
+        The unlinked pairs are drawn once for all epochs, as the authors do: subgraphs are cut out
+        once.
+        """
+        examples = self._examples(known, epoch.seed)
+        if int(self.network.sorted_nodes) == 0:
+            self.network.choose_sorted_nodes(examples.subgraphs.sizes)
+        count = examples.is_link.numel()
+        order = torch.randperm(count, generator=epoch.stream("batches"))
+        for which in order.split(self._settings.batch):
+            batch = examples.subgraphs.batch(which).to(known.device)
+            wanted = examples.is_link.index_select(0, which).to(known.device)
+            logits = self.network(batch, self._multiplied(examples.features, batch.nodes))
+            yield functional.binary_cross_entropy_with_logits(logits, wanted)
+
+    def scorer(self, known: Known) -> SEALScorer:
+        """Return what cuts out the surroundings of pairs in these links and scores them."""
+        with evaluating(self):
+            features = FeatureRows(known.features) if self._settings.use_features else None
+            projected = self._multiplied(features, torch.arange(known.num_nodes))
+        around = self._around.get(known)
+        if around is None:
+            rule = self._settings.rule
+            around = self._around[known] = SubgraphsAround(known.links, known.num_nodes, rule)
+        return SEALScorer(self.network, around, projected, known.device)
+
+    def _multiplied(self, features: FeatureRows | None, nodes: Tensor) -> Tensor | None:
+        """Return the features of nodes times the first layer's weights, if any are looked at."""
+        if features is None or self.network.features is None:
+            return None
+        return features.times(nodes, self.network.features)
+
+    def _examples(self, known: Known, seed: int) -> _Examples:
+        """Return the pairs to learn from; they are the same in every epoch."""
+        if self._prepared is None or not self._prepared.are_from(known, seed):
+            self._prepared = _Examples(known, seed, self._settings)
+        return self._prepared
+
+
+class _Examples:
+    """Links and unlinked pairs with their subgraphs."""
+
+    def __init__(self, known: Known, seed: int, settings: SEALSettings) -> None:
+        """Draw them; they follow from the links and the seed."""
+        self._known, self._seed = known, seed
+        order = torch.randperm(known.links.shape[1], generator=stream(seed, "examples"))
+        count = example_count(known, settings.share)
+        links = known.links.index_select(1, order[:count].sort().values.to(known.device))
+        unlinked = known.unlinked.draw(count, stream(seed, "negatives", 0, known.device))
+        self.is_link = torch.cat([torch.ones(links.shape[1]), torch.zeros(unlinked.shape[1])])
+        features = features_without(known, order[:count]) if settings.use_features else None
+        self.features = None if features is None else FeatureRows(features)
+        self.subgraphs = LabelledSubgraphs.kept(
+            known.links, known.num_nodes, torch.cat([links, unlinked], dim=1), settings.rule
+        )
+
+    def are_from(self, known: Known, seed: int) -> bool:
+        """Say whether these are the examples of that graph and seed."""
+        return known is self._known and seed == self._seed
+
+
+class SEALScorer:
+    """Scores a pair by its surroundings."""
+
+    cost_per_node = 0.0
+    """Every pair is scored by itself."""
+
+    def __init__(
+        self,
+        network: DGCNN,
+        around: SubgraphsAround,
+        projected: Tensor | None,
+        device: torch.device,
+    ) -> None:
+        """Take the network and what surrounds pairs.
+
+        Args:
+            network: What scores labelled subgraphs.
+            around: Cuts out subgraphs.
+            projected: All nodes' features times the first layer's weights, [n, hidden], or None.
+            device: Where to compute.
+        """
+        self._network = network
+        self._projected = projected
+        self._around = around
+        self._device = device
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return self._around.num_nodes
+
+    @property
+    def cost_per_pair(self) -> float:
+        """About how many operations one pair takes: its surroundings, times the network."""
+        return _PER_PAIR + self._nodes_per_pair * (
+            _PER_NODE + _PER_MULTIPLICATION * self._network.multiplications_per_node
+        )
+
+    @cached_property
+    def _nodes_per_pair(self) -> float:
+        """The mean size of a subgraph, by a sample of pairs that is always the same."""
+        pairs = torch.randint(
+            self.num_nodes, (2, _SAMPLED_PAIRS), generator=stream(0, "sample of subgraphs")
+        )
+        blocks = self._around.blocks(pairs)
+        return sum(float(block.sizes.sum()) for block in blocks) / _SAMPLED_PAIRS
+
+    def logits(self, pairs: Tensor) -> Tensor:
+        """Return the logits of pairs of node numbers, float32 [p] on the CPU."""
+        with evaluating(self._network):
+            blocks = [
+                self._network(batch.to(self._device), self._features_of(batch))[:count].cpu()
+                for block in self._around.blocks(pairs)
+                for batch, count in block.batches(_SCORED_NODES, _FEWEST_SCORED)
+            ]
+        return torch.cat(blocks) if blocks else torch.empty(0)
+
+    def factors(self) -> None:
+        """There are none: a pair's surroundings are no function of one vector per node."""
+        return
+
+    def _features_of(self, batch: Batch) -> Tensor | None:
+        if self._projected is None:
+            return None
+        return self._projected.index_select(0, batch.nodes.to(self._device))
+
+
+METHOD = Method(
+    title="SEAL",
+    settings=SEALSettings,
+    build=SEAL,
+    # Theirs are 3 hops, and a width of 256 on Cora and CiteSeer: more than a processor can do.
+    # On CiteSeer they look at no features.
+    authors={"cora": {"hops": 2}, "citeseer": {"hops": 2, "use_features": False}},
+    search={
+        "lr": (1e-4, 3e-4, 1e-3),
+        "hops": (1, 2),
+        "hidden": (32, 64),
+        "layers": (2, 3),
+        "use_features": (True, False),
+    },
+)

@@ -1,0 +1,79 @@
+"""Products and dropout for dense and for sparse tensors alike."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def dropout(x: Tensor, probability: float, generator: torch.Generator | None) -> Tensor:
+    """Zero each entry with the given probability and scale the others to keep the mean.
+
+    Of a sparse tensor only the stored entries are drawn: the others are zero either way.
+
+    Args:
+        x: Dense, or coalesced sparse COO.
+        probability: Chance of an entry to be dropped, in [0, 1).
+        generator: Where the coins come from; torch's global one if None.
+    """
+    if probability == 0:
+        return x
+    values = x.values() if x.is_sparse else x
+    kept = torch.empty_like(values).bernoulli_(1 - probability, generator=generator)
+    if not x.is_sparse:
+        return x * kept / (1 - probability)
+    survivors = kept.nonzero().squeeze(1)
+    return torch.sparse_coo_tensor(
+        x.indices().index_select(1, survivors),
+        values.index_select(0, survivors) / (1 - probability),
+        x.shape,
+        check_invariants=False,
+        is_coalesced=True,
+    )
+
+
+def dropout_by_bytes(x: Tensor, probability: float, training: bool) -> Tensor:
+    """Zero entries with a probability in steps of 1/256; several times as fast on a CPU.
+
+    A CPU tosses torch's own coins one by one. Here each random number gives eight; the chance is
+    rounded, and the others are scaled by what it was rounded to. Coins come from torch's global
+    generator. Elsewhere than on a CPU it is torch's own dropout.
+
+    Args:
+        x: Dense.
+        probability: Chance of an entry to be dropped, in [0, 1).
+        training: Whether to drop anything.
+    """
+    dropped = min(round(256 * probability), 255)
+    if not training or dropped == 0 or x.device.type != "cpu":
+        return functional.dropout(x, probability, training)
+    numbers = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+    coins = numbers.view(torch.uint8)[: x.numel()].view(x.shape)
+    return x * (coins >= dropped).to(x.dtype).mul_(256 / (256 - dropped))
+
+
+def product(matrix: Tensor, dense: Tensor) -> Tensor:
+    """Return `matrix @ dense`, [n, k].
+
+    A GPU adds up the rows of a sparse product in any order. Where torch was told to be
+    deterministic, the rows are gathered and added in order instead; that takes memory for one row
+    of `dense` per entry of the matrix.
+
+    Args:
+        matrix: [n, m], dense or sparse COO.
+        dense: [m, k].
+
+    Example:
+        >>> product(torch.eye(2).to_sparse_coo(), torch.tensor([[1.0], [2.0]]))
+        tensor([[1.],
+                [2.]])
+    """
+    if not matrix.is_sparse:
+        return matrix @ dense
+    if not torch.are_deterministic_algorithms_enabled():
+        return torch.sparse.mm(matrix, dense)
+    # The entries as they are: coalesced() is not known for what was just put together.
+    row, column = matrix._indices()
+    each = matrix._values().unsqueeze(1) * dense.index_select(0, column)  # [entries, k]
+    return dense.new_zeros(matrix.shape[0], dense.shape[1]).index_add(0, row, each)

@@ -1,0 +1,752 @@
+"""Every promise of a link predictor: a function each, the promise first in its docstring."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import os
+import pickletools
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cgcl.errors import CGCLError, NotFittedError
+from cgcl.graph import Graph
+from cgcl.metrics import auc
+from cgcl.seeds import stream
+from cgcl.split import Split, UnlinkedPairs
+from cgcl.testing.graphs import (
+    AWKWARD_NAMES,
+    groups,
+    known_pairs,
+    large,
+    links_graph,
+    noise,
+    planted_partition,
+    star,
+    two_sides,
+    unlinked_pairs,
+)
+from cgcl.testing.predictor import Make, Predictor, Suggestion, expect
+
+_ALL = 10**6
+_CLOSE = 1e-6
+# More pairs than anyone scores in one block.
+_MANY = 300_000
+# A table of all pairs of 10,000 nodes takes 400 MB as float32, 100 MB as bytes.
+_MAX_GROWTH_MB = 256
+_LEARNED = 0.8
+# With 900 test links the standard error of an AUC by chance is 0.014.
+_CHANCE = (0.45, 0.55)
+# Where to compute need not be remembered.
+_OF_THE_MACHINE = ("device", "threads")
+_IN_A_FRESH_PROCESS = """
+import importlib, sys
+from cgcl.testing.checks import answers
+module, kind, folder = sys.argv[1:]
+sys.stdout.buffer.write(answers(getattr(importlib.import_module(module), kind).load(folder)))
+"""
+# What a pickle needs to reach a function or a class.
+_CODE = {"GLOBAL", "STACK_GLOBAL", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "REDUCE", "BUILD"}
+
+
+# Promises about settings.
+
+
+def check_constructor_stores_only(make: Make) -> None:
+    """The constructor stores its settings under their names, unchanged, and does nothing else."""
+    predictor = make(seed=7, val=0.25)
+    settings = predictor.get_params()
+    expect(
+        vars(predictor) == settings,
+        f"no attributes but the settings {sorted(settings)}",
+        sorted(vars(predictor)),
+    )
+    found = settings.get("seed"), settings.get("val")
+    expect(found == (7, 0.25), "seed 7 and val 0.25 as they were given", found)
+
+
+def check_wrong_settings_are_refused_by_fit(make: Make) -> None:
+    """A setting that makes no sense is stored, and refused by fit with a CGCLError."""
+    predictor = make(val=2.0)
+    try:
+        predictor.fit(groups())
+    except CGCLError:
+        return
+    expect(False, "fit to refuse val=2.0 with a CGCLError", "no error")
+
+
+def check_settings_round_trip(make: Make) -> None:
+    """Settings travel by get_params, set_params and sklearn's clone, none lost or changed."""
+    from sklearn.base import clone
+
+    predictor: Any = make(seed=3)
+    settings = predictor.get_params()
+    kind: Any = type(predictor)
+    for how, copy in (
+        ("a new one with get_params()", kind(**settings)),
+        ("sklearn.base.clone", clone(predictor)),
+    ):
+        expect(copy is not predictor, f"{how} to be another object", "the same one")
+        expect(copy.get_params() == settings, f"the settings {settings} by {how}", copy)
+    expect(predictor.set_params(seed=4) is predictor, "set_params to return self", "another object")
+    found = predictor.get_params()["seed"]
+    expect(found == 4, "seed 4 after set_params(seed=4)", found)
+    try:
+        predictor.set_params(no_such_setting=1)
+    except (CGCLError, ValueError):
+        return
+    expect(False, "set_params to refuse a setting that does not exist", "no error")
+
+
+def check_repr_round_trip(make: Make) -> None:
+    """The repr is a call that builds the same predictor: its class and its changed settings."""
+    predictor = make(seed=7)
+    text = repr(predictor)
+    kind: Any = type(predictor)
+    named, settings = False, dict[str, Any]()
+    try:
+        call = ast.parse(text, mode="eval").body
+        named = isinstance(call, ast.Call) and ast.unparse(call.func) == kind.__name__
+        keywords = call.keywords if isinstance(call, ast.Call) else []
+        settings = {str(word.arg): ast.literal_eval(word.value) for word in keywords}
+    except (SyntaxError, ValueError):
+        expect(False, f"a repr that can be read, such as {kind.__name__}(seed=7)", text)
+    expect(named, f"a repr such as {kind.__name__}(seed=7)", text)
+    rebuilt = kind(**settings).get_params()
+    expect(rebuilt == predictor.get_params(), "a repr that names every changed setting", text)
+
+
+# Promises about fit.
+
+
+def check_fit_returns_self(make: Make) -> None:
+    """Fit returns the predictor, and has the graph and the test in graph_ and test_."""
+    predictor, graph = make(), groups()
+    expect(predictor.fit(graph) is predictor, "fit to return the predictor", "something else")
+    names = predictor.graph_.names
+    expect(names == graph.names, "the names of the graph in graph_, in their order", names)
+    test: Any = predictor.test_
+    expect(
+        isinstance(test, dict) and 0 <= test.get("auc", -1) <= 1,
+        "an AUC between 0 and 1 in test_['auc']",
+        test,
+    )
+    test = make(test=0.0).fit(graph).test_
+    expect(test is None, "test_ to be None where no links are held out", test)
+
+
+def check_fit_twice_is_equal(make: Make) -> None:
+    """The same seed gives the same bits, whatever the state of the global generators."""
+    graph = groups()
+    pairs = unlinked_pairs(graph)
+    with _global_generators_kept():
+        first = make(seed=1).fit(graph)
+        scores, test = first.score(pairs), first.test_
+        _draw_from_global_generators()
+        again = first.fit(graph)
+        same = bool(np.array_equal(again.score(pairs), scores)) and again.test_ == test
+        expect(same, "the same scores and test from fitting twice", "others")
+        other = make(seed=1).fit(graph)
+        same = bool(np.array_equal(other.score(pairs), scores)) and other.test_ == test
+        expect(same, "the same scores and test from two predictors of one seed", "others")
+
+
+def check_fit_leaves_graph_alone(make: Make) -> None:
+    """Fit and predictions change nothing in the graph they are given, nor the settings."""
+    graph, predictor = groups(), make()
+    before = replace(graph).fingerprint, graph.notes, graph.title
+    settings = predictor.get_params()
+    _use(predictor, graph)
+    after = replace(graph).fingerprint, graph.notes, graph.title
+    expect(before == after, "the graph as it was before fit", "another")
+    found = predictor.get_params()
+    expect(found == settings, f"the settings {settings} after fit", found)
+
+
+def check_global_state_is_left_alone(make: Make) -> None:
+    """Fit and predictions leave the generators of torch, numpy and Python, and torch's threads."""
+    with _global_generators_kept():
+        before = _global_state()
+        _use(make(), groups())
+        after = _global_state()
+    changed = [name for name in before if before[name] != after[name]]
+    expect(not changed, "global state as it was before fit", f"changes in {', '.join(changed)}")
+
+
+def check_unfitted_use_is_refused(make: Make) -> None:
+    """Before fit every question raises NotFittedError."""
+    with tempfile.TemporaryDirectory() as folder:
+        questions: dict[str, Callable[[Any], object]] = {
+            "score": lambda predictor: predictor.score([("n000", "n001")]),
+            "top": lambda predictor: predictor.top(3),
+            "links_of": lambda predictor: predictor.links_of("n000", 3),
+            "save": lambda predictor: predictor.save(f"{folder}/unfitted"),
+        }
+        if hasattr(make(), "probability"):
+            questions["probability"] = lambda predictor: predictor.probability([("n000", "n001")])
+        for name, ask in questions.items():
+            try:
+                ask(make())
+            except NotFittedError:
+                continue
+            except Exception as error:
+                expect(False, f"{name} before fit to raise NotFittedError", repr(error))
+            expect(False, f"{name} before fit to raise NotFittedError", "no error")
+
+
+def check_not_finite_features_are_refused(make: Make) -> None:
+    """A NaN or an infinity among the features is refused by fit with a CGCLError."""
+    for value in (float("nan"), float("inf")):
+        graph = groups()
+        if graph.x is not None:
+            graph.x[5, 1] = value  # Graph itself refuses it; a tensor can be written to later
+        try:
+            make().fit(graph)
+        except CGCLError:
+            continue
+        expect(False, f"fit to refuse a feature that is {value} with a CGCLError", "no error")
+
+
+def _use(predictor: Predictor, graph: Any) -> None:  # noqa: ANN401
+    """Fit and ask every question once."""
+    predictor.fit(graph)
+    predictor.score(unlinked_pairs(graph)[:5])
+    predictor.top(5)
+    predictor.links_of(graph.names[0], 5)
+
+
+def _global_state() -> dict[str, object]:
+    numpys = np.random.get_state(legacy=False)  # noqa: NPY002
+    return {
+        "torch's generator": torch.get_rng_state().numpy().tobytes(),
+        "numpy's generator": json.dumps(numpys, default=np.ndarray.tolist),
+        "Python's generator": random.getstate(),
+        "torch's threads": torch.get_num_threads(),
+        "torch's default type": torch.get_default_dtype(),
+        "torch's gradient mode": torch.is_grad_enabled(),
+        "torch's deterministic mode": torch.are_deterministic_algorithms_enabled(),
+    }
+
+
+def _draw_from_global_generators() -> None:
+    torch.rand(3)
+    np.random.random(3)  # noqa: NPY002
+    random.random()  # noqa: S311
+
+
+@contextmanager
+def _global_generators_kept() -> Iterator[None]:
+    """Put the caller's generators back afterwards: a contract must not do what it forbids."""
+    states = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        torch.set_rng_state(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
+        random.setstate(states[2])
+
+
+# Promises about scores.
+
+
+def check_scores_are_finite_float32(make: Make) -> None:
+    """Every pair has a score, a finite float32, in the order asked; no pairs have no scores."""
+    graph = groups()
+    predictor = make().fit(graph)
+    pairs = list(combinations(graph.names, 2))
+    scores: Any = predictor.score(pairs)
+    found = getattr(scores, "dtype", type(scores)), getattr(scores, "shape", None)
+    expect(
+        found == (np.float32, (len(pairs),)),
+        f"a float32 array of shape ({len(pairs)},)",
+        f"{found[0]} {found[1]}",
+    )
+    broken = int((~np.isfinite(scores)).sum())
+    expect(broken == 0, "finite scores", f"{broken} that are not")
+    empty = predictor.score([]).shape
+    expect(empty == (0,), "no scores for no pairs", f"shape {empty}")
+
+
+def check_scores_lie_in_0_1(make: Make) -> None:
+    """Scores lie between 0 and 1."""
+    graph = groups()
+    scores = make().fit(graph).score(list(combinations(graph.names, 2)))
+    inside = bool(((scores >= 0) & (scores <= 1)).all())
+    expect(inside, "scores between 0 and 1", f"{scores.min():.6g} to {scores.max():.6g}")
+
+
+def check_scores_are_symmetric(make: Make) -> None:
+    """The order of a pair does not matter: (a, b) and (b, a) have the same bits."""
+    graph = groups()
+    predictor = make().fit(graph)
+    pairs = list(combinations(graph.names, 2))
+    there, back = predictor.score(pairs), predictor.score([(b, a) for a, b in pairs])
+    differ = int((there != back).sum())
+    expect(differ == 0, "the same bits for (a, b) and (b, a)", f"{differ} pairs that differ")
+
+
+def check_scores_are_independent_of_company(make: Make) -> None:
+    """A pair's score does not depend on which other pairs are asked, their order or number."""
+    graph = groups()
+    predictor = make().fit(graph)
+    pairs = list(combinations(graph.names, 2))
+    scores = predictor.score(pairs)
+    order = np.random.default_rng(0).permutation(len(pairs))
+    times = _MANY // len(pairs)
+    for what, found, wanted in (
+        ("in another order", predictor.score([pairs[i] for i in order]), scores[order]),
+        (
+            "as a part of the list",
+            predictor.score([pairs[i] for i in order[:9]]),
+            scores[order[:9]],
+        ),
+        ("alone", predictor.score([pairs[order[0]]]), scores[order[:1]]),
+        ("in a very long list", predictor.score(pairs * times), np.tile(scores, times)),
+        ("again", predictor.score(pairs), scores),
+    ):
+        gap = float(np.abs(found - wanted).max())
+        expect(gap <= _CLOSE, f"the same scores when pairs are asked {what}", f"a gap of {gap:.2g}")
+
+
+def check_unknown_names_are_refused(make: Make) -> None:
+    """A name that is not in the graph, or what is not a pair, is refused with a CGCLError."""
+    graph = groups()
+    predictor: Any = make().fit(graph)
+    known = graph.names[0]
+    for what, ask in (
+        ("score of an unknown name", lambda: predictor.score([(known, "nobody")])),
+        ("links_of an unknown name", lambda: predictor.links_of("nobody", 3)),
+        ("score of one name", lambda: predictor.score([(known,)])),
+        ("score of three names", lambda: predictor.score([(known, known, known)])),
+    ):
+        try:
+            ask()
+        except CGCLError:
+            continue
+        except Exception as error:
+            expect(False, f"{what} to raise a CGCLError", repr(error))
+        expect(False, f"{what} to raise a CGCLError", "no error")
+
+
+def check_probabilities_follow_scores(make: Make) -> None:
+    """Where there is a `probability`, it lies between 0 and 1 and never falls as scores rise."""
+    graph = groups()
+    predictor: Any = make().fit(graph)
+    if not hasattr(predictor, "probability"):
+        return
+    pairs = unlinked_pairs(graph)
+    scores, chances = predictor.score(pairs), np.asarray(predictor.probability(pairs))
+    expect(chances.shape == scores.shape, f"{len(scores)} probabilities", chances.shape)
+    inside = bool((np.isfinite(chances) & (chances >= 0) & (chances <= 1)).all())
+    expect(inside, "probabilities between 0 and 1", f"{chances.min():.6g} to {chances.max():.6g}")
+    fall = -float(np.diff(chances[np.argsort(scores, kind="stable")]).min())
+    expect(fall <= _CLOSE, "probabilities that rise with scores", f"a fall of {fall:.2g}")
+
+
+# Promises about suggested links.
+
+
+def check_suggestions_are_new(make: Make) -> None:
+    """Known links (held-out ones too) and self-pairs are never suggested, and no pair twice."""
+    graph = groups()
+    predictor = make().fit(graph)
+    expect_new(predictor.top(_ALL), graph, "top")
+    for name in graph.names[:6]:
+        links = predictor.links_of(name, _ALL)
+        expect_new(links, graph, f"links_of({name!r})")
+        first = {link.source for link in links}
+        expect(first == {name}, f"{name!r} as the source of each of its links", sorted(first)[:5])
+
+
+def check_top_is_sorted_and_stable(make: Make) -> None:
+    """Lists are sorted, best first; the best are the best of all pairs; asking again repeats."""
+    graph = groups()
+    predictor = make().fit(graph)
+    pairs = unlinked_pairs(graph)
+    best = np.sort(predictor.score(pairs))[::-1]
+    mine = graph.names[4]
+    own = np.sort(predictor.score([pair for pair in pairs if mine in pair]))[::-1]
+    for what, links, scores in (
+        ("top(25)", predictor.top(25), best),
+        (f"links_of({mine!r}, 10)", predictor.links_of(mine, 10), own),
+    ):
+        found = np.array([link.score for link in links])
+        expect(bool((np.diff(found) <= 0).all()), f"{what} to be sorted, best first", found)
+        wanted = scores[: len(found)]
+        gap = float(np.abs(found - wanted).max())
+        expect(gap <= _CLOSE, f"{what} to hold the best of all pairs", f"a gap of {gap:.2g}")
+        asked = predictor.score([(link.source, link.target) for link in links])
+        gap = float(np.abs(found - asked).max())
+        expect(gap <= _CLOSE, f"{what} to give the scores of score()", f"a gap of {gap:.2g}")
+    once, again = _names(predictor.top(25)), _names(predictor.top(25))
+    expect(once == again, "the same list when asked again", "another")
+    shorter = _names(predictor.top(10))
+    expect(shorter == once[:10], "top(10) to be the head of top(25)", shorter)
+
+
+def check_top_has_asked_length(make: Make) -> None:
+    """As many links come back as were asked for, or all there are."""
+    graph = groups()
+    predictor = make().fit(graph)
+    everything = len(unlinked_pairs(graph))
+    for count, wanted in ((1, 1), (25, 25), (_ALL, everything)):
+        found = len(predictor.top(count))
+        expect(found == wanted, f"{wanted} links from top({count})", found)
+    name = graph.names[0]
+    partners = sum(name in pair for pair in unlinked_pairs(graph))
+    for count, wanted in ((1, 1), (3, 3), (_ALL, partners)):
+        found = len(predictor.links_of(name, count))
+        expect(found == wanted, f"{wanted} links from links_of({name!r}, {count})", found)
+
+
+def check_ties_are_in_order_of_names(make: Make) -> None:
+    """Links with the same score are in the order of their names, not of their numbers."""
+    # In a star with one constant feature all leaves are alike. Names run against numbers.
+    names = ["hub", *(f"leaf {i:02d}" for i in range(15, 0, -1))]
+    predictor = make(val=0.0, test=0.0).fit(star(15, names))
+    for what, links in (
+        ("top", predictor.top(_ALL)),
+        ("links_of", predictor.links_of("leaf 07", _ALL)),
+    ):
+        keys = [(-link.score, link.source, link.target) for link in links]
+        wrong = [after[1:] for before, after in pairwise(keys) if before > after]
+        expect(not wrong, f"equal scores of {what} in the order of names", f"{wrong[:1]} too late")
+
+
+def check_names_come_back(make: Make) -> None:
+    """Names are kept to the last character in every answer, in files too."""
+    graph = groups(AWKWARD_NAMES)
+    unlinked = {frozenset(pair) for pair in unlinked_pairs(graph)}
+    predictor = make().fit(graph)
+    scores = predictor.score([(name, "n035") for name in AWKWARD_NAMES])
+    expect(len(scores) == len(AWKWARD_NAMES), f"{len(AWKWARD_NAMES)} scores", len(scores))
+    with tempfile.TemporaryDirectory() as folder:
+        predictor.save(folder)
+        loaded = type(predictor).load(folder)
+    for what, asked in (("fitted", predictor), ("loaded", loaded)):
+        found = asked.graph_.names
+        expect(found == graph.names, f"the same names in graph_ of a {what} predictor", found)
+        strange = {frozenset(pair) for pair in _names(asked.top(_ALL))} ^ unlinked
+        shown = [sorted(pair) for pair in strange][:2]
+        expect(not strange, "exactly the unlinked pairs of names from top", f"others: {shown}")
+        for name in AWKWARD_NAMES:
+            sources = {link.source for link in asked.links_of(name, 2)}
+            expect(sources == {name}, f"links of {name!r} from links_of", sources)
+
+
+def check_sides_are_respected(make: Make) -> None:
+    """In a bipartite graph only pairs across the two sides are suggested."""
+    graph = two_sides()
+    predictor = make().fit(graph)
+    left = set(graph.names[:20])
+    for what, links in (
+        ("top", predictor.top(_ALL)),
+        ("links_of a left node", predictor.links_of(graph.names[3], _ALL)),
+        ("links_of a right node", predictor.links_of(graph.names[33], _ALL)),
+    ):
+        expect_new(links, graph, what)
+        same = [pair for pair in _names(links) if (pair[0] in left) == (pair[1] in left)]
+        expect(not same, f"{what} to join the two sides", f"{len(same)} pairs such as {same[:1]}")
+
+
+def expect_new(links: Sequence[Suggestion], graph: Graph, what: str) -> None:
+    """Raise unless the links are new, between two nodes of the graph, and each there once.
+
+    Raises:
+        ContractError: They are not.
+    """
+    pairs = [frozenset(pair) for pair in _names(links)]
+    loops = [sorted(pair) for pair in pairs if len(pair) == 1]
+    expect(not loops, f"{what} without self-pairs", loops[:1])
+    known = [sorted(pair) for pair in set(pairs) & known_pairs(graph)]
+    expect(not known, f"{what} without known links", f"{len(known)}, such as {known[:1]}")
+    repeats = len(pairs) - len(set(pairs))
+    expect(repeats == 0, f"{what} to hold each pair once", f"{repeats} repeated")
+
+
+def _names(links: Sequence[Suggestion]) -> list[tuple[str, str]]:
+    return [(link.source, link.target) for link in links]
+
+
+# Promises about what is on disk.
+
+
+def check_save_and_load_give_the_same_bits(make: Make) -> None:
+    """A predictor that was saved and loaded gives the same bits, settings and test."""
+    graph = groups()
+    predictor: Any = make(seed=2).fit(graph)
+    with tempfile.TemporaryDirectory() as parent:
+        predictor.save(Path(parent) / "new" / "folder")
+        loaded: Any = type(predictor).load(Path(parent) / "new" / "folder")
+        outside = sorted(path.name for path in Path(parent).iterdir())
+    expect(outside == ["new"], "nothing written outside the folder", outside)
+    expect(answers(loaded) == answers(predictor), "the same answers from a loaded one", "others")
+    pairs = unlinked_pairs(graph)
+    same = np.array_equal(loaded.score(pairs), predictor.score(pairs))
+    expect(same, "the same bits in the scores of a loaded one", "others")
+    expect(loaded.test_ == predictor.test_, f"the test {predictor.test_}", loaded.test_)
+    before, after = (
+        {k: v for k, v in asked.get_params().items() if k not in _OF_THE_MACHINE}
+        for asked in (predictor, loaded)
+    )
+    # What was left open comes back as what was chosen.
+    after |= {name: None for name, value in before.items() if value is None}
+    expect(before == after, f"the settings {before}", after)
+
+
+def check_fresh_process_loads_the_same(make: Make) -> None:
+    """Another process loads the folder and gives the same bits: nothing was left in memory."""
+    predictor = make().fit(groups(AWKWARD_NAMES))
+    kind = type(predictor)
+    with tempfile.TemporaryDirectory() as folder:
+        predictor.save(folder)
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", _IN_A_FRESH_PROCESS, kind.__module__, kind.__name__, folder],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            capture_output=True,
+            check=False,
+        )
+    said = done.stderr.decode(errors="replace").strip()[-300:]
+    expect(done.returncode == 0, "a fresh process to load it", said)
+    expect(done.stdout == answers(predictor), "the same answers in a fresh process", "others")
+
+
+def check_no_pickle_is_saved(make: Make) -> None:
+    """Nothing that is saved is a pickle, nor a zip file, which may hold one."""
+    with tempfile.TemporaryDirectory() as folder:
+        make().fit(groups()).save(folder)
+        files = [path for path in Path(folder).rglob("*") if path.is_file()]
+        expect(bool(files), "files in the saved folder", "none")
+        for path in files:
+            expect(not zipfile.is_zipfile(path), "no zip files", path.name)
+            expect(not _holds_pickle(path.read_bytes()), "no pickles", path.name)
+
+
+def answers(predictor: Predictor) -> bytes:
+    """Return the best links with their scores to the last bit, as bytes to compare."""
+    links = predictor.top(30)
+    names = "\n".join(repr((link.source, link.target)) for link in links)
+    scores = np.array([link.score for link in links], dtype=np.float32)
+    return names.encode() + b"\n" + scores.tobytes()
+
+
+def _holds_pickle(content: bytes) -> bool:
+    """Say whether all of the content is a pickle, or some of it is one that can run code."""
+    if len(_opcodes(content)) > 1:
+        return True
+    place = content.find(b"\x80")
+    while place >= 0:
+        if content[place + 1 : place + 2] in (b"\x02", b"\x03", b"\x04", b"\x05") and (
+            _opcodes(content[place:]) & _CODE
+        ):
+            return True
+        place = content.find(b"\x80", place + 1)
+    return False
+
+
+def _opcodes(content: bytes) -> set[str]:
+    """Return the instructions of the pickle that the content begins with; none if it does not."""
+    try:
+        return {opcode.name for opcode, _, _ in pickletools.genops(content)}
+    except Exception:  # whatever is not a pickle fails in its own way
+        return set()
+
+
+# Promises about graphs.
+
+
+def check_works_on_two_nodes(make: Make) -> None:
+    """Two linked nodes without a test set: answers, or a CGCLError that says what is missing."""
+    graph = links_graph([(0, 1)], 2, torch.eye(2))
+    try:
+        predictor = make(val=0.0, test=0.0).fit(graph)
+    except CGCLError as error:
+        lines = str(error).splitlines()
+        expect(1 <= len(lines) <= 4, "a message of one to four lines", lines)
+        return
+    found = len(predictor.top(5))
+    expect(found == 0, "no new links where the only pair is linked", found)
+
+
+def check_works_on_a_few_links(make: Make) -> None:
+    """Four nodes in a row, without a validation or a test set."""
+    _expect_answers(make(val=0.0, test=0.0), links_graph([(0, 1), (1, 2), (2, 3)], 4, torch.eye(4)))
+
+
+def check_works_on_star(make: Make) -> None:
+    """One hub and sixty leaves: hiding a link isolates a leaf."""
+    _expect_answers(make(), star(60))
+
+
+def check_works_on_matching(make: Make) -> None:
+    """Sixty links that share no node: hiding a link isolates both ends."""
+    links = [(2 * i, 2 * i + 1) for i in range(60)]
+    x = torch.nn.functional.one_hot(torch.arange(120) // 2 % 5, 5).float()
+    _expect_answers(make(), links_graph(links, 120, x))
+
+
+def check_works_on_two_components(make: Make) -> None:
+    """Two groups without a link between them, each almost complete, and an isolated node."""
+    links = [
+        pair
+        for nodes in (range(12), range(12, 24))
+        for pair in combinations(nodes, 2)
+        if sum(pair) % 7
+    ]
+    _expect_answers(make(), links_graph(links, 25, torch.eye(25)))
+
+
+def check_works_without_features(make: Make) -> None:
+    """A graph that has links only."""
+    graph = groups()
+    _expect_answers(make(), Graph(graph.title, graph.names, graph.edges))
+
+
+def check_works_on_one_constant_feature(make: Make) -> None:
+    """Features that say nothing: one, the same for all nodes."""
+    graph = groups()
+    _expect_answers(make(), Graph(graph.title, graph.names, graph.edges, torch.ones(36, 1)))
+
+
+def check_works_in_bounded_memory(make: Make) -> None:
+    """Ten thousand nodes, without a table of all pairs in memory."""
+    graph = large()
+    with _peak_memory() as grown:
+        _expect_answers(make(), graph)
+    expect(
+        grown[0] < _MAX_GROWTH_MB,
+        f"at most {_MAX_GROWTH_MB} MB more memory for 10,000 nodes",
+        f"{grown[0]:.0f} MB",
+    )
+
+
+def _expect_answers(predictor: Predictor, graph: Graph) -> None:
+    """Fit and ask every question once."""
+    predictor.fit(graph)
+    nodes = np.random.default_rng(0).integers(graph.num_nodes, size=(200, 2))
+    pairs = [(graph.names[a], graph.names[b]) for a, b in nodes.tolist() if a != b]
+    scores = predictor.score(pairs)
+    broken = int((~np.isfinite(scores)).sum())
+    expect(broken == 0, "finite scores", f"{broken} of {len(scores)} that are not")
+    suggested = predictor.top(5)
+    expect(len(suggested) > 0, "new links from top", "none")
+    expect_new(suggested, graph, "top")
+    for name in (graph.names[0], graph.names[-1]):
+        expect_new(predictor.links_of(name, 5), graph, f"links_of({name!r})")
+
+
+@contextmanager
+def _peak_memory() -> Iterator[list[float]]:
+    """Measure by how many MB this process grows at most; the list holds it afterwards."""
+    import psutil
+
+    process = psutil.Process()
+    before = process.memory_info().rss
+    peak, done = [before], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.005):
+            peak[0] = max(peak[0], process.memory_info().rss)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    grown = [0.0]
+    try:
+        yield grown
+    finally:
+        done.set()
+        watcher.join()
+        grown[0] = (peak[0] - before) / 1e6
+
+
+# Promises about what is learned.
+
+
+def check_learns_planted_partition(make: Make) -> None:
+    """Where groups are planted, links that fit never saw are told from unlinked pairs."""
+    graph = planted_partition()
+    order = torch.randperm(graph.num_edges, generator=stream(0, "contract hidden"))
+    hidden, kept = order[: graph.num_edges // 10], order[graph.num_edges // 10 :]
+    seen = graph.edges.index_select(1, kept.sort().values)
+    predictor = make().fit(Graph(graph.title, graph.names, seen, graph.x))
+    others = UnlinkedPairs(graph.edges, graph.num_nodes).draw_distinct(
+        500, stream(0, "contract unlinked")
+    )
+    positive, negative = (
+        predictor.score([(graph.names[a], graph.names[b]) for a, b in pairs.T.tolist()])
+        for pairs in (graph.edges.index_select(1, hidden), others)
+    )
+    found = auc(positive, negative)
+    expect(found > _LEARNED, f"an AUC above {_LEARNED} on links it never saw", f"{found:.3f}")
+    said = (predictor.test_ or {}).get("auc", 0.0)
+    expect(said > _LEARNED, f"an AUC above {_LEARNED} in test_", f"{said:.3f}")
+
+
+def check_learns_nothing_from_noise(make: Make) -> None:
+    """Where links are pure chance the test says so: a better result would be a leak."""
+    graph, (low, high) = noise(), _CHANCE
+    for what, given in (
+        ("random features", graph),
+        ("no features", Graph(graph.title, graph.names, graph.edges)),
+    ):
+        found = (make().fit(given).test_ or {}).get("auc", 0.0)
+        expect(
+            low <= found <= high,
+            f"an AUC from {low} to {high} on a random graph with {what}",
+            f"{found:.3f}",
+        )
+
+
+def check_held_out_links_change_nothing(make: Make) -> None:
+    """Other links to test on change no bit of what the test says about the rest.
+
+    Asked of predictors whose `fit` takes a split and that have `test_scores`.
+    """
+    predictor: Any = make()
+    takes_splits = "split" in inspect.signature(predictor.fit).parameters
+    if not takes_splits or not hasattr(predictor, "test_scores"):
+        return
+    graph = groups()
+    for what, x in (("features", graph.x), ("no features", None)):
+        first, second = (
+            _scores_of_the_rest(make(), Graph(graph.title, graph.names, graph.edges, x), world)
+            for world in (0, 1)
+        )
+        same = all(map(torch.equal, first, second))
+        expect(same, f"the same test scores on a graph with {what} beside other links", "others")
+
+
+def _scores_of_the_rest(predictor: Any, graph: Graph, world: int) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    """Return the test scores of links and pairs that are the same in both worlds.
+
+    A tenth of the links is tested in both; another tenth is in the one world only, and another in
+    the other. No link chooses an epoch: what is chosen would depend on it, and rightly so.
+    """
+    tenth = graph.num_edges // 10
+    order = torch.randperm(graph.num_edges, generator=stream(0, "contract worlds"))
+    rest, *own, train = (
+        graph.edges.index_select(1, part.sort().values)
+        for part in order.split([tenth, tenth, tenth, graph.num_edges - 3 * tenth])
+    )
+    pairs = UnlinkedPairs(graph.edges, graph.num_nodes)
+    others = pairs.draw_distinct(2 * tenth, stream(0, "contract unlinked"))
+    test, none = torch.cat([rest, own[world]], dim=1), train.new_empty(2, 0)
+    split = Split(graph.num_nodes, train, none, test, none, others)
+    here = Graph.from_pairs(graph.title, graph.names, torch.cat([train, test], dim=1), graph.x)
+    positive, negative = predictor.fit(here, split).test_scores()
+    return positive[:tenth], negative

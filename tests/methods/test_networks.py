@@ -1,0 +1,217 @@
+"""Networks on embeddings by hand, and beside PyTorch Geometric's layers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.nn import GCNConv, SAGEConv
+
+from cgcl.graph.pairs import encode
+from cgcl.methods.cgcl import CrossViewLearner
+from cgcl.methods.masking import hidden_links, masked_batches
+from cgcl.methods.method import Epoch, Known
+from cgcl.methods.networks import (
+    FeaturesMLP,
+    FeaturesMLPSettings,
+    GCNLayer,
+    GraphSAGE,
+    GraphSAGESettings,
+    MaskedGCN,
+    MaskedGCNSettings,
+    ProductDecoder,
+    SAGELayer,
+    mean_of,
+    row_shares,
+)
+from cgcl.methods.settings import CGCLSettings
+from cgcl.model import consistency_loss, symmetric
+from cgcl.seeds import seeded
+
+LINKS = torch.tensor([[0, 0, 1, 1, 2, 3], [1, 2, 2, 3, 3, 4]])
+
+
+def ring(count: int) -> Known:
+    """As many links as nodes."""
+    nodes = torch.arange(count)
+    return Known(count, torch.stack([nodes, (nodes + 1) % count]).sort(dim=0).values)
+
+
+def codes(pairs: torch.Tensor, num_nodes: int) -> list[int]:
+    return encode(*pairs, num_nodes).tolist()
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(5, 60), st.floats(0.01, 0.99), st.integers(1, 70), st.integers(0, 99), st.booleans()
+)
+def test_every_link_is_either_seen_or_asked_for(count, share, size, seed, all_of_them) -> None:
+    known, epoch = ring(count), Epoch(1, seed)
+    all_links = codes(known.links, count)
+    hiding = masked_batches(known, epoch, size) if all_of_them else None
+    batches = list(hiding or hidden_links(known, epoch, share, size))
+    targets = [code for batch in batches for code in codes(batch.targets, count)]
+    for batch in batches:
+        own = codes(batch.targets, count) if all_of_them else targets
+        seen = codes(batch.seen, count)
+        assert sorted(seen + own) == sorted(all_links)
+        assert not set(codes(batch.negatives, count)) & set(all_links)
+        assert batch.negatives.shape == batch.targets.shape
+        assert 0 < batch.targets.shape[1] <= size
+        assert batch.seen.shape[1]
+    expected = count if all_of_them else min(max(round(share * count), 1), count - 1)
+    assert len(targets) == len(set(targets)) == expected
+
+
+def test_a_single_link_is_asked_for() -> None:
+    known = Known(3, torch.tensor([[0], [2]]))
+    (batch,) = hidden_links(known, Epoch(1, 0), 0.5, 100)
+    assert batch.targets.tolist() == [[0], [2]]
+    assert batch.seen.shape == (2, 0)
+
+
+def test_epochs_hide_other_links_with_equal_chances_and_the_same_epoch_the_same() -> None:
+    known, counts = ring(10), torch.zeros(10)
+    every = torch.tensor(codes(known.links, 10))
+    for number in range(1, 401):
+        (batch,) = hidden_links(known, Epoch(number, 0), 0.3, 100)
+        counts += torch.isin(every, torch.tensor(codes(batch.targets, 10)))
+    # 120 are expected of 400, with a deviation of 9.
+    assert 80 < counts.min() <= counts.max() < 160
+    (again,) = hidden_links(known, Epoch(400, 0), 0.3, 100)
+    assert torch.equal(batch.targets, again.targets)
+    assert torch.equal(batch.negatives, again.negatives)
+
+
+def test_a_graph_convolution_is_pytorch_geometrics_with_its_gradients() -> None:
+    with seeded(0, "test"):
+        x = (torch.rand(6, 4) < 0.5).float()
+        ours = GCNLayer(4, 3)
+    with seeded(0, "test"):
+        torch.rand(6, 4)
+        theirs = GCNConv(4, 3)
+    assert (ours.bias == 0).all()
+    bound = (6 / 7) ** 0.5
+    assert 0.7 * bound < ours.weight.abs().max() <= bound
+    with torch.no_grad():
+        ours.bias.copy_(torch.tensor([0.1, 0.2, 0.3]))
+        theirs.bias.copy_(ours.bias)
+        theirs.lin.weight.copy_(ours.weight.T)
+    edge_index = symmetric(LINKS)
+    for layer in (ours, theirs):
+        layer(x, edge_index).square().sum().backward()
+    torch.testing.assert_close(ours(x, edge_index), theirs(x, edge_index))
+    torch.testing.assert_close(ours.weight.grad, theirs.lin.weight.grad.T)
+    torch.testing.assert_close(ours.bias.grad, theirs.bias.grad)
+    sparse = ours(x.to_sparse_coo().coalesce(), edge_index)
+    torch.testing.assert_close(sparse, theirs(x, edge_index))
+
+
+def test_a_layer_takes_the_mean_of_the_neighbours_as_by_hand() -> None:
+    """h_u = W_s x_u + W_n mean(x_v) + b on 1 - 0 - 2, with 3 alone."""
+    layer = SAGELayer(2, 2)
+    layer.load_state_dict(
+        {
+            "lin_l.weight": torch.tensor([[1.0, 0.0], [0.0, 10.0]]),
+            "lin_l.bias": torch.tensor([0.5, -1.0]),
+            "lin_r.weight": torch.tensor([[0.0, 1.0], [1.0, 0.0]]),
+        }
+    )
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 8.0], [7.0, 9.0]])
+    # The means are (4, 6) of nodes 1 and 2, (1, 2) of node 0 twice, and nothing for node 3.
+    expected = torch.tensor([[6.5, 60.0], [5.5, 22.0], [9.5, 24.0], [9.5, 6.0]])
+    found = layer(x, mean_of(torch.tensor([[0, 0], [1, 2]]), 4))
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_layer_is_pytorch_geometrics_to_its_first_weights(sbm, sparse: bool) -> None:
+    graph = sbm(0)
+    x = graph.x * (graph.x > 0.3)
+    with seeded(0, "weights"):
+        ours = SAGELayer(4, 7)
+    with seeded(0, "weights"):
+        theirs = SAGEConv(4, 7)
+    assert ours.state_dict().keys() == theirs.state_dict().keys()
+    for name, weight in theirs.state_dict().items():
+        assert torch.equal(ours.state_dict()[name], weight)
+    wanted = theirs(x, symmetric(graph.edges))
+    found = ours(x.to_sparse_coo().coalesce() if sparse else x, mean_of(graph.edges, 120))
+    torch.testing.assert_close(found, wanted)
+    for outcome in (found, wanted):
+        outcome.square().sum().backward()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_a_relu_stands_between_two_layers_and_none_at_the_end(sbm) -> None:
+    graph = sbm(0)
+    learner = GraphSAGE(4, GraphSAGESettings(hidden=16, layers=2)).eval()
+    mean, (first, second) = mean_of(graph.edges, 120), learner.convs
+    expected = second(torch.relu(first(graph.x, mean)), mean)
+    torch.testing.assert_close(learner.encode(Known(120, graph.edges, graph.x)), expected)
+    assert (expected < 0).any()
+
+
+def test_the_decoder_is_a_network_on_the_product_as_by_hand() -> None:
+    """W_2 ReLU(W_1 (z_u * z_v) + b_1) + b_2."""
+    decode = ProductDecoder(2, layers=2, dropout=0.5).eval()
+    decode.load_state_dict(
+        {
+            "inner.0.weight": torch.tensor([[1.0, -1.0], [2.0, 0.0]]),
+            "inner.0.bias": torch.tensor([0.0, 1.0]),
+            "last.weight": torch.tensor([[3.0, 0.5]]),
+            "last.bias": torch.tensor([-1.0]),
+        }
+    )
+    z = torch.tensor([[1.0, 2.0], [3.0, 1.0], [-1.0, 0.0]])
+    # (3, 2) -> (1, 7); (-1, 0) -> (0, 0); (-3, 0) -> (0, 0)
+    expected = [3.0 + 3.5 - 1.0, -1.0, -1.0]
+    assert decode(z, torch.tensor([[0, 0, 1], [1, 2, 2]])).tolist() == pytest.approx(expected)
+    assert decode.operations == 2 * 2 * (2 * 1 + 1)
+
+
+def test_rows_are_divided_by_their_magnitudes() -> None:
+    x = torch.tensor([[1.0, -3.0], [0.0, 0.0], [2.0, 0.0]])
+    expected = torch.tensor([[0.25, -0.75], [0.0, 0.0], [1.0, 0.0]])
+    assert torch.equal(row_shares(x), expected)
+    assert torch.equal(row_shares(x.to_sparse_coo().coalesce()).to_dense(), expected)
+
+
+def test_the_gcn_is_the_network_of_cgcl(sbm) -> None:
+    graph = sbm(0)
+    known = Known(120, graph.edges, graph.x)
+    learner = MaskedGCN(4, MaskedGCNSettings(hidden=16))
+    other = CrossViewLearner(4, CGCLSettings(hidden=16))
+    theirs = other.state_dict().values()
+    learner.load_state_dict(dict(zip(learner.state_dict(), theirs, strict=True)))
+    pairs = torch.combinations(torch.arange(120)).T
+    assert torch.equal(learner.scorer(known).logits(pairs), other.scorer(known).logits(pairs))
+
+
+def test_a_score_by_features_is_as_by_hand() -> None:
+    """z = ELU(x W + b), then W_2 ReLU(W_1 (z_u * z_v) + b_1) + b_2."""
+    learner = FeaturesMLP(2, FeaturesMLPSettings(hidden=2, input_dropout=0.0, decoder_dropout=0.0))
+    learner.load_state_dict(
+        {
+            "weight": torch.tensor([[1.0, 2.0], [0.0, -1.0]]),
+            "bias": torch.tensor([0.0, 1.0]),
+            "decode.layer_1.weight": torch.tensor([[1.0, -1.0]]),
+            "decode.layer_1.bias": torch.tensor([0.5]),
+            "decode.layer_2.weight": torch.tensor([[2.0]]),
+            "decode.layer_2.bias": torch.tensor([-1.0]),
+        }
+    )
+    x = torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 3.0]])
+    known = Known(3, torch.tensor([[0, 0], [1, 2]]), x)
+    # z_0 = (1, 3), z_1 = (1, 2), z_2 = (0, exp(-2) - 1)
+    down = 1 - torch.tensor(-2.0).exp().item()
+    # 1 - 6 + 0.5 < 0; 0 + 3 down + 0.5; 0 + 2 down + 0.5
+    expected = [-1.0, 2 * (3 * down + 0.5) - 1, 2 * (2 * down + 0.5) - 1]
+    logits = learner.scorer(known).logits(torch.tensor([[0, 0, 1], [1, 2, 2]]))
+    assert logits.tolist() == pytest.approx(expected)
+    # Of three nodes with two links one pair is unlinked: it is drawn twice.
+    (loss,) = learner.train().steps(known, Epoch(1, 0))
+    wanted = consistency_loss(logits[:2], logits[2:].repeat(2))
+    assert loss.item() == pytest.approx(wanted.item())
