@@ -15,7 +15,7 @@ from cyclopts import Group, Parameter
 from cgcl.cli.held_out import HeldOut
 from cgcl.cli.reading import Reading
 from cgcl.cli.settings import FLAT, given_settings
-from cgcl.cli.terminal import TrainingLine, say, say_fact
+from cgcl.cli.terminal import StepLine, TrainingLine, say, say_fact
 from cgcl.cli.told import Preset, Told
 from cgcl.errors import ConfigError
 from cgcl.methods.cgcl_rank_settings import RankSettings
@@ -191,7 +191,8 @@ def _resume(
 
 
 def _train(run: Run, compare: bool | None, quiet: bool) -> int:
-    from cgcl.report.write import write_report
+    from cgcl.report.page import write_report
+    from cgcl.report.results import read_results
 
     path = run.folder.path
     if not quiet:
@@ -206,20 +207,23 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
                 say_fact("Resuming", f"after epoch {epoch}")
             line.start(epoch)
 
-        try:
-            request = run.train(on_start, line.show)
-        finally:
-            line.stop()
+        with StepLine(quiet) as steps:
+            try:
+                request = run.train(on_start, line.show, steps.show)
+            finally:
+                line.stop()
         if run.about["status"] == "interrupted":
             stopped = run.about["stopped"]["message"]
             say(f"{stopped} Continue with: cgcl train --resume {shlex.quote(str(path))}")
             return request.exit_code
     elif not quiet:
         say_fact("Finished", f"after {run.about['epochs']} epochs; there is nothing left to train")
-    page = write_report(path, compare=compare)
+    with StepLine(quiet) as steps:
+        results = read_results(path, compare=compare, progress=steps.show)
+    page = write_report(path, results)
     _warn(run)
     if not quiet:
-        _tell_result(run, page, compare)
+        _tell_result(run, page, results.comparison)
     print(path)  # noqa: T201
     return 0
 
@@ -252,14 +256,12 @@ def _warn(run: Run) -> None:
             say(f"Warning: {warning}")
 
 
-def _tell_result(run: Run, page: Path, compare: bool | None) -> None:
+def _tell_result(run: Run, page: Path, found: Comparison | None) -> None:
     from cgcl.metrics.table import in_order, metric_title
-    from cgcl.report.gather import comparison
     from cgcl.report.verdict import ahead_at_top
 
     about, path = run.about, run.folder.path
     val, test = about["val"], about["test"]
-    found = None if compare is False else comparison(path)
     if found is not None and (ahead := ahead_at_top(found)):
         say_fact("Ahead", ahead)  # before any AUC: it is what a reader of suggestions meets
     if test:

@@ -18,6 +18,7 @@ from cgcl.methods.method import PairScorer
 from cgcl.methods.scoring import BLOCK_PAIRS
 from cgcl.seeds import stream
 from cgcl.split import Split, UnlinkedPairs
+from cgcl.train.top_of_list import Progress, ScoreTable, scored_once, silent
 
 __all__ = ["calibrate", "pairs_to_score", "validation_sample"]
 
@@ -35,7 +36,12 @@ _SHIFT_BAND = 1.5
 
 
 def calibrate(
-    scorer_for: Callable[[Tensor], PairScorer], split: Split, *, seed: int
+    scorer_for: Callable[[Tensor], PairScorer],
+    split: Split,
+    *,
+    seed: int,
+    scorer: PairScorer | None = None,
+    progress: Progress = silent,
 ) -> Calibration | None:
     """Return how a method's logits become probabilities, or None without validation links.
 
@@ -46,12 +52,16 @@ def calibrate(
         scorer_for: Returns the method as it scores pairs by some links, int64 [2, m].
         split: The links that it learned from, chose by and was tested on.
         seed: The sample and the folds follow from it.
+        scorer: The method as it scores pairs by the training links, if there is one already.
+        progress: Told about blocks of pairs that were scored.
 
     Raises:
         TrainingError: The method gives scores that are not finite.
     """
     num_val, num_test = split.val.shape[1], split.test.shape[1]
-    found = validation_sample(scorer_for(split.train), split, seed=seed)
+    found = validation_sample(
+        scorer or scorer_for(split.train), split, seed=seed, progress=progress
+    )
     if found is None:
         return None
     sample, others = found
@@ -68,7 +78,9 @@ def calibrate(
     )
 
 
-def validation_sample(scorer: PairScorer, split: Split, *, seed: int) -> tuple[Sample, Kept] | None:
+def validation_sample(
+    scorer: PairScorer, split: Split, *, seed: int, progress: Progress = silent
+) -> tuple[Sample, Kept] | None:
     """Return what a calibration is fitted on, and the unlinked pairs in it.
 
     None without validation links, or where every pair is linked.
@@ -77,6 +89,7 @@ def validation_sample(scorer: PairScorer, split: Split, *, seed: int) -> tuple[S
         scorer: The method as it scores pairs by the training links.
         split: The links that it learned from, chose by and was tested on.
         seed: The sample follows from it.
+        progress: Told about blocks of pairs that were scored.
 
     Raises:
         TrainingError: The method gives scores that are not finite.
@@ -85,7 +98,7 @@ def validation_sample(scorer: PairScorer, split: Split, *, seed: int) -> tuple[S
     unlinked = UnlinkedPairs(known, split.num_nodes, split.sides)
     if split.val.shape[1] == 0 or unlinked.count == 0:
         return None
-    others = _sample_unlinked(scorer, split, known, unlinked.count, seed)
+    others = _sample_unlinked(scorer, split, known, unlinked.count, seed, progress)
     return _as_sample(scorer.logits(split.val), others.logits, others), others
 
 
@@ -102,7 +115,7 @@ def pairs_to_score(cost_per_pair: float, cost_per_node: float = 0.0, num_nodes: 
 
 
 def _sample_unlinked(
-    scorer: PairScorer, split: Split, known: Tensor, count: int, seed: int
+    scorer: PairScorer, split: Split, known: Tensor, count: int, seed: int, progress: Progress
 ) -> Kept:
     """Score as many unlinked pairs as is cheap, and keep those that tell most.
 
@@ -116,13 +129,19 @@ def _sample_unlinked(
     else:  # a graph so dense that the test has taken every pair
         unlinked = UnlinkedPairs(known, split.num_nodes, split.sides)
     scored = pairs_to_score(scorer.cost_per_pair, scorer.cost_per_node, scorer.num_nodes)
+    logits = scorer.logits
     if unlinked.count <= scored:
         scored, blocks = unlinked.count, _every_pair(known, split.num_nodes, split.sides)
+        table = scored_once(scorer)
+        logits = table.of if isinstance(table, ScoreTable) else logits
     else:
         blocks = _random_pairs(unlinked, scored, seed)
     reservoir = Reservoir(_KEPT, scored, stream(seed, "calibration sample"))
+    done = 0
     for pairs in blocks:
-        reservoir.offer(pairs, scorer.logits(pairs))
+        progress("Calibrating", done, scored)
+        reservoir.offer(pairs, logits(pairs))
+        done += pairs.shape[1]
     return reservoir.kept(count)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import cached_property, partial
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -15,7 +16,19 @@ from cgcl.methods.method import PairScorer
 from cgcl.seeds import stream
 from cgcl.split import Split, UnlinkedPairs
 
-__all__ = ["BUDGET", "RankingMetrics", "ranking_metrics"]
+__all__ = [
+    "BUDGET",
+    "Progress",
+    "RankingMetrics",
+    "ScoreTable",
+    "ranking_metrics",
+    "scored_once",
+    "silent",
+]
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Told the name of what is computed, how much is done and how much there is. It may raise, such as
+KeyboardInterrupt, to end the computation there."""
 
 BUDGET = 4e11
 """How many operations measuring one method may take on a CPU, 10 s on two cores; each formula
@@ -32,6 +45,12 @@ _FEWEST_LINKS = 10
 _BEST = (100, 1000)
 # Below ten pairs for each place in the list, even chance would fill a good part of it.
 _PAIRS_PER_PLACE = 10
+# Up to so many scores of a graph are kept, 256 MiB.
+_TABLE = 2**26
+
+
+def silent(name: str, done: int, total: int) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +80,7 @@ def ranking_metrics(
     most_links: int | None = None,
     over_pairs: bool = True,
     seed: int = 0,
+    progress: Progress = silent,
 ) -> RankingMetrics:
     """Measure where hidden links stand among all nodes and among all pairs.
 
@@ -83,11 +103,12 @@ def ranking_metrics(
         most_links: Look at no more links than this.
         over_pairs: Whether to go through all pairs at all.
         seed: Decides which links are sampled.
+        progress: Told about blocks of nodes that were looked at.
     """
     links = split.test if part == "test" else split.val
     if links.shape[1] == 0:
         return RankingMetrics({})
-    sweep = _Sweep(scorer, split, links, split.val if part == "test" else links[:, :0])
+    sweep = _Sweep(scorer, split, links, split.val if part == "test" else links[:, :0], progress)
     budget *= _GPU if sweep.device.type != "cpu" else 1.0
     n, m = split.num_nodes, links.shape[1]
     if over_pairs and most_links is None and sweep.cost(n, m) <= budget:
@@ -151,7 +172,15 @@ class _Counts:
 class _Sweep:
     """Goes through rows of scores, a node against all nodes, block by block."""
 
-    def __init__(self, scorer: PairScorer, split: Split, links: Tensor, more_known: Tensor) -> None:
+    def __init__(
+        self,
+        scorer: PairScorer,
+        split: Split,
+        links: Tensor,
+        more_known: Tensor,
+        progress: Progress = silent,
+    ) -> None:
+        self._progress = progress
         known = torch.cat([split.train, more_known], dim=1)
         self._scorer, self._links = scorer, links
         self._rows: Callable[[Tensor], Tensor] | None = getattr(scorer, "rows", None)
@@ -181,8 +210,12 @@ class _Sweep:
         barred, hidden = (self._cells(p, nodes, height)[0] for p in (self._barred, self._links))
         places, which = self._cells(asked, nodes, height)
         scale = _Scale(self._scorer.logits(self._links).to(self.device)) if counting else None
+        if counting and isinstance(self._scorer, ScoreTable):
+            self._rows = partial(self._scorer.scores.index_select, 0)
         ranks: list[Tensor] = []
-        for number, block in enumerate(nodes.split(height)):
+        blocks = nodes.split(height)
+        for number, block in enumerate(blocks):
+            self._progress("Testing", number, len(blocks))
             scores = self._scores(block, barred.block(number))
             rows, columns = places.block(number)
             own = scores[rows, columns]
@@ -294,3 +327,48 @@ def _of_counts(counts: _Counts, num_pairs: int) -> dict[str, float]:
     }
     precision = (links_above + links) / (above + at)
     return metrics | {"pair_ap": float((links * precision).sum() / links.sum())}
+
+
+def scored_once(scorer: Any) -> Any:  # noqa: ANN401, a PairScorer
+    """Return the scorer with a memory for the scores of all pairs, where that is cheap to keep.
+
+    Who goes through all pairs after somebody else did then has nothing left to compute.
+    """
+    n = scorer.num_nodes
+    if isinstance(scorer, ScoreTable) or not hasattr(scorer, "rows") or not 0 < n * n <= _TABLE:
+        return scorer
+    table = ScoreTable(scorer)
+    return table if table.rows(torch.zeros(1, dtype=torch.int64)).is_cpu else scorer
+
+
+class ScoreTable:
+    """A scorer, and the scores of all pairs by it."""
+
+    def __init__(self, scorer: Any) -> None:  # noqa: ANN401, a PairScorer with `rows`
+        """Take the scorer; nothing is scored yet."""
+        self._scorer = scorer
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        """Return what the scorer has."""
+        return getattr(self._scorer, name)
+
+    def of(self, pairs: Tensor) -> Tensor:
+        """Return the scores of pairs, the smaller node first, as the table has them."""
+        return self.scores.flatten().take(pairs[0] * self.num_nodes + pairs[1])
+
+    @cached_property
+    def scores(self) -> Tensor:
+        """The scores of all nodes with all nodes, float32 [n, n]; the diagonal means nothing."""
+        n = self.num_nodes
+        table, nodes = torch.empty(n, n), torch.arange(n)
+        for rows in nodes.split(max(1, _CELLS_CPU // n)):
+            first, last = int(rows[0]), int(rows[-1]) + 1
+            if hasattr(self._scorer, "cost_in_rows"):
+                table[first:last] = self._scorer.rows(rows)
+                continue
+            # Pair by pair, once is enough: the order of the ends plays no part.
+            columns = nodes[first:]
+            found = self._scorer.logits(torch.cartesian_prod(rows, columns).T)
+            table[first:last, first:] = found.view(rows.numel(), -1)
+            table[last:, first:last] = table[first:last, last:].T
+        return table
