@@ -86,9 +86,9 @@ def worked(monkeypatch) -> list[str]:
         calls.append("thorough" if thorough else "quick")
         return compare(fitted, resources, thorough=thorough, progress=progress)
 
-    def searched(predictor):
+    def searched(predictor, fitted):
         calls.append("search")
-        return search(predictor)
+        return search(predictor, fitted)
 
     monkeypatch.setattr(results, "compare_with_baselines", compared)
     monkeypatch.setattr(results, "_search", searched)
@@ -189,16 +189,30 @@ def test_suggestions_are_the_best_hundred_with_evidence(run: Path) -> None:
         assert {name: getattr(shown, name) for name in names}.items() <= link.evidence.items()
 
 
-@pytest.mark.parametrize(
-    ("what", "value"),
-    [
-        ("cgcl.report.results._SEARCHED_PAIRS", 24 * 23 // 2 - 1),
-        ("cgcl.report.results._DEAR", 0.0),
-    ],
-)
-def test_what_is_too_large_or_too_dear_is_not_searched(run, monkeypatch, what, value) -> None:
+def test_a_dear_method_scores_what_a_formula_proposes(run: Path, monkeypatch) -> None:
+    every = loaded(run).top(1000)
+    cost = loaded(run).scorer().cost_per_pair
     (run / SUGGESTIONS).unlink(missing_ok=True)
-    monkeypatch.setattr(what, value)
+    monkeypatch.setattr(results, "_DEAR", cost - 1)
+    monkeypatch.setattr(results, "_DEAR_BUDGET", cost * 120)
+    found = read_results(run, compare=False).suggestions
+    assert found is not None
+    assert found.how_found == "The best 120 new pairs by resource allocation were scored."
+    scores = [link.score for link in found.links]
+    assert scores == sorted(scores, reverse=True)
+    assert len(scores) == 100
+    known = {frozenset((link.source, link.target)): link.score for link in every}
+    shown = {frozenset((link.source, link.target)): link.score for link in found.links}
+    assert shown.items() <= known.items()
+
+
+def test_what_is_too_large_or_too_dear_is_not_searched(run: Path, monkeypatch) -> None:
+    (run / SUGGESTIONS).unlink(missing_ok=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(results, "_DEAR", 0.0)
+        patch.setattr(results, "_DEAR_BUDGET", 0.0)
+        assert read_results(run, compare=False).suggestions is None
+    monkeypatch.setattr(results, "_SEARCHED_PAIRS", 24 * 23 // 2 - 1)
     monkeypatch.setattr(LinkPredictor, "top", lambda *_, **__: pytest.fail("it was searched"))
     page = write_report(run, read_results(run, compare=False))
     assert "New links, best first" not in text_of(page)

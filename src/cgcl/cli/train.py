@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -195,6 +196,7 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
     from cgcl.report.results import read_results
 
     path = run.folder.path
+    begun = time.monotonic() - run.about["seconds"]
     if not quiet:
         _tell_beginning(run)
     if not run.is_finished:
@@ -223,7 +225,7 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
     page = write_report(path, results)
     _warn(run)
     if not quiet:
-        _tell_result(run, page, results.comparison)
+        _tell_result(run, page, results.comparison, time.monotonic() - begun)
     print(path)  # noqa: T201
     return 0
 
@@ -256,7 +258,7 @@ def _warn(run: Run) -> None:
             say(f"Warning: {warning}")
 
 
-def _tell_result(run: Run, page: Path, found: Comparison | None) -> None:
+def _tell_result(run: Run, page: Path, found: Comparison | None, seconds: float) -> None:
     from cgcl.metrics.table import in_order, metric_title
     from cgcl.report.verdict import ahead_at_top
 
@@ -277,8 +279,7 @@ def _tell_result(run: Run, page: Path, found: Comparison | None) -> None:
     threads = about["threads"]
     say_fact(
         "Time",
-        f"{about['seconds']:.1f} s on {about['device']}, "
-        f"{threads} thread{'' if threads == 1 else 's'}",
+        f"{seconds:.1f} s on {about['device']}, {threads} thread{'' if threads == 1 else 's'}",
     )
     say_fact("Report", str(page))
     say_fact("Next", f"cgcl predict {shlex.quote(str(path))} --top 20")

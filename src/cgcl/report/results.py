@@ -6,17 +6,18 @@ import hashlib
 import json
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
 from cgcl.errors import ResourceError
 from cgcl.files import write_atomically
 from cgcl.graph.survey import Survey, survey
-from cgcl.predict import LinkPredictor
+from cgcl.predict import LinkPredictor, Links
 from cgcl.predict.baselines import compare_with_baselines
 from cgcl.predict.saved import Fitted, read_fitted
 from cgcl.report.inputs import (
@@ -30,9 +31,10 @@ from cgcl.report.inputs import (
 from cgcl.split import audit_split
 from cgcl.train.config import Resources
 from cgcl.train.model_file import MODEL
+from cgcl.train.recipe import Recipe
 from cgcl.train.run_folder import read_run
 from cgcl.train.top_of_list import Progress, silent
-from cgcl.train.trainer import learned_nothing
+from cgcl.train.trainer import build_learner, learned_nothing
 
 COMPARISON = "comparison.json"
 SUGGESTIONS = "suggestions.json"
@@ -41,9 +43,10 @@ _SHOWN_LINKS = 100
 _EXAMPLES = 5
 # Searching up to so many pairs takes about a minute at most; larger graphs are asked for it.
 _SEARCHED_PAIRS = 200_000_000
-# A method that looks at the surroundings of every pair scores a thousand a second, and a search
-# scores at least a hundred thousand.
-_DEAR = 4e6
+# A method that looks at the surroundings of every pair scores a thousand a second: where a pair
+# takes more operations than this, it looks at a few thousand, as many as the budget allows.
+_DEAR, _DEAR_BUDGET = 1e5, 2.5e9
+_PROPOSING = "resource-allocation"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +100,7 @@ def read_results(
         fitted.history,
         positive,
         negative,
-        suggestions=steps.suggestions(predictor, progress),
+        suggestions=steps.suggestions(predictor, fitted, progress),
         probabilities=_probabilities(predictor, logits),
         comparison=compared,
         audit=_audited(predictor),
@@ -127,10 +130,12 @@ class _Steps:
         results = [MethodResult(item["method"], item["metrics"]) for item in found["results"]]
         return Comparison(results, found["protocol"], ours=results[0].method)
 
-    def suggestions(self, predictor: LinkPredictor, progress: Progress) -> Suggestions | None:
+    def suggestions(
+        self, predictor: LinkPredictor, fitted: Fitted, progress: Progress
+    ) -> Suggestions | None:
         def compute() -> dict[str, Any] | None:
             progress("Looking for new links", 0, 1)
-            found = _search(predictor)
+            found = _search(predictor, fitted)
             return None if found is None else asdict(found)
 
         found = self._kept(SUGGESTIONS, compute)
@@ -173,14 +178,19 @@ def _digest(found: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
 
 
-def _search(predictor: LinkPredictor) -> Suggestions | None:
+def _search(predictor: LinkPredictor, fitted: Fitted) -> Suggestions | None:
     """Return the best new links with what speaks for them; None where that would take long."""
-    nodes = predictor.graph_.num_nodes
-    if nodes * (nodes - 1) // 2 > _SEARCHED_PAIRS or predictor.scorer().cost_per_pair > _DEAR:
+    nodes, cost = predictor.graph_.num_nodes, predictor.scorer().cost_per_pair
+    if nodes * (nodes - 1) // 2 > _SEARCHED_PAIRS:
         return None
     try:
-        links = predictor.top(_SHOWN_LINKS, explain=True)
+        if cost <= _DEAR:
+            links = predictor.top(_SHOWN_LINKS, explain=True)
+        else:
+            links = _among_proposed(predictor, fitted, int(_DEAR_BUDGET / cost))
     except ResourceError:
+        return None
+    if links is None:
         return None
     rows = [
         SuggestedLink(
@@ -197,6 +207,20 @@ def _search(predictor: LinkPredictor) -> Suggestions | None:
         for link in links
     ]
     return Suggestions(rows, links.found)
+
+
+def _among_proposed(predictor: LinkPredictor, fitted: Fitted, count: int) -> Links | None:
+    """Return the best of so many pairs that a formula proposes; None if those are too few."""
+    if fitted.graph.sides is not None or count < _SHOWN_LINKS:
+        return None
+    recipe = Recipe.of(_PROPOSING, {})
+    formula = replace(fitted, recipe=recipe, learner=build_learner(0, recipe), calibration=None)
+    proposed = LinkPredictor.of(formula, "cpu").top(count)
+    pairs = list(zip(proposed.sources, proposed.targets, strict=True))
+    order = np.argsort(-predictor.score(pairs), kind="stable")[:_SHOWN_LINKS]
+    best = predictor.score_pairs([pairs[place] for place in order], explain=True)
+    title = recipe.method.title.lower()
+    return replace(best, found=f"The best {len(pairs):,} new pairs by {title} were scored.")
 
 
 def _probabilities(predictor: LinkPredictor, logits: Sequence[Tensor]) -> Probabilities | None:
