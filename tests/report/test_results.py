@@ -193,7 +193,7 @@ def test_a_dear_method_scores_what_a_formula_proposes(run: Path, monkeypatch) ->
     every = loaded(run).top(1000)
     cost = loaded(run).scorer().cost_per_pair
     (run / SUGGESTIONS).unlink(missing_ok=True)
-    monkeypatch.setattr(results, "_DEAR", cost - 1)
+    monkeypatch.setattr(results, "DEAR", cost - 1)
     monkeypatch.setattr(results, "_DEAR_BUDGET", cost * 120)
     found = read_results(run, compare=False).suggestions
     assert found is not None
@@ -209,7 +209,7 @@ def test_a_dear_method_scores_what_a_formula_proposes(run: Path, monkeypatch) ->
 def test_what_is_too_large_or_too_dear_is_not_searched(run: Path, monkeypatch) -> None:
     (run / SUGGESTIONS).unlink(missing_ok=True)
     with monkeypatch.context() as patch:
-        patch.setattr(results, "_DEAR", 0.0)
+        patch.setattr(results, "DEAR", 0.0)
         patch.setattr(results, "_DEAR_BUDGET", 0.0)
         assert read_results(run, compare=False).suggestions is None
     monkeypatch.setattr(results, "_SEARCHED_PAIRS", 24 * 23 // 2 - 1)

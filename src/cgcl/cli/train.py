@@ -44,8 +44,6 @@ _OF_NETWORK = Parameter(
         ),
     ),
 )
-# Of what the report tells, this much is left out here.
-_NOT_TOLD = ("pair_ap", "hits@10", "hits@50")
 
 
 def train(
@@ -292,7 +290,7 @@ def _tell_test(test: dict[str, float], sampled: dict[str, Any] | None, links: in
     errors = sampled["se"] if sampled else {}
     told: dict[bool, list[str]] = {True: [], False: []}
     for name, metric in METRICS.items():
-        if name in test and name not in _NOT_TOLD and links >= metric.least_links:
+        if name in test and metric.is_told and links >= metric.least_links:
             error = f" ± {errors[name]:.4f}" if name in errors else ""
             told[metric.is_at_top].append(f"{metric.title} {test[name]:.4f}{error}")
     label = "Test"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cgcl.metrics.scores import Scores, as_scores
+from cgcl.metrics.ranking import Scores, as_scores
 
 __all__ = [
     "ReliabilityBin",

@@ -33,7 +33,7 @@ from cgcl.train.config import Resources
 from cgcl.train.model_file import MODEL
 from cgcl.train.recipe import Recipe
 from cgcl.train.run_folder import read_run
-from cgcl.train.top_of_list import Progress, silent
+from cgcl.train.top_of_list import DEAR, Progress, silent
 from cgcl.train.trainer import build_learner, learned_nothing
 
 COMPARISON = "comparison.json"
@@ -43,9 +43,8 @@ _SHOWN_LINKS = 100
 _EXAMPLES = 5
 # Searching up to so many pairs takes about a minute at most; larger graphs are asked for it.
 _SEARCHED_PAIRS = 200_000_000
-# A method that looks at the surroundings of every pair scores a thousand a second: where a pair
-# takes more operations than this, it looks at a few thousand, as many as the budget allows.
-_DEAR, _DEAR_BUDGET = 1e5, 2.5e9
+# A method that is dear to search with looks at a few thousand pairs, as many as this allows.
+_DEAR_BUDGET = 2.5e9
 _PROPOSING = "resource-allocation"
 
 
@@ -184,7 +183,7 @@ def _search(predictor: LinkPredictor, fitted: Fitted) -> Suggestions | None:
     if nodes * (nodes - 1) // 2 > _SEARCHED_PAIRS:
         return None
     try:
-        if cost <= _DEAR:
+        if cost <= DEAR:
             links = predictor.top(_SHOWN_LINKS, explain=True)
         else:
             links = _among_proposed(predictor, fitted, int(_DEAR_BUDGET / cost))

@@ -18,14 +18,14 @@ from cgcl.methods.method import PairScorer
 from cgcl.methods.scoring import BLOCK_PAIRS
 from cgcl.seeds import stream
 from cgcl.split import Split, UnlinkedPairs
-from cgcl.train.top_of_list import Progress, ScoreTable, scored_once, silent
+from cgcl.train.top_of_list import DEAR, Progress, ScoreTable, scored_once, silent
 
 __all__ = ["calibrate", "pairs_to_score", "validation_sample"]
 
 # How many unlinked pairs are scored: some seconds on two cores. The best thousand of a graph can
 # be one pair in 10^5 or fewer, so that a hundred thousand pairs would hold none of them.
 _MAX_SCORED = 2**24
-_MAX_OPERATIONS = 2**38
+_MAX_OPERATIONS, _MAX_DEAR = 2**38, 2**35
 # A method that looks at the surroundings of every pair takes a millisecond for each.
 _MIN_SCORED = 10_000
 # How many of those are kept: the best, and as many that stand for the rest.
@@ -111,7 +111,8 @@ def pairs_to_score(cost_per_pair: float, cost_per_node: float = 0.0, num_nodes: 
         num_nodes: Number of nodes; a block of random pairs has nearly all of them at one end.
     """
     cost = cost_per_pair + min(1.0, num_nodes / BLOCK_PAIRS) * cost_per_node
-    return int(max(_MIN_SCORED, min(_MAX_SCORED, _MAX_OPERATIONS // max(cost, 1.0))))
+    most = _MAX_DEAR if cost_per_pair > DEAR else _MAX_OPERATIONS
+    return int(max(_MIN_SCORED, min(_MAX_SCORED, most // max(cost, 1.0))))
 
 
 def _sample_unlinked(

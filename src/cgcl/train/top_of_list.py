@@ -13,18 +13,9 @@ import torch
 from torch import Tensor
 
 from cgcl.methods.method import PairScorer
+from cgcl.metrics.table import METRICS
 from cgcl.seeds import stream
 from cgcl.split import Split, UnlinkedPairs
-
-__all__ = [
-    "BUDGET",
-    "Progress",
-    "RankingMetrics",
-    "ScoreTable",
-    "ranking_metrics",
-    "scored_once",
-    "silent",
-]
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Told the name of what is computed, how much is done and how much there is. It may raise, such as
@@ -33,6 +24,9 @@ KeyboardInterrupt, to end the computation there."""
 BUDGET = 4e11
 """How many operations measuring one method may take on a CPU, 10 s on two cores; each formula
 beside it has half of that, so that nobody waits more than half a minute unasked."""
+DEAR = 1e5
+"""A pair that takes more operations has its surroundings cut out, slow ones: who measures or
+calibrates such a method asks for less, so that nobody waits more than a minute after training."""
 _GPU = 400.0
 """So many times as much on a GPU, which is at least so many times as fast."""
 # Counting an entry of a row, and comparing it with one link, in the same operations.
@@ -42,7 +36,6 @@ _PER_COMPARISON = 100.0
 _CELLS_CPU, _CELLS_GPU, _PAIRS = 2**20, 2**24, 2**18
 # Fewer sampled links say nothing; they are worth twice the budget, not more.
 _FEWEST_LINKS = 10
-_BEST = (100, 1000)
 # Below ten pairs for each place in the list, even chance would fill a good part of it.
 _PAIRS_PER_PLACE = 10
 # Up to so many scores of a graph are kept, 256 MiB.
@@ -113,7 +106,7 @@ def ranking_metrics(
     n, m = split.num_nodes, links.shape[1]
     if over_pairs and most_links is None and sweep.cost(n, m) <= budget:
         ranks, counts = sweep.run(torch.arange(n), links, counting=True)
-        return RankingMetrics(_of_ranks(ranks)[0] | _of_counts(counts, sweep.num_pairs))
+        return RankingMetrics(_of_ranks(ranks)[0] | _of_counts(counts))
     asked = links[:, _sample(sweep, links, budget, most_links, seed)]
     if asked.shape[1] == 0:
         return RankingMetrics({})
@@ -158,7 +151,7 @@ class _Cells:
 
 
 @dataclass(frozen=True, eq=False)
-class _Counts:
+class PairCounts:
     """For each different score of a hidden link, ascending: what stands there and above."""
 
     links: Tensor
@@ -167,6 +160,34 @@ class _Counts:
     """How many other pairs have it."""
     others_above: Tensor
     """How many other pairs have a higher one."""
+    num_pairs: int
+    """How many pairs there are in all."""
+
+    def precision_at(self, k: int) -> float | None:
+        """Return the share of hidden links among the best; None where too few pairs compete."""
+        if self.num_pairs < _PAIRS_PER_PLACE * k:
+            return None
+        links, above, at = self._standing()
+        # Of pairs that tie at the cut, each has the same chance to be above it.
+        return float((links * ((k - above) / at).clamp(0, 1)).sum() / k)
+
+    def average_precision(self) -> float:
+        """Return the average precision over all pairs."""
+        links, above, at = self._standing()
+        precision = (links.sum() - links.cumsum(0) + links) / (above + at)
+        return float((links * precision).sum() / links.sum())
+
+    def _standing(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the links at each score, and all pairs above it and at it."""
+        links = self.links.double()
+        above = links.sum() - links.cumsum(0) + self.others_above
+        return links, above, links + self.others_at
+
+
+def _of_counts(counts: PairCounts | None) -> dict[str, float]:
+    """Return the metrics over all pairs, where they say something."""
+    found = {n: m.function(counts) for n, m in METRICS.items() if counts and m.over == "pairs"}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 class _Sweep:
@@ -196,7 +217,9 @@ class _Sweep:
         per_entry = getattr(scorer, "cost_in_rows", scorer.cost_per_pair) + _PER_ENTRY
         return rows * (n * per_entry + scorer.cost_per_node) + 2 * links * n * _PER_COMPARISON
 
-    def run(self, nodes: Tensor, asked: Tensor, *, counting: bool) -> tuple[Tensor, _Counts]:
+    def run(
+        self, nodes: Tensor, asked: Tensor, *, counting: bool
+    ) -> tuple[Tensor, PairCounts | None]:
         """Return the rank of each link from both ends, float64 [2, links], and the counts.
 
         Args:
@@ -226,8 +249,7 @@ class _Sweep:
                 scale.count(scores[:, number * height :])
         found = torch.empty(which.numel(), dtype=torch.float64)
         found[which] = torch.cat(ranks).cpu()
-        empty = torch.empty(0)
-        return found.view(2, -1), scale.counts() if scale else _Counts(empty, empty, empty)
+        return found.view(2, -1), scale.counts(self.num_pairs) if scale else None
 
     def _cells(self, pairs: Tensor, nodes: Tensor, height: int) -> tuple[_Cells, Tensor]:
         """Return where pairs lie in the rows of `nodes`, both ways round, and which they are."""
@@ -288,11 +310,11 @@ class _Scale:
         place = torch.bucketize(high, self._edges, out_int32=True, right=True)
         self._found += torch.bincount(place, minlength=self._found.numel())
 
-    def counts(self) -> _Counts:
+    def counts(self, num_pairs: int) -> PairCounts:
         """Return what was found, on the CPU."""
         found = self._found.cpu()
         above = found.sum() - found.cumsum(0)
-        return _Counts(self._links.cpu(), found[1::2], above[1::2])
+        return PairCounts(self._links.cpu(), found[1::2], above[1::2], num_pairs)
 
 
 def _ranks(scores: Tensor, own: Tensor) -> Tensor:
@@ -308,25 +330,14 @@ def _ranks(scores: Tensor, own: Tensor) -> Tensor:
 
 def _of_ranks(ranks: Tensor) -> tuple[dict[str, float], dict[str, float]]:
     """Return the metrics of ranks, [2, links], and their standard errors as means over links."""
-    by_link = {"node_mrr": (1 / ranks).mean(dim=0), "node_hits@10": (ranks <= 10).double().mean(0)}
+    by_link = {
+        name: metric.function(ranks).double().mean(dim=0)
+        for name, metric in METRICS.items()
+        if metric.over == "nodes"
+    }
     m = ranks.shape[1]
     errors = {k: float(v.std()) / math.sqrt(m) if m > 1 else math.nan for k, v in by_link.items()}
     return {name: float(values.mean()) for name, values in by_link.items()}, errors
-
-
-def _of_counts(counts: _Counts, num_pairs: int) -> dict[str, float]:
-    """Return the metrics over all pairs."""
-    links = counts.links.double()
-    links_above = links.sum() - links.cumsum(0)
-    above, at = links_above + counts.others_above, links + counts.others_at
-    metrics = {
-        # Of pairs that tie at the cut, each has the same chance to be above it.
-        f"precision@{k}": float((links * ((k - above) / at).clamp(0, 1)).sum() / k)
-        for k in _BEST
-        if num_pairs >= _PAIRS_PER_PLACE * k
-    }
-    precision = (links_above + links) / (above + at)
-    return metrics | {"pair_ap": float((links * precision).sum() / links.sum())}
 
 
 def scored_once(scorer: Any) -> Any:  # noqa: ANN401, a PairScorer

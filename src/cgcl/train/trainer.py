@@ -20,7 +20,7 @@ from cgcl.split import Split
 from cgcl.train.config import Resources
 from cgcl.train.engines import Moments, engine_for
 from cgcl.train.recipe import Recipe
-from cgcl.train.top_of_list import BUDGET, Progress, ranking_metrics, scored_once, silent
+from cgcl.train.top_of_list import BUDGET, DEAR, Progress, ranking_metrics, scored_once, silent
 
 __all__ = [
     "CHANCE_AUC",
@@ -249,7 +249,8 @@ class Trainer:
         found: dict[str, float] = {}
         if top_of_list:
             seed = self._recipe.split.seed
-            top = ranking_metrics(scorer, split, seed=seed, progress=progress)
+            budget = BUDGET / 2 if scorer.cost_per_pair > DEAR else BUDGET
+            top = ranking_metrics(scorer, split, budget=budget, seed=seed, progress=progress)
             found, self.sampled = top.metrics, top.sampling
         return found | link_metrics(scorer.logits(split.test), scorer.logits(split.test_negatives))
 
