@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from cgcl.calibrate import Calibration, Line, Sample
-from cgcl.calibrate.reservoir import Kept
 from cgcl.errors import TrainingError
 from cgcl.graph import Graph
 from cgcl.methods.common_neighbours import CommonNeighbours
 from cgcl.methods.method import Known, Learner, PairScorer
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.methods.shared_neighbours import as_logits
+from cgcl.metrics.calibration import Calibration, Line, Sample
+from cgcl.metrics.calibrators import Kept
 from cgcl.model import symmetric
 from cgcl.seeds import stream
 from cgcl.split import Split, random_split

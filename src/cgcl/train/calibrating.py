@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cgcl.calibrate import Calibration, Sample, fit_calibration
-from cgcl.calibrate.reservoir import Kept, Reservoir
 from cgcl.errors import TrainingError
 from cgcl.methods.method import PairScorer
 from cgcl.methods.scoring import BLOCK_PAIRS
+from cgcl.metrics.calibration import Calibration, Sample
+from cgcl.metrics.calibrators import Kept, Reservoir, fit_calibration
 from cgcl.seeds import stream
 from cgcl.split import Split, UnlinkedPairs
 from cgcl.train.top_of_list import DEAR, Progress, ScoreTable, scored_once, silent
