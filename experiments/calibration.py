@@ -11,15 +11,11 @@ are printed. Results are lines of JSON; what is there is not computed again.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-from pathlib import Path
 from typing import Any
 
-from methods import lines_of, side_by_side, where
+from script import Job, Result, Where, listed, options, run_missing, stamp
 
-RESULTS = Path(__file__).parent / "results" / "calibration.jsonl"
 GRAPHS = ("cora", "citeseer", "pubmed", "photo", "computers")
 METHOD = "cgcl-rank"
 TOPS = (100, 1000)
@@ -82,7 +78,7 @@ def measure(curve: Any, sets: dict[str, Any], base_rate: float) -> dict[str, Any
     }
 
 
-def run(job: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:
+def run(job: Job, place: Where) -> Result:
     """Train on one split, calibrate, and measure on its test links."""
     import numpy as np
 
@@ -126,7 +122,7 @@ def run(job: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:
     assert ends is not None
     return {
         **{name: job[name] for name in KEY},
-        **where(place),
+        **stamp(place),
         "method": calibration.method,
         "losses": calibration.losses,
         "counts": calibration.counts,
@@ -140,40 +136,31 @@ def run(job: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def shown(record: Result) -> str:
+    """Return a result in a line."""
+    best = record["results"]["chosen"]
+    counts = ", ".join(
+        f"best {top}: {best['expected'][top]:.1f} promised, {best['observed'][top]} found"
+        for top in map(str, TOPS)
+    )
+    head = f"{record['graph']}, split {record['seed']}: {record['method']}"
+    return f"{head}, ECE {best['ece']:.4f}, {counts}"
+
+
 def main() -> None:
     """Run what is missing."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     parser.add_argument("--graphs", default=",".join(GRAPHS))
     parser.add_argument("--seeds", default="5,6,7,8,9")
     parser.add_argument("--preset", default="quick")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--data-root")
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing after so long")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     chosen = parser.parse_args()
-    place = {name: getattr(chosen, name) for name in ("device", "threads", "data_root")}
-    place["deadline"] = time.time() + chosen.seconds
-    done = {tuple(record[name] for name in KEY) for record in lines_of(chosen.out)}
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
     # The first split of every graph comes first.
     jobs = [
-        {"graph": graph, "preset": chosen.preset, "seed": seed, "method": METHOD}
-        for seed in map(int, chosen.seeds.split(","))
-        for graph in chosen.graphs.split(",")
+        {"graph": graph, "preset": chosen.preset, "seed": seed}
+        for seed in map(int, listed(chosen.seeds))
+        for graph in listed(chosen.graphs)
     ]
-    todo = [job for job in jobs if tuple(job[name] for name in KEY) not in done]
-    for record in side_by_side(run, todo, place, chosen.workers):
-        with chosen.out.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
-        best = record["results"]["chosen"]
-        counts = ", ".join(
-            f"best {top}: {best['expected'][top]:.1f} promised, {best['observed'][top]} found"
-            for top in map(str, TOPS)
-        )
-        head = f"{record['graph']}, split {record['seed']}: {record['method']}"
-        print(f"{head}, ECE {best['ece']:.4f}, {counts}", flush=True)
+    run_missing("calibration", jobs, run, shown, chosen, KEY)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
-from methods import lines_of
+from script import Job, results_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,15 +27,13 @@ if TYPE_CHECKING:
     from cgcl.train.once import Trained
 
 HERE = Path(__file__).parent
-RESULTS, SEARCH, AGREEMENT = "harder.jsonl", "harder_search.jsonl", "heart.json"
+RESULTS, SEARCH, AGREEMENT = "harder", "harder_search", "heart.json"
 SEARCHES = {"heart": "heart-search", "hits100": "hits100-search"}
 STAGES = (*SEARCHES, *SEARCHES.values())
 # By what a search chooses, on validation links. The test has twice as many unlinked pairs as
 # validation: the 50th of validation's stands where the 100th of the test's does.
 GOALS = {"heart-search": "heart_mrr", "hits100-search": "hits@50"}
 FILES = {"val": "heart_valid.npy", "test": "heart_test.npy"}
-
-Job = dict[str, Any]
 
 
 def choose_by(stage: str) -> str:
@@ -90,7 +88,7 @@ def with_winner(job: Job, experiment: dict[str, Any], out: Path) -> Job:
     """Return a run with the settings that the search before it found best on its graph."""
     search = SEARCHES[job["stage"]]
     told = experiment[search]["all"]
-    scores = by_variant(lines_of(out / SEARCH), search, job["graph"])
+    scores = by_variant(results_of(SEARCH, folder=out), search, job["graph"])
     asked = len(told["seeds"][job["graph"]])
     if any(len(scores.get(name, ())) < asked for name in told["variants"]):
         raise SystemExit(f"First: python experiments/ranking.py {search} --device cuda")

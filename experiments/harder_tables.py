@@ -10,10 +10,10 @@ from statistics import mean
 from typing import Any
 
 import harder
-from cgcl.compare.statistics import spread_of
+from cgcl.experiments.statistics import spread_of
 from cgcl.methods.table import METHODS, method_named
 from cgcl.metrics.table import metric_title
-from methods import lines_of
+from script import results_of
 
 __all__ = ["TABLES"]
 
@@ -36,7 +36,7 @@ def _runs(stage: str) -> Runs:
     name = harder.SEARCH if stage in harder.GOALS else harder.RESULTS
     last = {
         (line["graph"], line["name"], line["seed"]): line
-        for line in lines_of(HERE / "results" / name)
+        for line in results_of(name)
         if line["stage"] == stage and "failure" not in line
     }
     found: Runs = {}

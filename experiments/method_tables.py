@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
-from typing import Any
 
-from cgcl.compare.statistics import holm, paired_difference, spread_of
+from cgcl.experiments.statistics import holm, paired_difference, spread_of
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
+from script import Result, results_of
 
 __all__ = ["TABLES"]
 
@@ -22,20 +21,14 @@ KINDS = ("authors", "tuned")
 CONTROLS = ("gcn", "mlp")
 OURS = "cgcl"
 
-Result = dict[str, Any]
 # An AUC and, where it is known, an AP.
 Figures = list[float]
-
-
-def _lines(name: str) -> list[Result]:
-    path = HERE / "results" / name
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def _results() -> dict[tuple[str, str, str], list[Result]]:
     """Return the runs by graph, method and kind of settings, checked to be complete."""
     found: dict[tuple[str, str, str], list[Result]] = {}
-    for line in _lines("methods.jsonl"):
+    for line in results_of("methods"):
         if "failure" not in line:
             found.setdefault((line["graph"], line["method"], line["kind"]), []).append(line)
     for key, runs in found.items():
@@ -168,7 +161,7 @@ def tuning_table() -> str:
         "| method | graph | trials | validation AUC: defaults | best | chosen |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    found = {(line["method"], line["graph"]): line for line in _lines("tuning.jsonl")}
+    found = {(line["method"], line["graph"]): line for line in results_of("tuning")}
     for method in METHODS:
         for graph in EXPERIMENT["graphs"]:
             line = found.get((method, graph))
@@ -189,11 +182,11 @@ def seal_hops_table() -> str:
     """SEAL with two hops beside one, on the same splits."""
     near = {
         (line["graph"], line["seed"]): line
-        for line in _lines("methods.jsonl")
+        for line in results_of("methods")
         if line["method"] == "seal" and line["kind"] == "authors"
     }
     rows = ["| graph | split | 1 hop: AUC / AP | 2 hops: AUC / AP |", "| --- | --- | --- | --- |"]
-    for far in _lines("seal_hops.jsonl"):
+    for far in results_of("seal_hops"):
         pair = (near[far["graph"], far["seed"]], far)
         one, two = (
             " / ".join(f"{100 * line['test'][metric]:.2f}" for metric in ("auc", "ap"))

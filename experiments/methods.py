@@ -9,23 +9,17 @@ that are there are not computed again, so an interrupted run goes on where it st
 
 from __future__ import annotations
 
-import argparse
-import json
-import multiprocessing
 import time
 import tomllib
-from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-RESULTS, TUNING = "methods.jsonl", "tuning.jsonl"
-KINDS = ("authors", "tuned")
+from script import Job, Result, listed, options, results_of, run_missing, stamp
 
-Job = dict[str, Any]
-Result = dict[str, Any]
+HERE = Path(__file__).parent
+RESULTS, TUNING = "methods", "tuning"
+KINDS = ("authors", "tuned")
 
 
 def names(experiment: dict[str, Any]) -> list[str]:
@@ -83,9 +77,9 @@ def runs(experiment: dict[str, Any], tuned: dict[tuple[str, str], dict[str, Any]
 def tune_once(job: Job, place: dict[str, Any]) -> Result | None:
     """Search for the settings of one method on one graph; None if time ran out."""
     import cgcl
+    from cgcl.experiments.search import tune
     from cgcl.split import random_split
     from cgcl.train.config import Resources, SplitConfig
-    from cgcl.tune.search import tune
 
     remaining = place["deadline"] - time.time()
     if remaining <= 0:
@@ -114,7 +108,7 @@ def tune_once(job: Job, place: dict[str, Any]) -> Result | None:
         "settings": found.settings,
         "values": [trial.auc for trial in found.trials],
         "fingerprint": graph.fingerprint,
-        **where(place),
+        **stamp(place),
     }
 
 
@@ -136,7 +130,7 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
     line = {key: job[key] for key in ("graph", "method", "kind", "seed")} | {
         "settings": recipe.settings.to_json(),
         "caps": recipe.settings.caps,
-        **where(place),
+        **stamp(place),
     }
     try:
         trained = train_once(graph, split, recipe, resources)
@@ -156,62 +150,6 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
     }
 
 
-def where(place: dict[str, Any]) -> dict[str, Any]:
-    """Return what decides the last bits of a result: the device, threads and versions."""
-    import torch
-
-    from cgcl.train.execution import versions
-
-    cuda = torch.cuda.is_available() and place["device"] != "cpu"
-    kept = ("cgcl", "python", "torch", "numpy")
-    return {
-        "device": torch.cuda.get_device_name() if cuda else "cpu",
-        "threads": place["threads"],
-        "versions": {name: versions()[name] for name in kept},
-    }
-
-
-def side_by_side(
-    work: Callable[[Job, dict[str, Any]], Result | None],
-    todo: list[Job],
-    place: dict[str, Any],
-    workers: int,
-) -> Iterator[Result]:
-    """Yield results as they come; nothing new is begun after the deadline.
-
-    Every job has a process of its own, so that one that breaks its device breaks no other. A job
-    that dies is tried once more: its neighbour on the device may have been the culprit.
-    """
-    spawn = multiprocessing.get_context("spawn")
-    waiting, tried = deque(todo), Counter[int]()
-    with ProcessPoolExecutor(workers, mp_context=spawn, max_tasks_per_child=1) as pool:
-        running: dict[Future[Result | None], Job] = {}
-        while True:
-            while waiting and len(running) < workers and time.time() < place["deadline"]:
-                job = waiting.popleft()
-                running[pool.submit(work, job, place)] = job
-            if not running:
-                return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                job = running.pop(future)
-                error = future.exception()
-                if error is not None:
-                    print(f"{job['graph']}, {job['method']}: {error!r}"[:200], flush=True)
-                    tried[id(job)] += 1
-                    if tried[id(job)] < 2:
-                        waiting.append(job)
-                    continue
-                result = future.result()
-                if result is not None:
-                    yield result
-
-
-def lines_of(path: Path) -> list[Result]:
-    """Return the results that are there."""
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return [json.loads(line) for line in text.splitlines()]
-
-
 def shown(result: Result) -> str:
     """Return a result in a line."""
     head = f"{result['graph']}, {result['method']}"
@@ -226,49 +164,26 @@ def shown(result: Result) -> str:
 
 def main() -> None:
     """Run what is missing."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     parser.add_argument("what", choices=["tune", "run"])
     parser.add_argument("--experiment", type=Path, default=HERE / "methods.toml")
     parser.add_argument("--methods", help="only these, separated by commas")
     parser.add_argument("--graphs", help="only these, separated by commas")
     parser.add_argument("--splits", type=int, help="only the first so many")
     parser.add_argument("--kinds", default=",".join(KINDS), help="authors, tuned or both")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing new after this")
-    parser.add_argument("--data-root")
-    parser.add_argument("--out", type=Path, default=HERE / "results")
     chosen = parser.parse_args()
     experiment = tomllib.loads(chosen.experiment.read_text(encoding="utf-8"))
-    if chosen.methods:
-        experiment["methods"] = chosen.methods.split(",")
-    if chosen.graphs:
-        experiment["graphs"] = chosen.graphs.split(",")
+    for name in ("methods", "graphs"):
+        if getattr(chosen, name):
+            experiment[name] = listed(getattr(chosen, name))
     experiment["splits"] = experiment["splits"][: chosen.splits]
-    place = {
-        "device": chosen.device,
-        "threads": chosen.threads,
-        "data_root": chosen.data_root,
-        "out": str(chosen.out),
-        "deadline": time.time() + chosen.seconds,
-    }
-    chosen.out.mkdir(parents=True, exist_ok=True)
-    tuned = {(r["graph"], r["method"]): r["settings"] for r in lines_of(chosen.out / TUNING)}
     if chosen.what == "tune":
-        path, keys, work = chosen.out / TUNING, ("graph", "method"), tune_once
-        jobs = list(studies(experiment))
-    else:
-        path, keys, work = chosen.out / RESULTS, ("graph", "method", "kind", "seed"), run_once
-        kinds = chosen.kinds.split(",")
-        jobs = [job for job in runs(experiment, tuned) if job["kind"] in kinds]
-    have = {tuple(line[key] for key in keys) for line in lines_of(path) if "failure" not in line}
-    todo = [job for job in jobs if tuple(job[key] for key in keys) not in have]
-    with path.open("a", encoding="utf-8") as file:
-        for number, result in enumerate(side_by_side(work, todo, place, chosen.workers), start=1):
-            file.write(json.dumps(result) + "\n")
-            file.flush()
-            print(f"{number}/{len(todo)} {shown(result)}", flush=True)
+        run_missing(TUNING, studies(experiment), tune_once, shown, chosen, ("graph", "method"))
+        return
+    found = results_of(TUNING, ("graph", "method", "settings"), chosen.out)
+    tuned = {(line["graph"], line["method"]): line["settings"] for line in found}
+    jobs = [job for job in runs(experiment, tuned) if job["kind"] in listed(chosen.kinds)]
+    run_missing(RESULTS, jobs, run_once, shown, chosen, ("graph", "method", "kind", "seed"))
 
 
 if __name__ == "__main__":

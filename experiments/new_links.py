@@ -17,19 +17,19 @@ A result is one line of JSON. Results that are there are not computed again.
 
 from __future__ import annotations
 
-import argparse
 import csv
-import json
 import statistics
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from script import Job, Result, Where, options, results_of, run_missing, stamp
+
 if TYPE_CHECKING:
     from cgcl.graph import Graph
 
-RESULTS = Path(__file__).parent / "results"
+KEY = ("graph", "method", "preset", "seed")
 METHODS = ("cgcl", "mlp", "adamic-adar", "common-neighbours")
 CUTS = (10, 50, 100, 500, 1000)
 SHARE = 0.10
@@ -113,46 +113,25 @@ def auc_of(graph: Graph, predictor: Any, taken: list[tuple[str, str]]) -> float:
     return auc(predictor.score(taken), predictor.score(names))
 
 
-def run(chosen: argparse.Namespace, path: Path) -> None:
-    """Compute the results that are missing."""
-    import torch
-
+def run(job: Job, place: Where) -> Result:
+    """Write the files without a tenth of the links, fit, and measure."""
     import cgcl
-    from cgcl.train.execution import versions
 
-    records = read_results(path)
-    done = {(r["graph"], r["method"], r["preset"], r["seed"]) for r in records}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for title in chosen.graphs:
-        whole = cgcl.read(title, data_root=chosen.data_root)
-        for seed in chosen.seeds:
-            missing = [m for m in METHODS if (title, m, chosen.preset, seed) not in done]
-            if not missing:
-                continue
-            kept, taken = take_out(whole, seed)
-            with tempfile.TemporaryDirectory() as folder:
-                links, features = write_files(Path(folder), whole, kept)
-                graph = cgcl.read(links, features=features)
-            for method in missing:
-                predictor = build(method, chosen.preset, seed, chosen.device, chosen.threads)
-                result: dict[str, Any] = {
-                    "graph": title,
-                    "method": method,
-                    "preset": chosen.preset,
-                    "seed": seed,
-                    **measure(graph, predictor, taken),
-                    "fingerprint": graph.fingerprint,
-                    "device": torch.cuda.get_device_name() if chosen.device != "cpu" else "cpu",
-                    "versions": {k: versions()[k] for k in ("cgcl", "python", "torch", "numpy")},
-                }
-                with path.open("a") as file:
-                    file.write(json.dumps(result) + "\n")
-                print(f"{title}, seed {seed}, {method}: P@100 {result['precision']['100']:.2f}")
+    whole = cgcl.read(job["graph"], data_root=place["data_root"])
+    kept, taken = take_out(whole, job["seed"])
+    with tempfile.TemporaryDirectory() as folder:
+        links, features = write_files(Path(folder), whole, kept)
+        graph = cgcl.read(links, features=features)
+    how = (job["method"], job["preset"], job["seed"])
+    predictor = build(*how, place["device"], place["threads"])
+    found = measure(graph, predictor, taken)
+    return {**job, **found, "fingerprint": graph.fingerprint, **stamp(place)}
 
 
-def read_results(path: Path) -> list[dict[str, Any]]:
-    """Return the results so far."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+def shown(result: Result) -> str:
+    """Return a result in a line."""
+    head = f"{result['graph']}, seed {result['seed']}, {result['method']}"
+    return f"{head}: P@100 {result['precision']['100']:.2f}"
 
 
 def summary(records: list[dict[str, Any]]) -> str:
@@ -188,20 +167,21 @@ def _cell(rows: list[dict[str, Any]], cut: str) -> str:
 
 def main() -> None:
     """Run what is missing, or print what is there."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__, threads=2)
     parser.add_argument("--graphs", nargs="+", default=["cora"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--preset", default="quick")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--data-root")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--summary", action="store_true", help="print the table of what is there")
     chosen = parser.parse_args()
-    path = chosen.out / "new_links.jsonl"
     if not chosen.summary:
-        run(chosen, path)
-    print(summary(read_results(path)))
+        jobs = [
+            {"graph": graph, "method": method, "preset": chosen.preset, "seed": seed}
+            for graph in chosen.graphs
+            for seed in chosen.seeds
+            for method in METHODS
+        ]
+        run_missing("new_links", jobs, run, shown, chosen, KEY)
+    print(summary(results_of("new_links", KEY, chosen.out)))
 
 
 if __name__ == "__main__":

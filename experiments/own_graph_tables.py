@@ -15,6 +15,7 @@ from scipy.stats import chi2
 import calibration
 import structure
 from calibration import TOPS
+from script import results_of
 
 ROOT = Path(__file__).parents[1]
 # Constants of the calibration were settled with some of the first splits in view.
@@ -22,12 +23,6 @@ CLEAN = range(5, 10)
 SPLITS = {"5-9": CLEAN, "0-4": range(5)}
 # So many times as many links as are found, or as few, may be promised.
 MOST_OFF = 1.5
-
-
-def lines_of(name: str) -> list[dict[str, Any]]:
-    """Return the records of a file of JSON lines in experiments/results/."""
-    text = (ROOT / "experiments" / "results" / f"{name}.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
 
 
 def benchmark(name: str) -> dict[str, Any]:
@@ -39,7 +34,7 @@ def _splits(graph: str, seeds: Iterable[int]) -> dict[str, list[dict[str, Any]]]
     """Return the records of a graph on some splits by preset; of two about one the later counts."""
     last = {
         (record["preset"], record["seed"]): record
-        for record in lines_of("calibration")
+        for record in results_of("calibration")
         if record["graph"] == graph and record["seed"] in seeds
     }
     found: dict[str, list[dict[str, Any]]] = {}
@@ -70,7 +65,7 @@ def calibration_table() -> str:
             cells.append(", ".join(map(str, fewest)))
             named = f"{graph}, {preset} | {words}: {len(records)}"
             lines.append(f"| {named} | {' | '.join(cells)} |")
-    devices = sorted({record["device"] for record in lines_of("calibration")})
+    devices = sorted({record["device"] for record in results_of("calibration")})
     return "\n".join([*lines, "", f"CGCL-rank; {', '.join(devices)}."])
 
 
@@ -121,7 +116,7 @@ def _fits(results: list[dict[str, Any]], top: str) -> str:
 
 def new_links_table() -> str:
     """Precision among the first suggestions, beside simple methods."""
-    records = lines_of("new_links")
+    records = results_of("new_links")
     cuts = ("10", "50", "100", "500", "1000")
     header = " | ".join(f"P@{int(cut):,}" for cut in cuts)
     lines = [f"| method | {header} | AUC |", "| --- |" + " --- |" * (len(cuts) + 1)]
@@ -202,5 +197,4 @@ def cost_table() -> str:
 
 def structure_table() -> str:
     """What stands in for features."""
-    path = ROOT / "experiments" / "results" / "structure.json"
-    return structure.summary(json.loads(path.read_text()))
+    return structure.summary(results_of("structure"))

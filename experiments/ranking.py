@@ -16,24 +16,20 @@ interrupted call goes on where it stopped. Of two lines about the same run the l
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
-import multiprocessing
 import sys
 import time
 import tomllib
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import harder
-from methods import lines_of, where
+from script import Job, Result, key_of, listed, options, place_of, results_of, run_missing, stamp
 
 HERE = Path(__file__).parent
-RESULTS, SEARCH = "ranking.jsonl", "ranking_search.jsonl"
+RESULTS, SEARCH = "ranking", "ranking_search"
 OURS = "cgcl-rank"
 # These look at validation links only.
 BLIND = ("search", "ablation", "negatives", *harder.GOALS)
@@ -41,9 +37,6 @@ BLIND = ("search", "ablation", "negatives", *harder.GOALS)
 # to differ in its rows alone.
 READABLE = ("readable", "negatives")
 KEY = ("stage", "graph", "features", "name", "seed")
-
-Job = dict[str, Any]
-Result = dict[str, Any]
 
 
 def jobs_of(experiment: dict[str, Any], stage: str) -> Iterator[Job]:
@@ -115,10 +108,10 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
         split = random_split(graph, 0.05, 0.10, job["seed"])
     recipe = _recipe(job, graph)
     # A setting that a line does not know of had its default then.
-    default, have = type(recipe.settings)().to_json(), place["have"].get(_key(job))
+    default, have = type(recipe.settings)().to_json(), place["have"].get(key_of(job, KEY))
     if have is not None and recipe.settings.to_json() == {**default, **have}:
         return None
-    line: Result = {**job, "settings": recipe.settings.to_json(), **where(place)}
+    line: Result = {**job, "settings": recipe.settings.to_json(), **stamp(place)}
     line |= {"nodes": graph.num_nodes, "links": split.sizes}
     line |= {"fingerprint": graph.fingerprint, "split": split.fingerprint}
     engine = "plain" if job["stage"] in READABLE else "auto"
@@ -184,14 +177,13 @@ def _recipe(job: Job, graph: Any) -> Any:  # noqa: ANN401 - torch is not importe
     return Recipe.for_graph(job["method"], {**told, "seed": job["seed"]}, graph)
 
 
-def _key(line: Result) -> tuple[Any, ...]:
-    return tuple(line[name] for name in KEY)
-
-
 def shown(result: Result) -> str:
     """Return a result in a line."""
     head = ", ".join(str(result[name]) for name in KEY if name != "features")
     head += "" if result["features"] else ", no features"
+    if "CUDA error" in result.get("failure", ""):
+        # Nothing runs after such an error in the same process.
+        sys.exit(f"{head}: failed, {result['failure']}")
     if "failure" in result:
         return f"{head}: failed, {result['failure']}"
     found = result["test"] or result["val"]
@@ -210,27 +202,20 @@ def shown(result: Result) -> str:
 
 def main() -> None:
     """Run what is missing."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = options(__doc__)
     stages = ["search", "ablation", *READABLE, "run", "bare", "first", "quick"]
     parser.add_argument("stage", choices=[*stages, *harder.STAGES])
     parser.add_argument("--methods", default="", help="only these, with commas")
     parser.add_argument("--graphs", default="", help="only these, with commas")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing after so long")
-    parser.add_argument("--data-root", default=None)
-    parser.add_argument("--out", type=Path, default=HERE / "results")
     chosen = parser.parse_args()
-    home = harder if chosen.stage in harder.STAGES else sys.modules[__name__]
-    told = "harder.toml" if chosen.stage in harder.STAGES else "ranking.toml"
-    experiment = tomllib.loads((HERE / told).read_text(encoding="utf-8"))
-    path = chosen.out / (home.SEARCH if chosen.stage in BLIND else home.RESULTS)
-    lines = lines_of(path)
-    have = {_key(line): line["settings"] for line in lines if "failure" not in line}
-    methods, graphs = (
-        [x for x in text.split(",") if x] for text in (chosen.methods, chosen.graphs)
-    )
+    is_harder = chosen.stage in harder.STAGES
+    told = (HERE / ("harder.toml" if is_harder else "ranking.toml")).read_text(encoding="utf-8")
+    home = harder if is_harder else sys.modules[__name__]
+    log = home.SEARCH if chosen.stage in BLIND else home.RESULTS
+    lines = results_of(log, (*KEY, "settings"), chosen.out)
+    have = {key_of(line, KEY): line["settings"] for line in lines if "failure" not in line}
+    methods, graphs = listed(chosen.methods), listed(chosen.graphs)
+    experiment = tomllib.loads(told)
     todo = [
         job
         for job in jobs_of(experiment, chosen.stage)
@@ -241,32 +226,11 @@ def main() -> None:
             harder.with_winner(job, experiment, chosen.out) if job["method"] == OURS else job
             for job in todo
         ]
-    failed = {_key(line) for line in lines} - have.keys()
-    todo.sort(key=lambda job: _key(job) in failed)
-    place = {
-        "device": chosen.device,
-        "threads": chosen.threads,
-        "data_root": chosen.data_root,
-        "have": have,
-        "deadline": time.time() + chosen.seconds,
-    }
-    spawn = multiprocessing.get_context("spawn")
-    with (
-        path.open("a", encoding="utf-8") as file,
-        ProcessPoolExecutor(chosen.workers, mp_context=spawn) as pool,
-    ):
-        found = (
-            future.result()
-            for future in as_completed([pool.submit(run_once, job, place) for job in todo])
-        )
-        for number, result in enumerate((r for r in found if r is not None), start=1):
-            file.write(json.dumps(result) + "\n")
-            file.flush()
-            print(f"{number}/{len(todo)} {shown(result)}", flush=True)
-            if "CUDA error" in result.get("failure", ""):
-                # Nothing runs after such an error in the same process.
-                pool.shutdown(wait=False, cancel_futures=True)
-                sys.exit(1)
+    failed = {key_of(line, KEY) for line in lines} - have.keys()
+    todo.sort(key=lambda job: key_of(job, KEY) in failed)
+    place = {**place_of(chosen), "have": have}
+    # What is there with the same settings is left out by `run_once`, which knows them.
+    run_missing(log, todo, run_once, shown, chosen, place=place, is_fresh=False)
 
 
 if __name__ == "__main__":

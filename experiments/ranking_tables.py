@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -10,8 +9,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from cgcl.compare.statistics import LEVEL, holm, paired_difference, spread_of
+from cgcl.experiments.statistics import LEVEL, holm, paired_difference, spread_of
 from cgcl.methods.table import METHODS, method_named
+from script import Result, results_of
 from speed_plot import Curve, log_plot
 
 __all__ = ["IMAGES", "TABLES"]
@@ -64,20 +64,15 @@ MOST_LOST = 0.5
 # So far apart, in points, may the means of the fast engine and the readable path be.
 MOST_APART = {"auc": 0.1, "node_mrr": 0.3}
 
-Result = dict[str, Any]
-
 
 def _lines(name: str) -> list[Result]:
-    path = HERE / "results" / name
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    found = [json.loads(line) for line in text.splitlines()]
-    return [line for line in found if "failure" not in line]
+    return [line for line in results_of(name) if "failure" not in line]
 
 
 def _stage(stage: str) -> dict[tuple[str, str], dict[int, Result]]:
     """Return the runs of a stage by graph and name, then by split."""
     found: dict[tuple[str, str], dict[int, Result]] = defaultdict(dict)
-    for line in _lines("ranking.jsonl") + _lines("ranking_search.jsonl"):
+    for line in _lines("ranking") + _lines("ranking_search"):
         if line["stage"] == stage:
             found[line["graph"], line["name"]][line["seed"]] = line
     return found
@@ -111,7 +106,7 @@ def _missing(stage: str) -> str:
 
 def search_table() -> str:
     """What the last search found on validation links, as the rule has it and otherwise."""
-    lines = _lines("ranking_search.jsonl")
+    lines = _lines("ranking_search")
     rows = _rows(_by_variant(line for line in lines if line["stage"] == "search"))
     before = [sum(line["stage"] == stage for line in lines) for stage in EARLIER]
     told = (
@@ -126,7 +121,7 @@ def search_table() -> str:
 def gone_table() -> str:
     """What was tried and given up, beside what was kept."""
     before, now = (
-        _by_variant(line for line in _lines("ranking_search.jsonl") if line["stage"] == stage)
+        _by_variant(line for line in _lines("ranking_search") if line["stage"] == stage)
         for stage in EARLIER[1:]
     )
     shown = {}
@@ -145,7 +140,7 @@ def gone_table() -> str:
 
 def trials_table() -> str:
     """What two changes of the decoder are worth, of all that was tried on a CPU."""
-    lines = [line for line in _lines("ranking_search.jsonl") if line["stage"] == "trial"]
+    lines = [line for line in _lines("ranking_search") if line["stage"] == "trial"]
     rows = _rows(_by_variant(line for line in lines if line["name"] in DECIDING))
     return "\n".join(_table(["graph", "", *MEASURES.values(), "splits"], rows))
 
@@ -154,7 +149,7 @@ def left_out_table() -> str:
     """Whether settings chosen on the other graphs of a kind are good on the one left out."""
     rows = []
     for has_features, graphs, stage in KINDS.values():
-        found = _by_variant(x for x in _lines("ranking_search.jsonl") if x["stage"] == stage)
+        found = _by_variant(x for x in _lines("ranking_search") if x["stage"] == stage)
         of = {g: found[g, has_features] for g in graphs if (g, has_features) in found}
         if len(of) < len(graphs):
             continue

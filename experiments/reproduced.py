@@ -6,14 +6,13 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from cgcl.reproduce import page, tables
-from cgcl.reproduce.chosen import chosen_toml
-from cgcl.reproduce.claims import claims_markdown
-from cgcl.reproduce.described import NAMES
-from cgcl.reproduce.figures import rendered
-from cgcl.reproduce.records import RUNS, found_in, read_records
-from cgcl.reproduce.summary import summary
-from cgcl.reproduce.writing import CHOSEN_HEAD, figure_of
+from cgcl.experiments import tables
+from cgcl.experiments.jobs import chosen_toml
+from cgcl.experiments.reproduction import CHOSEN_HEAD, RUNS, index, read_records, records_of
+from cgcl.experiments.study import NAMES
+from reproduce import figure_of, page
+from reproduce.claims import claims_markdown, summary
+from reproduce.figures import rendered
 
 __all__ = ["FILES", "TABLES"]
 
@@ -31,7 +30,7 @@ def reproduced() -> page.Reproduced:
     records = read_records(RESULTS)
     if len(records) != len(RESULTS.read_bytes().splitlines()):
         raise SystemExit(f"{RESULTS.name} has damaged lines")
-    return page.Reproduced(found_in(records))
+    return page.Reproduced(index(records))
 
 
 def figure_block(name: str) -> str:
@@ -44,7 +43,8 @@ def figure_block(name: str) -> str:
 
 def figure_svg(name: str) -> str:
     """Return a figure as SVG."""
-    figure = figure_of(*reproduced().places(name), reproduced().found)
+    experiment, places = reproduced().places(name)
+    figure = figure_of(experiment, records_of(places, reproduced().found))
     return rendered(figure, "svg", name).decode()
 
 

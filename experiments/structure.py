@@ -4,20 +4,16 @@
     python experiments/structure.py --summary
 
 Every candidate sees the training links of its split and nothing else; `neighbours, seen` is made
-anew in each step, of the links that the step sees. Results that are in
-experiments/results/structure.json are not computed again.
+anew in each step, of the links that the step sees. Results that are in structure.json or
+structure.jsonl under experiments/results are not computed again.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import multiprocessing
 import statistics
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -26,8 +22,9 @@ from torch import Tensor
 from cgcl.graph import Graph
 from cgcl.graph.structure import Structure
 from cgcl.seeds import stream
+from script import Job, Result, Where, key_of, options, results_of, run_missing, stamp
 
-RESULTS = Path(__file__).parent / "results" / "structure.json"
+KEY = ("graph", "features", "seed")
 SEEDS = (0, 1, 2)
 # The largest graph is measured on one split only.
 ONCE = ("pubmed",)
@@ -193,17 +190,16 @@ def graph_of(name: str, data_root: str | None) -> Graph:
     return Graph.from_pairs(name, names, torch.tensor(list(made.edges)).T)
 
 
-def measure(job: tuple[str, str, int, str | None, str]) -> dict[str, Any]:
+def measure(job: Job, place: Where) -> Result:
     """Train and test once with one kind of features."""
     from cgcl.split import random_split
-    from cgcl.train.execution import versions
     from cgcl.train.loop import train
     from cgcl.train.recipe import Recipe
     from cgcl.train.trainer import Trainer
 
-    name, features, seed, data_root, device = job
+    (name, features, seed), device = key_of(job, KEY), place["device"]
     torch.set_num_threads(1)
-    graph = graph_of(name, data_root)
+    graph = graph_of(name, place["data_root"])
     recipe = Recipe.of("cgcl", {"seed": seed})
     split = random_split(graph, recipe.split.val, recipe.split.test, seed)
     start = time.perf_counter()
@@ -213,9 +209,7 @@ def measure(job: tuple[str, str, int, str | None, str]) -> dict[str, Any]:
     stopped = train(trainer)
     test = trainer.finish() or {}
     return {
-        "graph": name,
-        "features": features,
-        "seed": seed,
+        **job,
         "val": trainer.best_val,
         "test": {metric: test[metric] for metric in ("auc", "ap")},
         "best_epoch": trainer.best_epoch,
@@ -223,9 +217,8 @@ def measure(job: tuple[str, str, int, str | None, str]) -> dict[str, Any]:
         "width": x.num_features if isinstance(x, Structure) else x.shape[1],
         "making_seconds": round(made - start, 3),
         "training_seconds": round(time.perf_counter() - made, 2),
-        "device": torch.cuda.get_device_name() if device != "cpu" else "cpu",
         "fingerprint": graph.fingerprint,
-        "versions": {what: versions()[what] for what in ("cgcl", "python", "torch", "numpy")},
+        **stamp(place),
     }
 
 
@@ -256,45 +249,31 @@ def summary(results: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, *(row for _, row in sorted(rows, reverse=True))])
 
 
+def shown(result: Result) -> str:
+    """Return a result in a line."""
+    head = f"{result['graph']}, {result['features']}, seed {result['seed']}"
+    figures = [result[part]["auc"] for part in ("val", "test")]
+    return f"{head}: validation AUC {figures[0]:.4f}, test AUC {figures[1]:.4f}"
+
+
 def main() -> None:
     """Run what is missing, or print what is there."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--data-root")
+    parser = options(__doc__)
     parser.add_argument("--graphs", nargs="+", default=list(GRAPHS), choices=GRAPHS)
     parser.add_argument("--features", nargs="+", default=list(CANDIDATES), choices=CANDIDATES)
-    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--summary", action="store_true")
     chosen = parser.parse_args()
-    results = json.loads(chosen.out.read_text()) if chosen.out.exists() else []
     if chosen.summary:
-        print(summary(results))
+        print(summary(results_of("structure", KEY, chosen.out)))
         return
-    done = {_job(line) for line in results}
     jobs = [
-        (graph, features, seed, chosen.data_root, chosen.device)
+        {"graph": graph, "features": features, "seed": seed}
         for seed in SEEDS
         for graph in chosen.graphs
         for features in chosen.features
-        if (graph, features, seed) not in done and not (graph in ONCE and seed)
+        if not (graph in ONCE and seed)
     ]
-    with multiprocessing.get_context("spawn").Pool(chosen.workers) as pool:
-        for number, result in enumerate(pool.imap_unordered(measure, jobs), start=1):
-            results.append(result)
-            results.sort(key=_job)
-            text = ",\n".join(map(json.dumps, results))
-            chosen.out.write_text(f"[\n{text}\n]\n")
-            print(
-                f"{number}/{len(jobs)} {result['graph']}, {result['features']}, seed "
-                f"{result['seed']}: validation AUC {result['val']['auc']:.4f}, "
-                f"test AUC {result['test']['auc']:.4f}",
-                flush=True,
-            )
-
-
-def _job(result: dict[str, Any]) -> tuple[str, str, int]:
-    return result["graph"], result["features"], result["seed"]
+    run_missing("structure", jobs, measure, shown, chosen, KEY)
 
 
 def _degrees(links: Tensor, n: int) -> Tensor:

@@ -10,7 +10,6 @@ A table stands between `<!-- table NAME -->` and `<!-- end -->`, what a command 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import statistics
 import sys
@@ -25,6 +24,7 @@ import own_graph_tables
 import ranking_tables
 import reproduced
 import speed_tables
+from script import Result, results_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -39,14 +39,11 @@ PAGES = (
     "docs/results.md",
 )
 
-Result = dict[str, Any]
-
 
 def load(name: str) -> tuple[dict[str, Any], list[Result]]:
     """Return an experiment and its results, checked to be complete and to have no others."""
     experiment = tomllib.loads((ROOT / "experiments" / f"{name}.toml").read_text())
-    text = (ROOT / "experiments" / "results" / f"{name}.jsonl").read_text()
-    results = [json.loads(line) for line in text.splitlines()]
+    results = results_of(name)
     found = sorted((r["graph"], r["variant"], r["seed"]) for r in results)
     asked = sorted(
         (graph, variant, seed)

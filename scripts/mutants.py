@@ -128,7 +128,8 @@ def run_mutant(mutant: Mutant, timeout_s: float) -> Verdict:
         mutant.apply(tree)
         options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--tb=line"]
         command = [sys.executable, "-m", "pytest", *options, *(f"tests/{t}" for t in mutant.tests)]
-        env = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        path = os.pathsep.join([str(tree / "src"), os.environ.get("PYTHONPATH", "")])
+        env = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             done = subprocess.run(  # noqa: S603
                 command, cwd=tree, env=env, capture_output=True, text=True, timeout=timeout_s

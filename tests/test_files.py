@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cgcl.errors import ResourceError
+from cgcl.experiments.log import AppendOnlyLog
 from cgcl.files import (
-    GrowingFile,
     make_folder,
     remove_leftovers,
     write_atomically,
@@ -83,13 +83,13 @@ def test_a_file_written_in_parts_appears_whole_or_not_at_all(tmp_path: Path) -> 
 
 def test_a_growing_file_keeps_whole_lines_and_cuts_off_a_torn_one(tmp_path) -> None:
     path = tmp_path / "lines"
-    file = GrowingFile(path)
+    file = AppendOnlyLog(path)
     assert file.lines == []
     file.append(b"one\n")
     file.append(b"two\n")
     file.close()
     path.write_bytes(path.read_bytes() + b"thr")
-    again = GrowingFile(path)
+    again = AppendOnlyLog(path)
     assert again.lines == [b"one", b"two"]
     again.append(b"four\n")
     again.close()
@@ -97,7 +97,7 @@ def test_a_growing_file_keeps_whole_lines_and_cuts_off_a_torn_one(tmp_path) -> N
 
 
 def test_a_line_that_is_taken_in_parts_is_written_whole(tmp_path: Path, monkeypatch) -> None:
-    file = GrowingFile(tmp_path / "lines")
+    file = AppendOnlyLog(tmp_path / "lines")
     real = file._file
 
     class Slow:
@@ -117,7 +117,7 @@ def test_a_line_that_is_taken_in_parts_is_written_whole(tmp_path: Path, monkeypa
 
 
 def test_a_line_that_does_not_fit_leaves_nothing_behind(tmp_path: Path, monkeypatch) -> None:
-    file = GrowingFile(tmp_path / "lines")
+    file = AppendOnlyLog(tmp_path / "lines")
     file.append(b"one\n")
     real = file._file
 

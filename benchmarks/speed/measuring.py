@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from cgcl.files import GrowingFile
+from cgcl.experiments.log import AppendOnlyLog
 
 __all__ = [
     "GRAPHS",
@@ -79,7 +79,7 @@ class Lines:
     def __init__(self, path: Path) -> None:
         """Open the file, or begin it."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = GrowingFile(path)
+        self._file = AppendOnlyLog(path)
         self.before: list[Line] = [json.loads(line) for line in self._file.lines]
         """What was there already."""
 

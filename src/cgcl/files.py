@@ -13,9 +13,9 @@ from cgcl.errors import ResourceError
 
 __all__ = [
     "TEMPORARY_SUFFIX",
-    "GrowingFile",
     "make_folder",
     "remove_leftovers",
+    "sync_folder",
     "write_atomically",
     "writing_atomically",
 ]
@@ -61,7 +61,7 @@ def writing_atomically(path: Path, size: int | None = None) -> Iterator[BinaryIO
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -96,7 +96,7 @@ def remove_leftovers(folder: Path) -> None:
         leftover.unlink(missing_ok=True)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a rename in `folder` survive a power loss."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -120,46 +120,3 @@ def _write_error(path: Path, size: int | None, error: OSError) -> ResourceError:
 
 def _in_words(size: int) -> str:
     return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"
-
-
-class GrowingFile:
-    """A file of lines that grows by one at a time; a line that was written is never lost.
-
-    `OSError` is left to the caller, who knows what to say about it.
-    """
-
-    def __init__(self, path: Path) -> None:
-        """Open the file, or begin it.
-
-        A last line that was cut short is cut off, so that the next one does not go on in it.
-        """
-        content = path.read_bytes() if path.exists() else b""
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            os.truncate(path, len(whole))
-        self.lines = whole.splitlines()
-        """The lines that were there, without their ends."""
-        # Without a buffer, a line that did not fit is not tried again when the file closes.
-        is_new = not path.exists()
-        self._file = path.open("ab", buffering=0)
-        if is_new:
-            _sync_folder(path.parent)
-
-    def append(self, line: bytes) -> None:
-        """Write a line, its end included; it survives the death of the process and of power."""
-        size = os.fstat(self._file.fileno()).st_size
-        left = memoryview(line)
-        try:
-            # A disk that is nearly full takes a part and says so only when asked again.
-            while left:
-                left = left[self._file.write(left) :]
-            os.fsync(self._file.fileno())
-        except OSError:
-            # What is not whole would swallow the next line.
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._file.fileno(), size)
-            raise
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()

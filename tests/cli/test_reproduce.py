@@ -15,11 +15,10 @@ import pytest
 
 import cgcl
 from cgcl.cli import reproduce as command_module
-from cgcl.reproduce import running
-from cgcl.reproduce.described import read_data, read_experiment
-from cgcl.reproduce.job import Asked, jobs_of
-from cgcl.reproduce.record import Record
-from cgcl.reproduce.records import Records
+from cgcl.experiments import reproduction as running
+from cgcl.experiments.jobs import Record, Selection, jobs_of
+from cgcl.experiments.reproduction import Records
+from cgcl.experiments.study import read_data, read_experiment
 
 SMALL = {
     "dataset": "cora",
@@ -155,7 +154,7 @@ def test_more_runs_are_added(cli):
 def filled(name: str, chosen: dict | None = None, **asked) -> None:
     """Fill the folder with made-up results of a part of an experiment."""
     with Records(Path("out")) as records:
-        for jobs in jobs_of(read_experiment(name), Asked(**asked), chosen or {}).values():
+        for jobs in jobs_of(read_experiment(name), Selection(**asked), chosen or {}).values():
             for job in jobs:
                 records.append(record(job))
 
@@ -373,7 +372,7 @@ def test_without_matplotlib_there_is_a_warning_and_everything_else(tmp_path):
     hidden = tmp_path / "hidden" / "matplotlib"
     hidden.mkdir(parents=True)
     (hidden / "__init__.py").write_text('raise ImportError("not here")\n')
-    part = Asked(test=(10,), protocols=("paper",), runs=1, epochs=2)
+    part = Selection(test=(10,), protocols=("paper",), runs=1, epochs=2)
     with Records(tmp_path / "out") as records:
         for jobs in jobs_of(read_experiment("fig2"), part, read_data("chosen")).values():
             for job in jobs:

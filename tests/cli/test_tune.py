@@ -1,4 +1,4 @@
-"""`cgcl tune`: the search itself is tested in tests/tune."""
+"""`cgcl tune`: the search itself is tested in tests/experiments/tune."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_time_limit_ends_the_search_with_what_there_is(cli, friends, monkeypat
         now[0] += 40
         return train_once(*args, **kwargs)
 
-    monkeypatch.setattr("cgcl.tune.search.train_once", slow)
+    monkeypatch.setattr("cgcl.experiments.search.train_once", slow)
     result = cli("tune", "friends.csv", *QUICK, "--time-limit", "1m")
     assert (result.code, result.out) == (0, f"{FOLDER}/best.toml\n")
     text = " ".join(result.err.split())

@@ -19,17 +19,16 @@ import torch
 from torch import Tensor
 
 from cgcl import LinkPredictor
-from cgcl.compare import cell
-from cgcl.compare.comparison import Comparison
-from cgcl.compare.contenders import line_up
-from cgcl.compare.plan import Plan
+from cgcl.experiments import comparison as cell
+from cgcl.experiments.comparison import Comparison, resolve_methods
+from cgcl.experiments.jobs import Job
+from cgcl.experiments.plan import Plan
+from cgcl.experiments.reproduction import Records, run_jobs
+from cgcl.experiments.search import tune
 from cgcl.graph import Graph
 from cgcl.graph.structure import Structure
 from cgcl.metrics import auc, link_metrics
 from cgcl.metrics.table import METRICS
-from cgcl.reproduce.job import Job
-from cgcl.reproduce.records import Records
-from cgcl.reproduce.running import run_jobs
 from cgcl.seeds import stream
 from cgcl.split import Split
 from cgcl.train import once, start, together, trainer
@@ -40,7 +39,6 @@ from cgcl.train.recipe import Recipe
 from cgcl.train.start import start_run
 from cgcl.train.together import train_together
 from cgcl.train.trainer import Trainer
-from cgcl.tune import tune
 
 NODES = 20
 HERE = Resources(device="cpu", threads=1, precision="fp32")
@@ -125,10 +123,10 @@ def by_compare(world: World, folder: Path) -> tuple[Any, Any]:
         return train_once(graph, split, recipe(), *more, **told)
 
     plan = Plan(runs=1)
-    contenders, _ = line_up(world.graph, ["cgcl"], plan)
+    specs, _ = resolve_methods(world.graph, ["cgcl"], plan)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("cgcl.compare.comparison.random_split", lambda *_: world.split)
-        comparison = Comparison.open(world.graph, contenders, plan, folder, "cgcl compare toy")
+        patched.setattr("cgcl.experiments.comparison.random_split", lambda *_: world.split)
+        comparison = Comparison.open(world.graph, specs, plan, folder, "cgcl compare toy")
         with comparison.folder:
             comparison.run(HERE, train=small)
             [result] = comparison.folder.results
@@ -144,7 +142,7 @@ def by_tune(world: World, folder: Path) -> tuple[Any, Any]:
 def by_reproduce(world: World, folder: Path) -> tuple[Any, Any]:
     job = Job("toy", 10, recipe(val=0.1, test=0.1), 0)
     with pytest.MonkeyPatch.context() as patched, Records(folder) as records:
-        patched.setattr("cgcl.reproduce.running.random_split", lambda *_: world.split)
+        patched.setattr("cgcl.experiments.reproduction.random_split", lambda *_: world.split)
         assert run_jobs([job], records, lambda _: world.graph, HERE)
         [record] = records.found.values()
     return record.val, record.metrics
@@ -201,7 +199,7 @@ def outcome(way: Way, world: World, folder: Path) -> Outcome:
 
     def judged(scores: list[Any], judge: Callable[..., Any]) -> Callable[..., Any]:
         def note(positive: Tensor, negative: Tensor) -> Any:
-            scores.append((positive.tolist(), negative.tolist()))
+            scores.append((list(map(float, positive)), list(map(float, negative))))
             return judge(positive, negative)
 
         return note

@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from cgcl.compare.plan import Plan
-from cgcl.compare.statistics import paired_difference, spread_of
-from cgcl.compare.strata import Stratum
-from cgcl.compare.summary import DegreeCell, Row, Summary
+from cgcl.experiments.comparison import Stratum
+from cgcl.experiments.plan import Plan
+from cgcl.experiments.statistics import paired_difference, spread_of
+from cgcl.experiments.summary import DegreeCell, Row, Summary
 from cgcl.report.comparison_page import render_comparison, write_comparison
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}

@@ -15,15 +15,12 @@ from cyclopts import Parameter
 from cgcl.cli.reading import Reading
 from cgcl.cli.settings import FLAT
 from cgcl.cli.terminal import TrainingLine, say, say_fact
-from cgcl.compare.listener import Listener
-from cgcl.compare.plan import Metric, Plan
 from cgcl.errors import ConfigError
+from cgcl.experiments.plan import Listener, Metric, Plan
 from cgcl.train.config import Resources
 
 if TYPE_CHECKING:
-    from cgcl.compare.cell import Cell
-    from cgcl.compare.comparison import Comparison
-    from cgcl.compare.result import Result
+    from cgcl.experiments.comparison import Cell, Comparison, Result
     from cgcl.train.trainer import EpochRecord
 
 __all__ = ["compare"]
@@ -126,9 +123,7 @@ class _Asked:
         Raises:
             CGCLError: Something that was asked for cannot be done.
         """
-        from cgcl.compare.comparison import Comparison
-        from cgcl.compare.contenders import line_up, names_of
-        from cgcl.compare.tuned import read_tuned
+        from cgcl.experiments.comparison import Comparison, names_of, read_tuned, resolve_methods
 
         if self.reading.time is not None:
             raise ConfigError(
@@ -138,11 +133,11 @@ class _Asked:
         names = names_of(self.methods)
         graph = self.reading.read(self.graph)
         tuned = None if self.tuned is None else read_tuned(self.tuned, graph.title)
-        contenders, notes = line_up(
+        specs, notes = resolve_methods(
             graph, names, self.plan, settings=self.settings, tuned=tuned, epochs=self.epochs
         )
         path = self.out or Path("runs") / f"compare-{graph.title}"
-        comparison = Comparison.open(graph, contenders, self.plan, path, self.command)
+        comparison = Comparison.open(graph, specs, self.plan, path, self.command)
         if comparison.others:
             notes.append(
                 f"The folder also holds results of {', '.join(comparison.others)}; name them in "
@@ -152,8 +147,8 @@ class _Asked:
 
 
 def _compare(asked: _Asked, form: Format, quiet: bool) -> int:
-    from cgcl.compare.summary import summarise
-    from cgcl.compare.text import WRITERS
+    from cgcl.experiments.summary import summarise
+    from cgcl.experiments.text import WRITERS
     from cgcl.report.comparison_page import write_comparison
     from cgcl.train.signals import stop_on_signals
 
@@ -195,7 +190,7 @@ def _tell_beginning(comparison: Comparison, resources: Resources) -> None:
     where = "a split each" if plan.protocol == "splits" else "all on one split"
     say_fact(
         "Compare",
-        f"{len(comparison.contenders):,} rows, {plan.runs:,} run{'' if plan.runs == 1 else 's'} "
+        f"{len(comparison.specs):,} rows, {plan.runs:,} run{'' if plan.runs == 1 else 's'} "
         f"of each, {where}; "
         f"{_done(comparison, resources)}",
     )
@@ -230,8 +225,8 @@ class _Story(Listener):
 
     def cell_begins(self, cell: Cell) -> None:
         # One line per method is enough for a file; a person who waits sees the epochs, too.
-        if sys.stderr.isatty() and cell.contender.is_trained:
-            self._line = TrainingLine(cell.contender.recipe.epochs, self._quiet)
+        if sys.stderr.isatty() and cell.spec.is_trained:
+            self._line = TrainingLine(cell.spec.recipe.epochs, self._quiet)
             self._line.start(0)
 
     def epoch_ends(self, cell: Cell, record: EpochRecord) -> None:  # noqa: ARG002
@@ -246,7 +241,7 @@ class _Story(Listener):
         if result.test is None:
             failure = result.failure or {}
             text = f"{failure.get('error')}: {' '.join(failure.get('reason', '').split())}"
-            say(f"Warning: {cell.contender.title} failed in run {cell.run + 1}. {text}")
+            say(f"Warning: {cell.spec.title} failed in run {cell.run + 1}. {text}")
         elif not self._quiet:
             told = "   ".join(
                 f"{metric_title(name)} {100 * result.test[name]:.2f}"
@@ -255,7 +250,7 @@ class _Story(Listener):
             )
             say_fact(
                 run,
-                f"{cell.contender.title}: {told}   {result.seconds:.1f} s",
+                f"{cell.spec.title}: {told}   {result.seconds:.1f} s",
             )
 
     def run_ends(self, run: int) -> None:  # noqa: ARG002

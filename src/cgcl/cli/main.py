@@ -91,7 +91,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         code = _memory(error)
     except Exception:
         code = _bug()
-    gc.freeze()  # to look for garbage once more before the end takes half a second
+    if "triton" not in sys.modules:  # which complains at the end of all that is not cleared away
+        gc.freeze()  # to look for garbage once more before the end takes half a second
     sys.exit(code or 0)
 
 

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cgcl.cli.terminal import say, say_fact
 from cgcl.errors import ConfigError
-from cgcl.reproduce.described import NAMES
-from cgcl.reproduce.listener import Listener
+from cgcl.experiments.study import NAMES
 from cgcl.train.config import Resources
 
 if TYPE_CHECKING:
+    from cgcl.experiments.jobs import CellId, Chosen, Job, Record, Selection
+    from cgcl.experiments.reproduction import Records
+    from cgcl.experiments.study import Experiment
+    from cgcl.experiments.tables import Cell
     from cgcl.graph import Graph
-    from cgcl.reproduce.cells import Cell
-    from cgcl.reproduce.described import Experiment
-    from cgcl.reproduce.job import Asked, Chosen, Job, Place
-    from cgcl.reproduce.record import Record
-    from cgcl.reproduce.records import Records
     from cgcl.train.signals import StopRequest
 
 __all__ = ["reproduce"]
@@ -102,11 +100,11 @@ class _Asked:
     quiet: bool
 
     @property
-    def part(self) -> Asked:
+    def part(self) -> Selection:
         """Which part of an experiment is wanted."""
-        from cgcl.reproduce.job import Asked
+        from cgcl.experiments.jobs import Selection
 
-        return Asked(
+        return Selection(
             graphs=_listed(self.dataset),
             methods=_listed(self.methods),
             test=_percents(self.ratio),
@@ -118,7 +116,7 @@ class _Asked:
     @property
     def choices(self) -> dict[str, Any]:
         """The settings that were chosen for each graph; a grid in the folder has the last word."""
-        from cgcl.reproduce.described import read_data
+        from cgcl.experiments.study import read_data
 
         if self.chosen is None:
             return {**read_data("chosen"), **self._chosen_in_folder()}
@@ -136,18 +134,17 @@ class _Asked:
 
     def _chosen_in_folder(self) -> dict[str, Any]:
         """Return what the grid among the runs that are there gives, as far as it is complete."""
-        from cgcl.reproduce.chosen import choose
-        from cgcl.reproduce.described import read_experiment
-        from cgcl.reproduce.job import Asked, jobs_of
-        from cgcl.reproduce.records import RUNS, found_in, read_records
+        from cgcl.experiments.jobs import Selection, choose, jobs_of
+        from cgcl.experiments.reproduction import RUNS, index, read_records
+        from cgcl.experiments.study import read_experiment
 
         try:
             records = read_records(self.out / RUNS)
         except OSError:  # told when the folder is opened
             return {}
         grid = read_experiment(_GRID)
-        whole = jobs_of(grid, Asked(epochs=self.epochs), {})
-        return choose(grid, whole, found_in(records))
+        whole = jobs_of(grid, Selection(epochs=self.epochs), {})
+        return choose(grid, whole, index(records))
 
     def read(self, name: str) -> Graph:
         """Return a data set."""
@@ -176,11 +173,9 @@ def _percents(text: str | None) -> tuple[int, ...] | None:
 
 
 def _reproduce(asked: _Asked) -> int:
-    from cgcl.reproduce.chosen import choose
-    from cgcl.reproduce.described import read_experiment
-    from cgcl.reproduce.job import Asked, jobs_of, parts_of
-    from cgcl.reproduce.records import Records
-    from cgcl.reproduce.writing import known_places, write_verdicts
+    from cgcl.experiments.jobs import Selection, choose, jobs_of, parts_of
+    from cgcl.experiments.reproduction import Records, known_places, write_verdicts
+    from cgcl.experiments.study import read_experiment
     from cgcl.train.signals import stop_on_signals
 
     experiments = [read_experiment(name) for name in asked.names]
@@ -201,7 +196,7 @@ def _reproduce(asked: _Asked) -> int:
             )
         for own in experiments:
             places = jobs_of(own, parts[own.name], chosen)
-            whole = jobs_of(own, Asked(epochs=asked.epochs), chosen, only_chosen=True)
+            whole = jobs_of(own, Selection(epochs=asked.epochs), chosen, only_chosen=True)
             is_at_end = _run(own, places, records, asked, request)
             if own.name == _GRID:
                 # What follows takes what was just chosen.
@@ -222,31 +217,31 @@ def _reproduce(asked: _Asked) -> int:
 
 def _run(
     experiment: Experiment,
-    places: dict[Place, list[Job]],
+    places: dict[CellId, list[Job]],
     records: Records,
     asked: _Asked,
     request: StopRequest,
 ) -> bool:
     """Make the runs that are missing; tell whether it came to the end."""
-    from cgcl.reproduce.running import run_jobs
+    from cgcl.experiments.reproduction import run_jobs
 
     jobs = [job for own in places.values() for job in own]
     if not asked.quiet:
         say_fact("Experiment", experiment.title)
         say_fact("Runs", f"{_done(jobs, records)}; folder {records.path}")
-    story = _Story(places, records, asked, request)
-    return run_jobs(jobs, records, asked.read, asked.resources, story)
+    story = _Story(places, records, asked.quiet)
+    return run_jobs(jobs, records, asked.read, asked.resources, story.run_ends, request.is_set)
 
 
 def _write(
     experiment: Experiment,
-    places: dict[Place, list[Job]],
+    places: dict[CellId, list[Job]],
     records: Records,
     chosen: Chosen,
     epochs: int | None,
 ) -> None:
     """Write tables and figures, and print their names."""
-    from cgcl.reproduce.writing import write_figures, write_tables
+    from cgcl.experiments.reproduction import write_figures, write_tables
 
     found, folder = records.found, records.path
     written = write_tables(experiment, places, found, folder, chosen, epochs)
@@ -259,11 +254,11 @@ def _write(
 
 
 def _tell(
-    experiment: Experiment, places: dict[Place, list[Job]], records: Records, epochs: int | None
+    experiment: Experiment, places: dict[CellId, list[Job]], records: Records, epochs: int | None
 ) -> None:
     """Say what came out of each row of a table, beside what the paper prints."""
-    from cgcl.reproduce.cells import cut_note, table_of
-    from cgcl.reproduce.described import read_data
+    from cgcl.experiments.study import read_data
+    from cgcl.experiments.tables import cut_note, table_of
 
     # The grid and the figures have more rows than anybody reads.
     if experiment.name not in _TABLES:
@@ -290,20 +285,17 @@ def _done(jobs: list[Job], records: Records) -> str:
     return f"{len(keys & records.found.keys()):,} of {len(keys):,} runs are there"
 
 
-class _Story(Listener):
+class _Story:
     """Tells the person at the terminal how it goes."""
 
-    def __init__(
-        self, places: dict[Place, list[Job]], records: Records, asked: _Asked, request: StopRequest
-    ) -> None:
-        from cgcl.reproduce.running import left_of
+    def __init__(self, places: dict[CellId, list[Job]], records: Records, quiet: bool) -> None:
+        from cgcl.experiments.reproduction import pending_jobs
 
         jobs = [job for own in places.values() for job in own]
         self._rows = {job.key: place.row for place, own in places.items() for job in own}
-        self._left = len(left_of(jobs, records))
+        self._left = len(pending_jobs(jobs, records))
         self._number = 0
-        self._quiet = asked.quiet
-        self._request = request
+        self._quiet = quiet
 
     def run_ends(self, job: Job, record: Record) -> None:
         self._number += 1
@@ -317,6 +309,3 @@ class _Story(Listener):
                 f"{self._number}/{self._left}",
                 f"{row}, {where}: AUC {auc:.2f}   AP {ap:.2f}   {record.seconds:.1f} s",
             )
-
-    def should_stop(self) -> bool:
-        return self._request.is_set()

@@ -16,16 +16,16 @@ from cgcl.cli.reading import Reading
 from cgcl.cli.settings import FLAT
 from cgcl.cli.terminal import TrainingLine, say, say_fact
 from cgcl.errors import ConfigError
+from cgcl.experiments.plan import Watcher
 from cgcl.methods.table import DEFAULT_METHOD
 from cgcl.train.config import Resources, SplitConfig
 
 if TYPE_CHECKING:
+    from cgcl.experiments.search import Trial, Tuned
+    from cgcl.experiments.space import Goal, Proposal, Space
     from cgcl.graph import Graph
     from cgcl.split import Split
     from cgcl.train.trainer import EpochRecord
-    from cgcl.tune import Trial, Tuned
-    from cgcl.tune.space import Space
-    from cgcl.tune.trial import Goal, Proposal
 
 __all__ = ["tune"]
 
@@ -99,7 +99,7 @@ class _Asked:
     @property
     def fixed(self) -> dict[str, Any]:
         """What is the same in all trials."""
-        from cgcl.tune.space import chosen_by
+        from cgcl.experiments.space import chosen_by
 
         epochs = {} if self.epochs is None else {"epochs": self.epochs}
         return {
@@ -145,8 +145,7 @@ class _Asked:
             ConfigError: There is no such method, nothing to tune, or the folder has no valid name.
             ResourceError: Optuna is not installed.
         """
-        from cgcl.tune.propose import require_optuna
-        from cgcl.tune.space import Space
+        from cgcl.experiments.space import Space, require_optuna
 
         try:
             str(self.out).encode()
@@ -169,10 +168,10 @@ class _Asked:
 
 
 def _tune(asked: _Asked, quiet: bool, as_json: bool) -> int:
+    from cgcl.experiments.search import BEST
+    from cgcl.experiments.search import tune as search
+    from cgcl.experiments.space import Space
     from cgcl.train.signals import stop_on_signals
-    from cgcl.tune import tune as search
-    from cgcl.tune.space import Space
-    from cgcl.tune.study_folder import BEST
 
     asked.refuse_at_once()
     graph, split = asked.read()
@@ -211,7 +210,7 @@ def _tune(asked: _Asked, quiet: bool, as_json: bool) -> int:
     return 0
 
 
-class _Story:
+class _Story(Watcher):
     """What is told about the trials: a line each, on a terminal also the one that runs."""
 
     def __init__(self, space: Space, trials: int, quiet: bool) -> None:
@@ -288,8 +287,8 @@ def _tell_beginning(graph: Graph, split: Split, space: Space, asked: _Asked, fol
 
 
 def _tell_end(tuned: Tuned, asked: _Asked, file: Path) -> None:
+    from cgcl.experiments.search import TABLE
     from cgcl.metrics.table import metric_title
-    from cgcl.tune.study_folder import TABLE
 
     best, defaults, done = tuned.best, tuned.defaults, len(tuned.trials)
     if tuned.stopped == "time limit":

@@ -7,9 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from cgcl.compare.summary import Summary
-from cgcl.compare.text import WORDY_COLUMNS, best_rows, columns_of, degree_columns_of, degree_words
-from cgcl.compare.words import METRIC_NAMES, claim_words, footnotes, protocol_words, verdict
+from cgcl.experiments.summary import Summary
+from cgcl.experiments.text import (
+    METRIC_NAMES,
+    WORDY_COLUMNS,
+    best_rows,
+    claim_words,
+    columns_of,
+    degree_columns_of,
+    degree_words,
+    footnotes,
+    protocol_words,
+    verdict,
+)
 from cgcl.files import write_atomically
 from cgcl.report.document import filled
 from cgcl.report.interval_chart import chart_caption, interval_chart

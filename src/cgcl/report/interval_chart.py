@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from cgcl.compare.summary import Summary
-from cgcl.compare.words import METRIC_NAMES
+from cgcl.experiments.summary import Summary
+from cgcl.experiments.text import METRIC_NAMES
 from cgcl.report.drawing import drawing
 from cgcl.report.names import legible
 from cgcl.report.panel import Panel

@@ -1,0 +1,500 @@
+"""Fig. 2 to 4 of the paper, drawn from runs. matplotlib is imported when one is drawn."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cgcl.errors import ConfigError
+from cgcl.experiments.jobs import Record, differing
+from cgcl.experiments.reproduction import TRACE
+from cgcl.experiments.tables import has_collapsed
+from cgcl.files import make_folder, write_atomically
+from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
+from cgcl.readers import DATASETS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from numpy.typing import NDArray
+
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Told apart with any colour vision (Okabe and Ito, 2008)."""
+INK = "#1c2430"
+NOTE = "#5d6876"
+"""For what is there to compare with, such as a bound or a published value."""
+LINE_HEIGHT = 0.18
+"""Inches for a line of words."""
+_DPI = 200
+_STYLE: dict[str, Any] = {
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "mathtext.fontset": "dejavusans",
+    "lines.linewidth": 1.4,
+    "axes.edgecolor": NOTE,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#e1e4e8",
+    "grid.linewidth": 0.7,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "savefig.facecolor": "white",
+    # Letters as shapes: the layout was measured with this font, and the formulas need its signs; a
+    # reader's machine with other fonts would move labels into each other.
+    "svg.fonttype": "path",
+    # Names inside an SVG file are drawn at random unless this is given.
+    "svg.hashsalt": "cgcl",
+}
+
+
+# Neither the time nor the version of matplotlib belongs to the content.
+_ABOUT: dict[str, dict[str, str | None]] = {
+    "svg": {"Date": None, "Creator": "cgcl"},
+    "png": {"Software": "cgcl"},
+}
+
+
+@contextlib.contextmanager
+def drawing() -> Iterator[None]:
+    """Draw in one style, whatever the user's own settings of matplotlib are.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib import style
+    except ImportError as error:
+        raise ConfigError('Figures need matplotlib: pip install "cgcl[figures]"') from error
+    with style.context(_STYLE, after_reset=True):
+        yield
+
+
+def write_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write a figure as SVG and PNG; the same figure gives the same bytes.
+
+    Args:
+        figure: What to write.
+        folder: Where to; it is created if it is not there.
+        name: The files' name without its end.
+
+    Returns:
+        The files.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+        ResourceError: The folder cannot be written.
+    """
+    make_folder(folder)
+    paths: list[Path] = []
+    for kind in _ABOUT:
+        paths.append(folder / f"{name}.{kind}")
+        write_atomically(paths[-1], rendered(figure, kind, name))
+    return paths
+
+
+def rendered(figure: Figure, kind: str, name: str) -> bytes:
+    """Return a figure as `svg` or `png`; the same figure gives the same bytes.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
+    content = io.BytesIO()
+    with drawing():
+        about = {"Title": name, **_ABOUT[kind]}
+        figure.savefig(content, format=kind, dpi=_DPI, metadata=about)
+    return content.getvalue()
+
+
+def lay_out(figure: Figure) -> Figure:
+    """Give everything its place, once: a layout that is made again with each file would drift."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return figure
+
+
+def empty_figure(sentence: str) -> Figure:
+    """Return a figure that says why there is nothing to see; to be called while `drawing`."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 1.2))
+    figure.text(0.5, 0.5, sentence, ha="center", va="center", color=NOTE)
+    return figure
+
+
+def key_line(label: str, **style: Any) -> Line2D:  # noqa: ANN401
+    """Return a line for a legend alone; to be called while `drawing`."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], label=label, **style)
+
+
+def in_paper_order(graphs: Iterable[str]) -> list[str]:
+    """Return each graph once: those of the paper in its order, then others by name."""
+    own = set(graphs)
+    return [name for name in DATASETS if name in own] + sorted(own - DATASETS.keys())
+
+
+def graph_title(name: str) -> str:
+    """Return a graph's name as the paper writes it."""
+    # Cora comes with the package and has no folder that would tell.
+    return (DATASETS[name].folder or name.capitalize()) if name in DATASETS else name
+
+
+_TERMS = {
+    "views": "$C(A_1, A_2)$",
+    "reconstructions": r"$C(\widetilde{A}_1, \widetilde{A}_2)$",
+    "view_1": r"$C(A_1, \widetilde{A}_1)$",
+    "view_2": r"$C(A_2, \widetilde{A}_2)$",
+}
+# Two terms that are equal but for chance: the first shows as a rim of the second.
+_TERM_WIDTHS = (1.3, 1.3, 3.2, 1.3)
+_COLUMNS = (
+    "Loss (mean of $L_1$ and $L_2$)",
+    "Validation AUC (%)",
+    "Consistency $C$",
+    "Gap of Eq. 11",
+)
+_LOSS, _AUC, _CONSISTENCY, _GAP = range(len(_COLUMNS))
+_BOUNDS = (CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND)
+_STYLES: tuple[Any, ...] = ("-", (0, (2.2, 1.1)), (0, (0.8, 1.2)))
+# How much darker a term is drawn, so that dashes show on a line of the same colour.
+_SHADES = (1.0, 0.55, 0.3)
+_BOUND_STYLE: dict[str, Any] = {"color": NOTE, "linestyle": (0, (7, 3)), "linewidth": 1.2}
+_KEPT_STYLE: dict[str, Any] = {"color": INK, "marker": "o", "markerfacecolor": "white"}
+_WIDTH, _ROW_HEIGHT, _LEGEND_HEIGHT = 10.5, 1.75, 0.9
+_PERCENT = 100
+
+
+def convergence_figure(records: Iterable[Record], note: str = "") -> Figure:
+    """Draw loss, validation AUC, consistency and its gap over the epochs, a row for each graph.
+
+    Args:
+        records: CGCL's runs with the measure `TRACE`, each once, in any order; a line for each.
+            Others are left out.
+        note: A sentence that goes with all of it, such as that trainings were cut short.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
+    traced = sorted(
+        (record for record in records if TRACE in record.measured),
+        key=lambda record: (record.graph, record.test, record.split_seed, record.seed, record.key),
+    )
+    with drawing():
+        from matplotlib.figure import Figure
+
+        graphs = in_paper_order(record.graph for record in traced)
+        if not graphs:
+            return empty_figure("There are no runs with a trace yet.")
+        shares = sorted({record.test for record in traced})
+        height = _ROW_HEIGHT * len(graphs) + _LEGEND_HEIGHT + (LINE_HEIGHT if note else 0)
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        panels = figure.subplots(len(graphs), len(_COLUMNS), squeeze=False, sharex=True)
+        for graph, row in zip(graphs, panels, strict=True):
+            for record in traced:
+                if record.graph == graph:
+                    _draw_run(row, record, shares.index(record.test) % len(_STYLES))
+            for bound in _BOUNDS:
+                row[_CONSISTENCY].axhline(bound, **_BOUND_STYLE)
+            row[0].set_ylabel(graph_title(graph), fontweight="bold")
+        _set_scales(panels)
+        handles = _legend(shares)
+        figure.legend(handles=handles, loc="outside lower center", ncols=4, title=note or None)
+        return lay_out(figure)
+
+
+def _draw_run(row: Sequence[Axes], record: Record, share: int) -> None:
+    """Draw the lines of a run whose share of test links is the first, second or third."""
+    trace = record.measured[TRACE]
+    epochs = trace["epoch"]
+    auc = [_PERCENT * value for value in trace["val_auc"]]
+    plain: dict[str, Any] = {"color": INK, "linestyle": _STYLES[share]}
+    row[_LOSS].plot(epochs, trace["loss"], **plain)
+    row[_AUC].plot(epochs, auc, **plain)
+    if record.best_epoch in epochs:
+        best = epochs.index(record.best_epoch)
+        row[_AUC].plot(epochs[best], auc[best], **_KEPT_STYLE, markersize=5, zorder=3)
+    for number, term in enumerate(_TERMS):
+        if term in trace:
+            row[_CONSISTENCY].plot(
+                epochs,
+                trace[term],
+                color=_darker(COLOURS[number], _SHADES[share]),
+                linestyle=_STYLES[share],
+                linewidth=_TERM_WIDTHS[number] if share == 0 else 1.3,
+                zorder=2 + 0.1 * share,
+            )
+    if "gap" in trace:
+        row[_GAP].plot(epochs, trace["gap"], **plain)
+
+
+def _darker(colour: str, share: float) -> tuple[float, float, float]:
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = to_rgb(colour)
+    return red * share, green * share, blue * share
+
+
+def _set_scales(panels: Any) -> None:  # noqa: ANN401
+    """Let graphs be compared, but for AUC, where they differ more than the epochs do."""
+    for column in (_LOSS, _CONSISTENCY, _GAP):
+        for axes in panels[1:, column]:
+            axes.sharey(panels[0, column])
+    for column in (_LOSS, _GAP):
+        panels[0, column].update_datalim([(0, 0)], updatex=False)
+        panels[0, column].autoscale_view()
+        panels[0, column].set_ylim(bottom=0)
+    for title, axes in zip(_COLUMNS, panels[0], strict=True):
+        axes.set_title(title)
+    for axes in panels[-1]:
+        axes.set_xlabel("Epoch")
+
+
+def _legend(shares: Sequence[int]) -> list[Line2D]:
+    """Return what the lines mean; a legend is filled column by column."""
+    terms = [
+        key_line(label, color=COLOURS[number], linewidth=_TERM_WIDTHS[number])
+        for number, label in enumerate(_TERMS.values())
+    ]
+    ratios = [
+        key_line(f"{share} % test links", color=INK, linestyle=_STYLES[number % len(_STYLES)])
+        for number, share in enumerate(shares)
+    ]
+    bound = key_line("bounds of Theorem 1", **_BOUND_STYLE)
+    kept = key_line("kept epoch (best on validation)", **_KEPT_STYLE, linestyle="")
+    return [*terms, *ratios, bound, kept]
+
+
+Published = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
+"""By graph, percent of test links and metric: mean and deviation in percent."""
+
+_METRICS = {"auc": "AUC", "ap": "AP"}
+_MARKERS = "osD^vP"
+_GRID_WIDTH, _GRID_ROW_HEIGHT, _GRID_LEGEND_HEIGHT = 7.2, 2.45, 0.6
+_DODGE = 0.11
+_HOLLOW: dict[str, Any] = {
+    "linestyle": "",
+    "markerfacecolor": "white",
+    "markeredgewidth": 1.3,
+    "markersize": 6,
+    "zorder": 3,
+}
+_COLLAPSED = (
+    "Hollow: at least one of these runs collapsed; it counts, with its best epoch.\n"
+    "Collapsed: training broke off, or AUC on validation links never rose above chance."
+)
+# One percentage point is much near the top and little near chance, and both are to be seen.
+_TICKS = (50, 70, 80, 85, 90, 93, 95, 96, 97, 98, 98.5, 99, 99.5, 100)
+_ABOVE_ALL = 100.5
+
+
+class _Cell(NamedTuple):
+    """What tells one point from another."""
+
+    graph: str
+    test: int
+    hidden: int
+    lr: float
+
+
+class _Run(NamedTuple):
+    """What came out of a run."""
+
+    metrics: Mapping[str, float]
+    """On the test links, as fractions."""
+    has_collapsed: bool
+
+
+_Cells = Mapping[_Cell, Sequence[_Run]]
+
+
+class _Axis(NamedTuple):
+    """The values that stand side by side; the same in all panels."""
+
+    widths: list[int]
+    rates: list[float]
+
+
+def sensitivity_figure(
+    records: Iterable[Record], published: Published | None = None, note: str = ""
+) -> Figure:
+    """Draw AUC and AP on test links over r, a line for each d_v.
+
+    A panel is a graph, a share of test links and a metric; its scale is stretched towards the top.
+    Lines join means, whiskers go from the lowest run to the highest. A cell without runs leaves a
+    gap, one with a run that collapsed has a hollow mark.
+
+    Args:
+        records: CGCL's runs, each once, in any order. Runs on one graph and share of test links
+            differ in d_v, r, seed and split alone.
+        published: What the paper has for CGCL, such as its Table I.
+        note: A sentence that goes with all of it, such as that trainings were cut short.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+        ValueError: Such runs differ in other settings, so that a mean would mix them.
+    """
+    cells = _cells_of(records)
+    with drawing():
+        from matplotlib.figure import Figure
+
+        rows = [
+            (graph, test)
+            for graph in in_paper_order(cell.graph for cell in cells)
+            for test in sorted({cell.test for cell in cells if cell.graph == graph})
+        ]
+        if not rows:
+            return empty_figure("There are no runs over d_v and r yet.")
+        axis = _Axis(
+            sorted({cell.hidden for cell in cells}, reverse=True),
+            sorted({cell.lr for cell in cells}),
+        )
+        words = _words(cells, note)
+        height = (
+            _GRID_ROW_HEIGHT * len(rows) + _GRID_LEGEND_HEIGHT + LINE_HEIGHT * words.count("\n")
+        )
+        figure = Figure(figsize=(_GRID_WIDTH, height), layout="constrained")
+        panels = figure.subplots(len(rows), len(_METRICS), squeeze=False)
+        first: dict[str, Axes] = {}
+        for number, ((graph, test), metric) in enumerate(
+            (row, metric) for row in rows for metric in _METRICS
+        ):
+            axes = panels.flat[number]
+            axes.sharey(first.setdefault(graph, axes))
+            _draw_lines(axes, cells, axis, graph, test, metric)
+            there = (published or {}).get(graph, {}).get(str(test), {}).get(metric)
+            if there is not None:
+                axes.axhline(there[0], color=INK, linestyle=":", linewidth=1.3, zorder=1)
+            letter = f"({chr(ord('a') + number)}) "
+            axes.set_title(f"{letter}{graph_title(graph)}, {test} % test links", loc="left")
+            axes.set_ylabel(f"{_METRICS[metric]} (%)")
+        for axes in panels[-1]:
+            axes.set_xlabel("Learning rate $r$")
+        _draw_legend(figure, axis, words, is_published=not first.keys().isdisjoint(published or {}))
+        return lay_out(figure)
+
+
+def _cells_of(records: Iterable[Record]) -> _Cells:
+    """Return what came out of every cell's runs."""
+    cells: dict[_Cell, list[_Run]] = {}
+    others: dict[tuple[str, int], dict[str, Any]] = {}
+    for record in records:
+        if record.metrics is None:
+            continue
+        # Records may be older than a setting; by default it changes nothing.
+        named = differing(record.method, record.settings)
+        rest = {key: own for key, own in named.items() if key not in ("hidden", "lr")}
+        # Settings are chosen for each share of test links by itself; a panel has one of them.
+        if rest != others.setdefault((record.graph, record.test), rest):
+            where = f"{record.graph} with {record.test} % test links"
+            raise ValueError(f"Runs on {where} differ in more than d_v and r.")
+        cell = _Cell(record.graph, record.test, record.settings["hidden"], record.settings["lr"])
+        cells.setdefault(cell, []).append(_Run(record.metrics, has_collapsed(record)))
+    return cells
+
+
+def _draw_lines(axes: Axes, cells: _Cells, axis: _Axis, graph: str, test: int, metric: str) -> None:
+    """Draw a line for each width, side by side so that their whiskers can be told apart."""
+    from matplotlib.ticker import FixedLocator, FormatStrFormatter
+
+    for place, width in enumerate(axis.widths):
+        runs = [cells.get(_Cell(graph, test, width, rate), ()) for rate in axis.rates]
+        values = [[_PERCENT * run.metrics[metric] for run in own] for own in runs]
+        means = [statistics.fmean(own) if own else math.nan for own in values]
+        shift = (place - (len(axis.widths) - 1) / 2) * _DODGE
+        across = [number + shift for number in range(len(axis.rates))]
+        axes.errorbar(
+            across,
+            means,
+            yerr=_whiskers(values, means),
+            elinewidth=1,
+            capsize=2,
+            **_line_style(place),
+        )
+        hollow = [number for number, own in enumerate(runs) if _any_collapsed(own)]
+        if hollow:
+            axes.plot(
+                [across[number] for number in hollow],
+                [means[number] for number in hollow],
+                **{**_line_style(place), **_HOLLOW},
+            )
+    axes.set_xticks(range(len(axis.rates)), [f"{rate:g}" for rate in axis.rates])
+    axes.set_xlim(-0.4, len(axis.rates) - 0.6)
+    axes.set_yscale("function", functions=(_stretched, _unstretched))
+    # Not set_yticks: it would make room for all of them.
+    axes.yaxis.set_major_locator(FixedLocator(_TICKS))
+    axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+
+
+def _whiskers(values: Sequence[Sequence[float]], means: Sequence[float]) -> list[list[float]]:
+    """Return how far the lowest and the highest run are from the mean of each cell."""
+    both = [
+        (mean - min(own), max(own) - mean) if len(own) > 1 else (math.nan, math.nan)
+        for own, mean in zip(values, means, strict=True)
+    ]
+    return [list(ends) for ends in zip(*both, strict=True)]
+
+
+def _stretched(percent: NDArray[np.float64]) -> NDArray[np.float64]:
+    return -np.log(np.maximum(_ABOVE_ALL - percent, 1e-3))
+
+
+def _unstretched(height: NDArray[np.float64]) -> NDArray[np.float64]:
+    return _ABOVE_ALL - np.exp(-height)
+
+
+def _line_style(place: int) -> dict[str, Any]:
+    return {
+        "color": COLOURS[place % len(COLOURS)],
+        "marker": _MARKERS[place % len(_MARKERS)],
+        "markersize": 4.5,
+    }
+
+
+def _any_collapsed(runs: Iterable[_Run]) -> bool:
+    return any(run.has_collapsed for run in runs)
+
+
+def _words(cells: _Cells, note: str) -> str:
+    """Return what a reader must know, a line for each thing."""
+    counts = sorted({len(own) for own in cells.values()})
+    if counts[-1] == 1:
+        lines = ["One run"]
+    else:
+        count = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        lines = [f"Mean, lowest and highest of {count} runs; the scale is stretched towards 100 %"]
+    if any(_any_collapsed(own) for own in cells.values()):
+        lines.append(_COLLAPSED)
+    return "\n".join([*lines, note]).rstrip()
+
+
+def _draw_legend(figure: Figure, axis: _Axis, words: str, *, is_published: bool) -> None:
+    handles = [
+        key_line(f"$d_v$ = {width}", **_line_style(place))
+        for place, width in enumerate(axis.widths)
+    ]
+    if is_published:
+        handles.append(key_line("published (Table I)", color=INK, linestyle=":", linewidth=1.3))
+    legend = figure.legend(
+        handles=handles, loc="outside lower center", ncols=len(handles), title=words
+    )
+    legend.get_title().set_multialignment("center")

@@ -1,0 +1,593 @@
+"""The runs of a study: made once, kept as they come, written as tables and figures."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from csv import writer
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cgcl import __version__
+from cgcl.errors import RunFolderError
+from cgcl.experiments import tables
+from cgcl.experiments.jobs import (
+    CellId,
+    Chosen,
+    Job,
+    Record,
+    Selection,
+    choose,
+    chosen_toml,
+    jobs_of,
+)
+from cgcl.experiments.log import ResultFolder, sound_lines
+from cgcl.experiments.runner import pending, run_in_order
+from cgcl.experiments.study import Experiment, read_data, study_pages
+from cgcl.experiments.tables import Table, cut_note, table_of
+from cgcl.files import make_folder, write_atomically
+from cgcl.graph import Graph
+from cgcl.methods.cgcl import CrossViewLearner
+from cgcl.methods.cgcl_settings import CGCLSettings
+from cgcl.methods.draws import draw
+from cgcl.methods.method import Epoch, Known
+from cgcl.methods.scoring import decode_pairs
+from cgcl.methods.settings import MethodSettings, TrainedSettings
+from cgcl.metrics import auc
+from cgcl.model import Views, symmetric
+from cgcl.split import Split, random_split
+from cgcl.train.config import Resources
+from cgcl.train.execution import computing_with, machine, resolve_device
+from cgcl.train.once import Trained, known_of
+from cgcl.train.together import train_together
+
+TRACE = "trace"
+"""Loss, validation metrics and the terms of Eq. 10-11 at every look."""
+EMBEDDINGS = "embeddings"
+"""How distinct the embeddings are, and how well those of two views agree."""
+
+
+def measure(name: str, trained: Trained, split: Split, job: Job) -> Any:  # noqa: ANN401
+    """Return what a measure finds, fit for JSON.
+
+    Args:
+        name: `TRACE` or `EMBEDDINGS`.
+        trained: The model.
+        split: What it was trained on.
+        job: The run.
+    """
+    return {TRACE: _trace, EMBEDDINGS: _embeddings}[name](trained, split, job)
+
+
+def _trace(trained: Trained, split: Split, job: Job) -> dict[str, list[Any]]:  # noqa: ARG001
+    """Return columns: the epochs with a look, and what was seen."""
+    looks = [record for record in trained.history if "val" in record]
+    columns: dict[str, list[Any]] = {
+        "epoch": [look["epoch"] for look in looks],
+        "loss": [_mean(look["losses"]) for look in looks],
+        "val_auc": [round(look["val"]["auc"], _DIGITS) for look in looks],
+        "val_ap": [round(look["val"]["ap"], _DIGITS) for look in looks],
+    }
+    for term in looks[0].get("consistency", {}) if looks else ():
+        columns[term] = [round(look["consistency"][term], _DIGITS) for look in looks]
+    return columns
+
+
+def _mean(values: list[float]) -> float:
+    return round(sum(values) / len(values), _DIGITS) if values else 0.0
+
+
+def _embeddings(trained: Trained, split: Split, job: Job) -> dict[str, float]:
+    learner, settings = trained.learner, job.recipe.settings
+    if not isinstance(learner, CrossViewLearner) or not isinstance(settings, CGCLSettings):
+        raise TypeError(f"{job.recipe.name} has no views to compare")
+    known = known_of(trained.graph, split.train, learner)
+    z = learner.embedded(known, symmetric(known.links))
+    # Views that no epoch has trained on.
+    epoch = Epoch(trained.history[-1]["epoch"] + 1, job.recipe.split.seed)
+    found = {"mean_cosine": mean_cosine(z), "effective_rank": effective_rank(z)}
+    found |= _agreement(learner, known, split, draw(known, epoch, settings).views)
+    return {name: round(value, _DIGITS) for name, value in found.items()}
+
+
+def _agreement(
+    learner: CrossViewLearner,
+    known: Known,
+    split: Split,
+    views: Views,
+) -> dict[str, float]:
+    """Return how alike the embeddings of two views are, and what is predicted from them."""
+    z_1, z_2 = (learner.embedded(known, view.edge_index) for view in (views.view_1, views.view_2))
+    same = torch.nn.functional.cosine_similarity(z_1, z_2)
+    other = torch.nn.functional.cosine_similarity(z_1, z_2.roll(1, 0))
+    links, others = split.test, split.test_negatives
+    pairs = torch.cat([links, others], dim=1)
+    logits = [decode_pairs(learner, z, pairs).double() for z in (z_1, z_2)]
+    chance = [torch.sigmoid(own) for own in logits]
+    count = links.shape[1]
+    return {
+        "same_node_cosine": float(same.mean()),
+        "other_node_cosine": float(other.mean()),
+        "logit_correlation": float(torch.corrcoef(torch.stack(logits))[0, 1]),
+        "probability_difference": float((chance[0] - chance[1]).abs().mean()),
+        "auc_view_1": auc(logits[0][:count], logits[0][count:]),
+        "auc_view_2": auc(logits[1][:count], logits[1][count:]),
+    }
+
+
+def mean_cosine(z: Tensor) -> float:
+    """Return the mean cosine of two different rows; 1 if all rows point the same way.
+
+    Args:
+        z: One row per node, [n, d_v].
+
+    Example:
+        >>> mean_cosine(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]]))  # 0, 1 and 0
+        0.3333333333333333
+    """
+    unit = torch.nn.functional.normalize(z.double(), dim=1)
+    count = z.shape[0]
+    # The sum over all pairs is the square of the sum, less each row with itself.
+    return float((unit.sum(0).square().sum() - unit.square().sum()) / (count * (count - 1)))
+
+
+def effective_rank(z: Tensor) -> float:
+    r"""Return $\exp(-\sum p_i \log p_i)$ with the singular values as shares $p_i$.
+
+    It is the number of directions that the rows fill evenly (Roy and Vetterli, 2007).
+
+    Args:
+        z: One row per node, [n, d_v].
+
+    Example:
+        >>> round(effective_rank(torch.eye(3)), 6)
+        3.0
+    """
+    values = torch.linalg.eigvalsh(z.double().T @ z.double()).clamp(min=0).sqrt()
+    share = values / values.sum()
+    return float(torch.exp(torch.special.entr(share).sum()))
+
+
+RUNS = "runs.jsonl"
+
+
+def read_records(path: Path) -> list[Record]:
+    """Return the sound records of a file of runs, in the order of writing."""
+    return sound_lines(path.read_bytes().splitlines() if path.exists() else [], Record)[0]
+
+
+def index(records: Iterable[Record]) -> dict[str, Record]:
+    """Return the first record with a result for each key.
+
+    The first one counts, so that a run which is made again by mistake changes no table. Where
+    nothing else is there, a run of which more was measured stands for the same run without.
+    """
+    found: dict[str, Record] = {}
+    for record in records:
+        if not record.failure:
+            found.setdefault(record.key, record)
+    for record in [*found.values()]:
+        found.setdefault(record.plain_key, record)
+    return found
+
+
+def records_of(places: Mapping[CellId, Sequence[Job]], found: Mapping[str, Record]) -> list[Record]:
+    """Return the finished runs of an experiment, each once, in its own order.
+
+    Args:
+        places: Its runs by their place.
+        found: What came out, by key.
+    """
+    keys = dict.fromkeys(job.key for jobs in places.values() for job in jobs)
+    # A run that was measured may also stand for the same one without.
+    return [*{found[key].key: found[key] for key in keys if key in found}.values()]
+
+
+class Records(ResultFolder[Record]):
+    """A folder of runs that this process owns until `close`."""
+
+    def __init__(self, path: Path) -> None:
+        """Create or open the folder, and read what is in it.
+
+        Raises:
+            RunFolderError: Another process is at work in it.
+            ResourceError: It cannot be written.
+        """
+        super().__init__(path, RUNS, Record)
+        self.found = index(self.results)
+        """The runs with a result, by key."""
+
+    def append(self, result: Record) -> None:
+        """Write a run down; from then on nothing but the disk's end can lose it.
+
+        Raises:
+            ResourceError: The disk is full.
+        """
+        super().append(result)
+        if not result.failure:
+            self.found.setdefault(result.key, result)
+            self.found.setdefault(result.plain_key, result)
+
+    def require_graph(self, name: str, fingerprint: str) -> None:
+        """Refuse to add to runs on another graph of the same name.
+
+        Raises:
+            RunFolderError: The folder has such runs.
+        """
+        others = {
+            record.fingerprint
+            for record in self.found.values()
+            if record.graph == name and record.fingerprint != fingerprint
+        }
+        if others:
+            raise RunFolderError(
+                f"{self.path} holds runs on another {name} ({min(others)[:12]}); this one is "
+                f"{fingerprint[:12]}.\nChoose another --out."
+            )
+
+
+_MOST_TOGETHER = 10
+_LONGEST_REASON = 500
+_DIGITS = 6
+_PACKAGES = ("torch", "triton", "numpy")
+
+
+def pending_jobs(jobs: Sequence[Job], records: Records) -> list[Job]:
+    """Return the jobs without a result, each once, in their order.
+
+    One that is also asked for with a measure is left out: that run will stand for both.
+    """
+    left = pending(jobs, records.found)
+    measured = {job.plain_key for job in left if job.measures}
+    return [job for job in left if job.key not in measured]
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    records: Records,
+    read: Callable[[str], Graph],
+    resources: Resources,
+    on_result: Callable[[Job, Record], None] = lambda *_: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Make the runs that are missing; tell whether it came to the end.
+
+    A run that fails is written down as failed, stops nothing, and is tried again next time.
+
+    Args:
+        jobs: What is asked for.
+        records: Keeps what is found.
+        read: Returns a graph by name.
+        resources: Where to compute.
+        on_result: Told of every run that has a result, or has failed.
+        should_stop: Asked after every epoch; True ends it there.
+
+    Raises:
+        RunFolderError: The folder holds runs on another graph of that name.
+        ResourceError: The folder cannot be written, or there is no such device.
+    """
+    left = pending_jobs(jobs, records)
+    most = _MOST_TOGETHER if resolve_device(resources).type == "cuda" else 1
+
+    def keep(job: Job, record: Record) -> None:
+        records.append(record)
+        on_result(job, record)
+
+    for name, own in groupby(sorted(left, key=_by_graph(left)), key=lambda job: job.graph):
+        here = list(own)
+        graph = read(name)
+        records.require_graph(name, graph.fingerprint)
+        splits = _Splits(graph)
+
+        def work(batch: Sequence[Job], splits: _Splits = splits) -> list[Record] | None:
+            return _made(batch, splits, resources, should_stop)
+
+        if not run_in_order(_batches(here, most), work, keep, should_stop):
+            return False
+    return True
+
+
+def _by_graph(jobs: Sequence[Job]) -> Callable[[Job], int]:
+    """Return what puts the jobs of one graph together, graphs in the order of their first job."""
+    order = {name: place for place, name in enumerate(dict.fromkeys(job.graph for job in jobs))}
+    return lambda job: order[job.graph]
+
+
+class _Splits:
+    """The splits of one graph, each drawn once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._drawn: dict[tuple[int, int], Split] = {}
+
+    def of(self, job: Job) -> Split:
+        key = (job.test, job.split_seed)
+        if key not in self._drawn:
+            shares = job.recipe.split
+            self._drawn[key] = random_split(self.graph, shares.val, shares.test, job.split_seed)
+        return self._drawn[key]
+
+
+def _batches(jobs: Sequence[Job], most: int) -> Iterator[list[Job]]:
+    """Yield jobs that may be trained together: CGCL with another seed, split or learning rate.
+
+    Everything else is trained alone, so that each result is written as soon as it is there.
+    """
+    alike: dict[object, list[Job]] = {}
+    for number, job in enumerate(jobs):
+        is_cgcl = isinstance(job.recipe.settings, CGCLSettings)
+        alone = None if is_cgcl and most > 1 and TRACE not in job.measures else number
+        settings = _without_rate(job.recipe.settings)
+        alike.setdefault((job.test, job.recipe.name, settings, alone), []).append(job)
+    for same in alike.values():
+        for start in range(0, len(same), most):
+            yield same[start : start + most]
+
+
+def _without_rate(settings: MethodSettings) -> MethodSettings:
+    return replace(settings, lr=0.01) if isinstance(settings, TrainedSettings) else settings
+
+
+def _made(
+    batch: Sequence[Job], splits: _Splits, resources: Resources, should_stop: Callable[[], bool]
+) -> list[Record] | None:
+    """Return a record for each job; None if it was stopped on the way."""
+    drawn = [splits.of(job) for job in batch]
+    if any(TRACE in job.measures for job in batch):
+        resources = replace(resources, track_consistency=True)
+    try:
+        trained = train_together(
+            splits.graph,
+            drawn,
+            [job.recipe for job in batch],
+            resources,
+            should_stop=should_stop,
+            top_of_list=False,  # the paper's tables ask for AUC and AP
+        )
+        if any(own.stopped is not None and own.stopped.reason == "signal" for own in trained):
+            return None
+        with computing_with(resources):
+            return [
+                _record(job, splits, resources, own)
+                for job, own in zip(batch, trained, strict=True)
+            ]
+    # Other runs must not pay for what goes wrong in this one, whatever it is.
+    except Exception as error:
+        if resolve_device(resources).type == "cuda":
+            torch.cuda.empty_cache()
+        if len(batch) == 1:
+            failure = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
+            return [_record(batch[0], splits, resources, None, failure)]
+    # One of them cannot be trained with the others.
+    made = [_made([job], splits, resources, should_stop) for job in batch]
+    return None if None in made else [one for own in made if own for one in own]
+
+
+def _record(
+    job: Job,
+    splits: _Splits,
+    resources: Resources,
+    trained: Trained | None,
+    failure: str = "",
+) -> Record:
+    split = splits.of(job)
+    blank = Record.of(
+        job,
+        split=split.fingerprint,
+        fingerprint=splits.graph.fingerprint,
+        versions=_versions(),
+        failure=failure,
+        **machine(resources, resolve_device(resources)),
+    )
+    if trained is None or trained.test is None:
+        return blank
+    return replace(
+        blank,
+        val=_rounded(trained.val),
+        metrics=_rounded(trained.test),
+        measured={name: measure(name, trained, split, job) for name in job.measures},
+        epochs=len(trained.history),
+        best_epoch=trained.best_epoch,
+        parameters=trained.parameters,
+        stopped=trained.stopped.reason if trained.stopped else None,
+        seconds=round(trained.seconds, 2),
+    )
+
+
+def _rounded(values: dict[str, float] | None) -> dict[str, float] | None:
+    return None if values is None else {name: round(own, _DIGITS) for name, own in values.items()}
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Return what decides a result besides settings and seeds, the source itself included."""
+    found = {"python": platform.python_version(), "cgcl": __version__, "source": _source()}
+    for package in _PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def _source() -> str:
+    """Return a short hash of the package's own code."""
+    folder = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+CHOSEN_HEAD = (
+    "The best AUC on the validation links of a method's grid on a graph, and of how many runs.",
+    "Written from the runs of `cgcl reproduce grid`; nothing here is typed.",
+)
+
+Places = Mapping[CellId, Sequence[Job]]
+Found = Mapping[str, Record]
+
+
+def known_places(asked: Places, whole: Places, found: Found) -> dict[CellId, list[Job]]:
+    """Return the runs that are asked for, and those of the experiment that are there besides.
+
+    So the table of one part of an experiment does not take away what another part's has.
+
+    Args:
+        asked: The runs that are asked for by their place.
+        whole: All runs of the experiment.
+        found: What came out, by key.
+    """
+    known: dict[CellId, list[Job]] = {}
+    for place, jobs in whole.items():
+        wanted = {job.key for job in asked.get(place, ())}
+        own = [job for job in jobs if job.key in wanted or job.key in found]
+        if own:
+            known[place] = own
+    return known
+
+
+def write_tables(
+    experiment: Experiment,
+    places: Places,
+    found: Found,
+    folder: Path,
+    chosen: Chosen,
+    epochs: int | None = None,
+) -> list[Path]:
+    """Write what an experiment found as Markdown, CSV and LaTeX; return the files.
+
+    Trainings that were cut short have files of their own, whose names tell.
+
+    Args:
+        experiment: What was run.
+        places: Its runs by their place.
+        found: What came out, by key.
+        folder: Where to write.
+        chosen: The settings of each graph that runs were made with.
+        epochs: What trainings were cut to, if they were.
+
+    Raises:
+        ResourceError: The disk is full or the folder cannot be written.
+    """
+    make_folder(folder)
+    table = table_of(experiment, places, found, read_data("paper"), epochs)
+    written: list[Path] = []
+    for name, text in _texts(table, places, found):
+        path = folder / name
+        write_atomically(path, text.encode())
+        written.append(path)
+    # Claims are judged by trainings as long as described, whatever is asked for.
+    if experiment.name == "claims" and epochs is None:
+        written.append(write_verdicts(found, folder, chosen))
+    return written
+
+
+def write_verdicts(found: Found, folder: Path, chosen: Chosen) -> Path:
+    """Write what became of each claim; return the file.
+
+    Args:
+        found: What came out of all experiments, by key.
+        folder: Where to write.
+        chosen: The settings of each graph that runs were made with.
+
+    Raises:
+        ResourceError: The disk is full or the folder cannot be written.
+    """
+    path = folder / "verdicts.md"
+    write_atomically(path, study_pages().claims_markdown(found, chosen).encode())
+    return path
+
+
+def _texts(table: Table, places: Places, found: Found) -> Iterator[tuple[str, str]]:
+    """Yield the name and the content of each file."""
+    name, records = table.experiment.name, records_of(places, found)
+    stem = _file_name(name, table.epochs)
+    yield f"{stem}.csv", tables.csv(table)
+    if name == "grid":
+        # A grid of which only some runs are asked for and there must not pass for a whole one.
+        whole = jobs_of(table.experiment, Selection(epochs=table.epochs), {})
+        head = [line for line in (*CHOSEN_HEAD, cut_note(table.epochs)) if line]
+        yield (
+            f"{_file_name('chosen', table.epochs)}.toml",
+            chosen_toml(choose(table.experiment, whole, found), head),
+        )
+    elif not name.startswith("fig"):
+        yield f"{stem}.md", tables.markdown(table)
+        yield f"{stem}.tex", tables.latex(table)
+    for measure in (TRACE, EMBEDDINGS):
+        if any(measure in row.measures for row in table.experiment.rows) and any(
+            measure in record.measured for record in records
+        ):
+            yield f"{stem}-{measure}.csv", measured_csv(records, measure, table.epochs)
+
+
+def _file_name(name: str, epochs: int | None) -> str:
+    return name if epochs is None else f"{name}-{epochs}-epochs"
+
+
+def write_figures(
+    experiment: Experiment, places: Places, found: Found, folder: Path, epochs: int | None = None
+) -> list[Path]:
+    """Draw an experiment that is a figure of the paper; return the files, none for a table.
+
+    Args:
+        experiment: What was run.
+        places: Its runs by their place.
+        found: What came out, by key.
+        folder: Where to write.
+        epochs: What trainings were cut to, if they were; the files' names tell.
+
+    Raises:
+        ConfigError: What draws is not installed.
+        ResourceError: The disk is full or the folder cannot be written.
+    """
+    if not experiment.name.startswith("fig"):
+        return []
+    pages = study_pages()
+    figure = pages.figure_of(experiment, records_of(places, found), cut_note(epochs))
+    written: list[Path] = pages.write_figure(figure, folder, _file_name(experiment.name, epochs))
+    return written
+
+
+def measured_csv(records: Sequence[Record], measure: str, epochs: int | None = None) -> str:
+    """Return what was measured besides accuracy: a line for each run, or for each of its looks.
+
+    Args:
+        records: The runs.
+        measure: Which measure.
+        epochs: What trainings were cut to, if they were.
+    """
+    file = io.StringIO()
+    lines = writer(file, lineterminator="\n")
+    # `views` is also one of the terms of Eq. 10.
+    head = ("graph", "test", "view_kind", "split_seed", "seed", "cut_to_epochs")
+    columns: list[str] = []
+    for record in records:
+        measured = record.measured.get(measure)
+        if measured is None:
+            continue
+        if not columns:
+            columns = list(measured)
+            lines.writerow([*head, *columns])
+        about = [
+            record.graph,
+            record.test,
+            record.settings.get("views", ""),
+            record.split_seed,
+            record.seed,
+            epochs or "",
+        ]
+        values = [measured[column] for column in columns]
+        rows = zip(*values, strict=True) if isinstance(values[0], list) else [values]
+        for row in rows:
+            lines.writerow([*about, *row])
+    return file.getvalue()

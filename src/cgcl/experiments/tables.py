@@ -1,0 +1,682 @@
+"""From runs to tables: mean and deviation, the published ones beside them, paired tests.
+
+Markdown and LaTeX for people, CSV for what comes next. The same results give the same bytes:
+nothing here knows a time, a date or a machine.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from csv import writer
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from cgcl.experiments.jobs import CellId, Job, Record
+from cgcl.experiments.statistics import (
+    CONFIDENCE,
+    LEVEL,
+    Difference,
+    corrected,
+    paired_difference,
+    spread_of,
+)
+from cgcl.experiments.study import Experiment, Protocol, Row
+from cgcl.experiments.text import METRIC_NAMES, NOTHING, p_words
+from cgcl.methods.settings import MethodSettings
+from cgcl.train.trainer import learned_nothing
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Return a list as a sentence's part.
+
+    Example:
+        >>> joined(["one", "two", "three"])
+        'one, two and three'
+    """
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a small table of a page.
+
+    Example:
+        >>> print(markdown_table(["graph", "AUC"], [["Cora", "97.0"]]))
+        | graph | AUC |
+        | --- | --- |
+        | Cora | 97.0 |
+    """
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def signed(number: float, digits: int = 2) -> str:
+    """Return a number with its sign; with none if it is printed as zero.
+
+    Example:
+        >>> signed(0.126), signed(-0.126), signed(-0.001)
+        ('+0.13', '-0.13', '0.00')
+    """
+    text = f"{number:+.{digits}f}"
+    return text if float(text) else text[1:]
+
+
+Metric = Literal["auc", "ap"]
+METRICS: tuple[Metric, ...] = ("auc", "ap")
+"""What tables show, in their order."""
+REFERENCE = "cgcl"
+"""The row that every other one is set against."""
+FEWEST_TESTED = 5
+"""With fewer splits than this a difference is told without a test."""
+DIGITS = 2
+"""Decimals of a percentage, as the paper prints them."""
+_PERCENT = 100
+
+Runs = Sequence[tuple[Job, Record | None]]
+"""The different runs of a place, each with what came out of it."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a method reached on a graph, in percent."""
+
+    place: CellId
+    metric: Metric
+    values: tuple[float, ...]
+    """One per finished run, in the order of runs."""
+    asked: int
+    """How many runs there are once all are finished."""
+    mean: float | None
+    """None without a finished run."""
+    sd: float | None
+    """Sample standard deviation; None with fewer than two runs."""
+    published: tuple[float, float] | None
+    """Mean and deviation that the paper prints for it; None if it prints none."""
+    difference: float | None
+    """Ours minus the published mean, both as printed."""
+    caps: str = ""
+    """What the method leaves out to stay affordable."""
+    here: str = ""
+    """Settings that differ on this graph from those of the row."""
+    stopped: tuple[str, ...] = ()
+    """Why trainings ended before their last epoch, a reason per run that did."""
+    failed: int = 0
+    """Runs that were tried and have no result."""
+
+    @property
+    def left_out(self) -> str:
+        """What the method leaves out and what is set otherwise on this graph, if anything."""
+        parts = [self.caps, f"on this graph {self.here}" if self.here else ""]
+        return "; ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """How far the reference is ahead of another row, over the splits that both have."""
+
+    place: CellId
+    """Of the other row."""
+    metric: Metric
+    difference: Difference
+    """The reference minus the other, in percentage points."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """All that a table says, whatever it is written in."""
+
+    experiment: Experiment
+    cells: tuple[Cell, ...]
+    """In the order of the experiment: protocol, share, metric, row, graph."""
+    paired: tuple[Paired, ...]
+    """For protocol `splits`, in the same order; empty without the reference."""
+    graph_titles: Mapping[str, str]
+    """By graph, its name for people."""
+    epochs: int | None = None
+    """What trainings were cut to; None if they were as long as described."""
+
+    @property
+    def runs(self) -> int:
+        """The most runs that a cell is asked for."""
+        return max((cell.asked for cell in self.cells), default=0)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """By row, what it is called; what tells rows of one title apart is added to it."""
+        titles = Counter(row.title for row in self.experiment.rows)
+        return {
+            row.name: " ".join([row.title, *row.name.split()[1:]])
+            if titles[row.title] > 1
+            else row.title
+            for row in self.experiment.rows
+        }
+
+
+def table_of(
+    experiment: Experiment,
+    jobs: Mapping[CellId, Sequence[Job]],
+    found: Mapping[str, Record],
+    paper: Mapping[str, Any],
+    epochs: int | None = None,
+) -> Table:
+    """Return what is known so far; the order of `jobs` and `found` plays no part.
+
+    Args:
+        experiment: What is run.
+        jobs: The part of it that is wanted, from `jobs_of`.
+        found: Records by key. One without metrics counts as failed.
+        paper: The published numbers, from `read_data("paper")`.
+        epochs: What trainings were cut to, if they were.
+    """
+    rows = {row.name: row for row in experiment.rows}
+    runs = {place: _runs(own, found) for place, own in jobs.items()}
+    order = _order(experiment, jobs)
+    # Under the name of an experiment that is no table the file may hold other things.
+    printed = paper.get(experiment.name)
+    published = printed if isinstance(printed, Mapping) else {}
+    titles = paper.get("datasets", {})
+    return Table(
+        experiment=experiment,
+        cells=tuple(
+            _cell(place, metric, runs[place], rows[place.row], published) for place, metric in order
+        ),
+        paired=_corrected([own for place, metric in order for own in _paired(place, metric, runs)]),
+        graph_titles={
+            graph: titles.get(graph, {}).get("title", graph) for graph in experiment.graphs
+        },
+        epochs=epochs,
+    )
+
+
+def cut_note(epochs: int | None) -> str:
+    """Return what a reader must know of trainings that were cut short; empty if they were not.
+
+    Args:
+        epochs: What they were cut to.
+    """
+    if epochs is None:
+        return ""
+    return f"Trained for {epochs:,} epoch{'s' if epochs > 1 else ''}, not as long as described."
+
+
+def has_collapsed(record: Record) -> bool:
+    """Tell whether a training broke off at chance or a loss that is not finite, or learned nothing.
+
+    Its best epoch counts all the same.
+    """
+    return record.stopped is not None or learned_nothing(record.val) is not None
+
+
+def _order(experiment: Experiment, places: Iterable[CellId]) -> list[tuple[CellId, Metric]]:
+    """Return every place with every metric, in the order of the experiment."""
+    rows = [row.name for row in experiment.rows]
+    return sorted(
+        ((place, metric) for place in places for metric in METRICS),
+        key=lambda one: (
+            experiment.protocols.index(one[0].protocol),
+            experiment.test.index(one[0].test),
+            METRICS.index(one[1]),
+            rows.index(one[0].row),
+            experiment.graphs.index(one[0].graph),
+        ),
+    )
+
+
+def _runs(jobs: Sequence[Job], found: Mapping[str, Record]) -> Runs:
+    # Equal jobs are one run: a formula has nothing to start from, so that all its runs on one
+    # split are the same, and counting it ten times would make its deviation look measured.
+    different = {job.key: job for job in jobs}
+    return [(job, found.get(key)) for key, job in different.items()]
+
+
+def _finished(runs: Runs, metric: Metric) -> list[tuple[Job, Record, float]]:
+    """Return the runs with a result, and the result in percent."""
+    return [
+        (job, record, _PERCENT * record.metrics[metric])
+        for job, record in runs
+        if record is not None and record.metrics is not None and metric in record.metrics
+    ]
+
+
+def _cell(
+    place: CellId, metric: Metric, runs: Runs, row: Row, published: Mapping[str, Any]
+) -> Cell:
+    finished = _finished(runs, metric)
+    values = tuple(value for _, _, value in finished)
+    spread = spread_of(values) if values else None
+    printed = published.get(row.name, {}).get(place.graph, {}).get(str(place.test), {}).get(metric)
+    difference = None
+    if spread is not None and printed is not None:
+        difference = round(round(spread.mean, DIGITS) - printed[0], DIGITS)
+    return Cell(
+        place=place,
+        metric=metric,
+        values=values,
+        asked=len(runs),
+        mean=None if spread is None else spread.mean,
+        sd=None if spread is None else spread.sd,
+        published=None if printed is None else (printed[0], printed[1]),
+        difference=difference,
+        caps="; ".join(sorted({record.caps for _, record, _ in finished if record.caps})),
+        here=_here(row, place, runs),
+        stopped=tuple(record.stopped for _, record, _ in finished if record.stopped),
+        failed=sum(record is not None and record.metrics is None for _, record in runs),
+    )
+
+
+def _here(row: Row, place: CellId, runs: Runs) -> str:
+    """Say which settings the row has on this graph alone, but for what its caps tell already."""
+    there = row.on.get(place.graph, {})
+    names = [*there.get("settings", ()), *there.get("chosen", ())]
+    return ", ".join(
+        f"{name} = {getattr(job.recipe.settings, name)}"
+        for job, _ in runs[:1]
+        for name in names
+        if not _is_told_by_caps(job.recipe.settings, name)
+    )
+
+
+def _is_told_by_caps(settings: MethodSettings, name: str) -> bool:
+    default = replace(settings, **{name: getattr(type(settings)(), name)})
+    return default.caps != settings.caps
+
+
+def _paired(place: CellId, metric: Metric, runs: Mapping[CellId, Runs]) -> list[Paired]:
+    """Return the difference of the reference to a row; empty if there is nothing to compare."""
+    if place.protocol != "splits" or place.row == REFERENCE:
+        return []
+    ours = {
+        (job.split_seed, record.split): value
+        for job, record, value in _finished(runs.get(replace(place, row=REFERENCE), ()), metric)
+    }
+    pairs = [
+        (ours[job.split_seed, record.split], value)
+        for job, record, value in _finished(runs[place], metric)
+        if (job.split_seed, record.split) in ours
+    ]
+    if not pairs:
+        return []
+    shares = runs[place][0][0].recipe.split
+    # Whole links make n2 / n1 differ from this by less than one link's share.
+    overlap = shares.test / (1 - shares.val - shares.test)
+    own, others = zip(*pairs, strict=True)
+    found = paired_difference(own, others, overlap)
+    if len(pairs) < FEWEST_TESTED:
+        found = replace(found, low=None, high=None, t=None, p=None)
+    return [Paired(place, metric, found)]
+
+
+def _corrected(paired: Sequence[Paired]) -> tuple[Paired, ...]:
+    """Return them with p-values that allow for the number of rows on a graph (Holm)."""
+    families: dict[object, list[int]] = {}
+    for number, one in enumerate(paired):
+        families.setdefault((one.place.graph, one.place.test, one.metric), []).append(number)
+    done = list(paired)
+    for family in families.values():
+        differences = corrected([paired[number].difference for number in family])
+        for number, difference in zip(family, differences, strict=True):
+            done[number] = replace(paired[number], difference=difference)
+    return tuple(done)
+
+
+_PROTOCOLS: Mapping[Protocol, str] = {
+    "paper": "One split for all runs, which differ in their first weights",
+    "splits": "A split for each run, the same for every row",
+}
+_COLUMNS = (
+    *("experiment", "protocol", "test", "graph", "row", "method", "metric", "runs", "mean", "sd"),
+    *("published_mean", "published_sd", "difference", "caps", "cut_to_epochs"),
+)
+# Stands for where a cell has what its number is set against.
+_WHERE = "{where}"
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+# A less-than sign is one as long as nothing like a tag follows.
+_MARKDOWN = re.compile(r"([\\|*`]|<(?=[A-Za-z/!?]))")
+_NUMBER = re.compile(r"([+-]?\d+\.\d+)")
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    # In the text font of plain LaTeX these are other characters.
+    **{character: f"${character}$" for character in "<>|"},
+    # At the start of a line these would belong to the end of the line before.
+    **{character: f"{{{character}}}" for character in "[*"},
+    "±": r"$\pm$",
+    NOTHING: "--",
+}
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What stands where a row and a column meet, or at the head of a row."""
+
+    first: str
+    """A number, or words in its place."""
+    sd: str = ""
+    rest: tuple[str, ...] = ()
+    """What it is set against."""
+    is_bold: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A table of one metric."""
+
+    metric: str
+    graphs: tuple[str, ...]
+    rows: tuple[tuple[_Entry, ...], ...]
+    """The head of each row, then an entry for each graph."""
+    not_run: tuple[str, ...] = ()
+    """Rows that are left out because nothing of them was run, where something of others was."""
+
+    @property
+    def notes(self) -> list[str]:
+        """The footnotes, each once, as one reads."""
+        every = [note for row in self.rows for entry in row for note in entry.notes]
+        return list(dict.fromkeys(every))
+
+
+@dataclass(frozen=True)
+class _Section:
+    """The tables of a protocol and a share of test links, one for each metric."""
+
+    protocol: Protocol
+    title: str
+    explained: str
+    """What its numbers are."""
+    grids: tuple[_Grid, ...]
+
+
+def csv(table: Table) -> str:
+    """Return a line for each cell, with all numbers in percent."""
+    methods = {row.name: row.method for row in table.experiment.rows}
+    stream = io.StringIO()
+    lines = writer(stream, lineterminator="\n")
+    lines.writerow(_COLUMNS)
+    for cell in table.cells:
+        place = cell.place
+        numbers = (cell.mean, cell.sd, *(cell.published or (None, None)), cell.difference)
+        lines.writerow(
+            [
+                *(table.experiment.name, place.protocol, place.test, place.graph, place.row),
+                *(methods[place.row], cell.metric, len(cell.values)),
+                *("" if number is None else _plain(number) for number in numbers),
+                *(cell.left_out, table.epochs or ""),
+            ]
+        )
+    return stream.getvalue()
+
+
+def markdown(table: Table) -> str:
+    """Return tables with methods as rows and graphs as columns, and what explains them."""
+    sections = _sections(table)
+    numbers = _numbered(sections)
+    parts = [f"# {_in_markdown(table.experiment.title)}"]
+    if table.epochs is not None:
+        parts.append(_in_markdown(cut_note(table.epochs)))
+    protocol = None
+    for section in sections:
+        if section.protocol != protocol:
+            protocol = section.protocol
+            parts.append(f"## {_PROTOCOLS[protocol]} (`{protocol}`)")
+        parts.append(f"### {_in_markdown(section.title)}")
+        parts += [_markdown_grid(grid, numbers) for grid in section.grids]
+        parts.append(_in_markdown(section.explained.replace(_WHERE, "in brackets")))
+        used = _used(section.grids, numbers)
+        if used:
+            parts.append("\n".join(f"- {_raised(n)} {_in_markdown(note)}" for n, note in used))
+    return "\n\n".join(parts) + "\n"
+
+
+def latex(table: Table) -> str:
+    r"""Return floats to `\input` in a document that loads `booktabs`."""
+    sections = _sections(table)
+    numbers = _numbered(sections)
+    parts = [f"% {_in_latex(table.experiment.title)}\n% In the preamble: \\usepackage{{booktabs}}"]
+    for section in sections:
+        explained = section.explained.replace(_WHERE, "below it")
+        for grid in section.grids:
+            what = f"{grid.metric}: {section.title}. {_PROTOCOLS[section.protocol]}."
+            caption = " ".join([what, explained, cut_note(table.epochs)]).rstrip()
+            parts.append(_latex_grid(grid, caption, numbers))
+    return "\n\n".join(parts) + "\n"
+
+
+def _sections(table: Table) -> list[_Section]:
+    """Return the tables in order: for each protocol the results, then the differences."""
+    sections: list[_Section] = []
+    for protocol in table.experiment.protocols:
+        for test in table.experiment.test:
+            title = f"{test} % test links, {test / 2:g} % to choose the epoch by"
+            grids = _grids(table, table.cells, protocol, test)
+            if grids:
+                sections.append(_Section(protocol, title, _legend(table, grids), grids))
+        for test in table.experiment.test:
+            grids = _grids(table, table.paired, protocol, test)
+            if grids:
+                title = f"{table.labels[REFERENCE]} minus each other row, {test} % test links"
+                sections.append(_Section(protocol, title, _claim(table, grids), grids))
+    return sections
+
+
+def _grids(
+    table: Table, found: Sequence[Cell] | Sequence[Paired], protocol: Protocol, test: int
+) -> tuple[_Grid, ...]:
+    here = [one for one in found if (one.place.protocol, one.place.test) == (protocol, test)]
+    metrics = dict.fromkeys(one.metric for one in here)
+    return tuple(_grid(table, [one for one in here if one.metric == own]) for own in metrics)
+
+
+def _grid(table: Table, found: Sequence[Cell | Paired]) -> _Grid:
+    graphs = [g for g in table.experiment.graphs if any(g == one.place.graph for one in found)]
+    labels, best = table.labels, _best(found)
+    rows: list[tuple[_Entry, ...]] = []
+    names = list(dict.fromkeys(one.place.row for one in found))
+    run = {one.place.row for one in found if isinstance(one, Paired) or one.values or one.failed}
+    left_out = [name for name in names if run and name not in run]
+    for name in (name for name in names if name not in left_out):
+        own = {one.place.graph: one for one in found if one.place.row == name}
+        notes = {graph: _notes(one, table, labels[name]) for graph, one in own.items()}
+        # What holds wherever the row has a result is said once, at its head.
+        told = [set(notes[g]) for g, o in own.items() if isinstance(o, Paired) or o.values]
+        common = set.intersection(*told) if told else set()
+        entries = [_Entry(labels[name], notes=tuple(n for n in _flat(notes) if n in common))]
+        for graph in graphs:
+            left = tuple(note for note in notes.get(graph, ()) if note not in common)
+            entries.append(_entry(own.get(graph), best, left))
+        rows.append(tuple(entries))
+    titles = tuple(table.graph_titles[graph] for graph in graphs)
+    not_run = tuple(labels[name] for name in left_out)
+    return _Grid(METRIC_NAMES[found[0].metric], titles, tuple(rows), not_run)
+
+
+def _flat(notes: Mapping[str, Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(note for own in notes.values() for note in own))
+
+
+def _best(found: Sequence[Cell | Paired]) -> dict[str, float]:
+    """Return by graph the best mean as printed, where there are several to choose from."""
+    means: dict[str, list[float]] = {}
+    for one in found:
+        if isinstance(one, Cell) and one.mean is not None:
+            means.setdefault(one.place.graph, []).append(round(one.mean, DIGITS))
+    return {graph: max(own) for graph, own in means.items() if len(own) > 1}
+
+
+def _entry(one: Cell | Paired | None, best: Mapping[str, float], notes: tuple[str, ...]) -> _Entry:
+    if one is None:
+        return _Entry(NOTHING)
+    if isinstance(one, Paired):
+        adjusted = one.difference.adjusted_p
+        is_clear = adjusted is not None and adjusted < LEVEL
+        words = _test_words(one.difference)
+        return _Entry(signed(one.difference.mean), rest=words, is_bold=is_clear, notes=notes)
+    printed = [] if one.published is None else [_plain(one.published[0])]
+    if one.difference is not None:
+        printed.append(signed(one.difference))
+    rest = (f"({', '.join(printed)})",) if printed else ()
+    if one.mean is None:
+        return _Entry("failed" if one.failed else "not run", rest=rest)
+    sd = "" if one.sd is None else _plain(one.sd)
+    is_best = round(one.mean, DIGITS) == best.get(one.place.graph)
+    return _Entry(_plain(one.mean), sd, rest, is_best, notes)
+
+
+def _test_words(found: Difference) -> tuple[str, ...]:
+    """Return the interval and the corrected p of a difference, as far as there are any."""
+    words: list[str] = []
+    if found.low is not None and found.high is not None:
+        words.append(f"({signed(found.low)} to {signed(found.high)})")
+    if found.adjusted_p is not None:
+        p = p_words(found)
+        words.append(f"p < {p[1:]}" if p.startswith("<") else f"p = {p}")
+    return tuple(words)
+
+
+def _notes(one: Cell | Paired, table: Table, label: str) -> tuple[str, ...]:
+    """Return what a reader has to know about an entry."""
+    if isinstance(one, Paired):
+        runs = one.difference.runs
+        return () if runs == table.runs else (f"Over {runs} of {table.runs} splits.",)
+    done = len(one.values)
+    notes = [f"{label}: {one.left_out}."] if one.left_out else []
+    if 0 < done < table.runs:
+        so_far = " so far" if done < one.asked else ""
+        failed = f", {one.failed} failed" if one.failed else ""
+        wanted = f"; {one.asked if so_far else 'no more'} are asked for"
+        fewer = wanted if one.asked < table.runs else ""
+        notes.append(f"{done} of {table.runs} runs{so_far}{failed}{fewer}.")
+    notes += [
+        f"{number} of {done} runs ended before the last epoch: {reason}. The best epoch counts."
+        for reason, number in sorted(Counter(one.stopped).items())
+    ]
+    return tuple(notes)
+
+
+def _legend(table: Table, grids: Sequence[_Grid]) -> str:
+    """Say what the numbers of results are."""
+    over = f"mean ± standard deviation over {table.runs} runs" if table.runs > 1 else "one run"
+    published = ""
+    if any(cell.published for cell in table.cells):
+        published = f"; {_WHERE} what the paper prints, and ours minus that"
+    entries = [entry for grid in grids for row in grid.rows for entry in row]
+    told = [f"Percent, {over}{published}."]
+    if any(entry.is_bold for entry in entries):
+        told.append("Bold: the best of ours in a column, as printed.")
+    if any(entry.first == NOTHING for entry in entries):
+        told.append("A dash: not planned.")
+    not_run = dict.fromkeys(label for grid in grids for label in grid.not_run)
+    if not_run:
+        told.append(f"Not run: {', '.join(not_run)}.")
+    return " ".join(told)
+
+
+def _claim(table: Table, grids: Sequence[_Grid]) -> str:
+    """Say what differences are, and how they are tested."""
+    entries = [entry for grid in grids for row in grid.rows for entry in row]
+    told = [
+        f"Percentage points, taken split by split; above zero, {table.labels[REFERENCE]} is ahead."
+    ]
+    if any(entry.rest for entry in entries):
+        told.append(
+            f"{100 * CONFIDENCE:g} % intervals and p of paired t-tests allow for training links "
+            "that splits share (Nadeau and Bengio, 2003); p also for the number of rows in a "
+            f"column (Holm). Bold: p below {LEVEL:g}."
+        )
+    if any(entry.first == NOTHING for entry in entries):
+        told.append("A dash: no split with both results.")
+    return " ".join(told)
+
+
+def _numbered(sections: Sequence[_Section]) -> dict[str, int]:
+    """Number the footnotes through, so that a number means the same in every table."""
+    every = [note for section in sections for grid in section.grids for note in grid.notes]
+    return {note: number for number, note in enumerate(dict.fromkeys(every), start=1)}
+
+
+def _used(grids: Sequence[_Grid], numbers: Mapping[str, int]) -> list[tuple[int, str]]:
+    """Return the footnotes of some tables with their numbers, in order."""
+    return sorted({(numbers[note], note) for grid in grids for note in grid.notes})
+
+
+def _markdown_grid(grid: _Grid, numbers: Mapping[str, int]) -> str:
+    cells = [[grid.metric, *map(_in_markdown, grid.graphs)]]
+    for row in grid.rows:
+        cells.append([])
+        for entry in row:
+            first = _in_markdown(entry.first) + (f" ± {entry.sd}" if entry.sd else "")
+            first = f"**{first}**" if entry.is_bold else first
+            rest = [_in_markdown(", ".join(entry.rest))] if entry.rest else []
+            raised = [_raised(numbers[note]) for note in entry.notes]
+            cells[-1].append(" ".join([first, *rest, *raised]))
+    # Padded, a table can be read as it stands.
+    widths = [max(len(row[place]) for row in cells) for place in range(len(cells[0]))]
+    cells.insert(1, ["-" * width for width in widths])
+    return "\n".join(
+        f"| {' | '.join(c.ljust(w) for c, w in zip(row, widths, strict=True))} |" for row in cells
+    )
+
+
+def _latex_grid(grid: _Grid, caption: str, numbers: Mapping[str, int]) -> str:
+    lines = [
+        r"\begin{table}[htbp]",
+        r"\centering\setlength{\tabcolsep}{4pt}",
+        rf"\caption{{{_in_latex(caption)}}}",
+        rf"\begin{{tabular}}{{l{'c' * len(grid.graphs)}}}",
+        r"\toprule",
+        " & ".join([grid.metric, *map(_in_latex, grid.graphs)]) + r" \\",
+        r"\midrule",
+    ]
+    for row in grid.rows:
+        lines.append(" & ".join(_latex_entry(entry, numbers) for entry in row) + r" \\")
+        for place in range(max(len(entry.rest) for entry in row)):
+            below = [_small(entry.rest[place : place + 1]) for entry in row]
+            lines.append(" & ".join(below).lstrip() + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [
+        rf"\par{{\footnotesize $^{{({number})}}$ {_in_latex(note)}}}"
+        for number, note in _used([grid], numbers)
+    ]
+    return "\n".join([*lines, r"\end{table}"])
+
+
+def _latex_entry(entry: _Entry, numbers: Mapping[str, int]) -> str:
+    marks = ",".join(str(numbers[note]) for note in entry.notes)
+    raised = f"{{}}^{{({marks})}}" if marks else ""
+    if not _NUMBER.fullmatch(entry.first):
+        return _in_latex(entry.first) + (f"${raised}$" if raised else "")
+    first = rf"\mathbf{{{entry.first}}}" if entry.is_bold else entry.first
+    sd = rf"_{{\pm {entry.sd}}}" if entry.sd else ""
+    return f"${first}{sd}{raised}$"
+
+
+def _small(texts: Sequence[str]) -> str:
+    """Return text for LaTeX in small type, with minus signs for the hyphens of numbers."""
+    words = "".join(
+        f"${part}$" if _NUMBER.fullmatch(part) else _in_latex(part)
+        for text in texts
+        for part in _NUMBER.split(text)
+    )
+    return rf"{{\scriptsize {words}}}" if words else ""
+
+
+def _in_latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in re.sub(r"\s+", " ", text))
+
+
+def _in_markdown(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+
+
+def _raised(number: int) -> str:
+    return f"⁽{str(number).translate(_RAISED)}⁾"
+
+
+def _plain(number: float) -> str:
+    return f"{number:.{DIGITS}f}"

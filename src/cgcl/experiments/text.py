@@ -1,0 +1,406 @@
+"""A comparison as text: sentences, a table for a terminal, Markdown, CSV, JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from cgcl.experiments.plan import PAPER_SPLIT_SEED
+from cgcl.experiments.statistics import LEVEL, Difference, Spread
+from cgcl.experiments.summary import Row, Summary
+from cgcl.metrics.table import METRICS
+
+METRIC_NAMES = {name: metric.title for name, metric in METRICS.items()}
+"""Every metric as people write it."""
+
+_STOPPED = {
+    "time limit": "the time limit ended training early",
+    "collapse": "training fell back to guessing and was stopped",
+    "loss is not finite": "the loss became infinite and training was stopped",
+}
+
+
+def protocol_words(summary: Summary) -> str:
+    """Say which pairs were learned from and tested on."""
+    plan, sizes = summary.plan, summary.sizes
+    seeds = "seed 0" if plan.runs == 1 else f"seeds 0 to {plan.runs - 1}"
+    if plan.protocol == "splits":
+        what = (
+            f"{_count(plan.runs, 'random split')} of the links ({seeds}); a split's seed is also "
+            f"that of the first weights."
+        )
+    else:
+        what = (
+            f"One random split of the links (seed {PAPER_SPLIT_SEED}), "
+            f"{_count(plan.runs, 'initialisation')} ({seeds}), as in the paper."
+        )
+    chosen = f", {sizes['val']:,} to choose the epoch by" if sizes["val"] else ""
+    tested = f"{sizes['test']:,} to test on against as many unlinked pairs"
+    if any("node_mrr" in row.metrics for row in summary.rows):
+        tested = (
+            f"{sizes['test']:,} to test on, among all nodes and all pairs (node MRR, node Hits@10, "
+            f"precision, AP of all pairs) and against as many unlinked pairs (the other metrics)"
+        )
+    return (
+        f"{what} {sizes['train']:,} links to learn from{chosen}, {tested}: the same for every "
+        f"method."
+    )
+
+
+def claim_words(summary: Summary) -> str:
+    """Say how differences are tested and what the test can claim; empty if there is none."""
+    tested = [row for row in summary.rows if row.difference and row.difference.p is not None]
+    if not tested:
+        return ""
+    many = ""
+    if len(tested) > 1:
+        many = f" p-values are corrected for {len(tested)} comparisons (Holm), intervals are not."
+    if summary.plan.protocol == "splits":
+        return (
+            f"Differences in {METRIC_NAMES[summary.metric]} are taken split by split. The t-test "
+            f"and all 95 % intervals allow for training links that splits share (Nadeau and "
+            f"Bengio, 2003; variance factor 1/k + {summary.sizes['test']:,}/"
+            f"{summary.sizes['train']:,} for k splits).{many}"
+        )
+    return (
+        f"Differences in {METRIC_NAMES[summary.metric]} are taken initialisation by "
+        f"initialisation, with an ordinary paired t-test.{many} It says whether a difference "
+        f"could be the luck of the first weights on this one split. It says nothing about other "
+        f"splits, which usually differ far more: for that, use --protocol splits."
+    )
+
+
+def verdict(summary: Summary) -> str:
+    """Say which methods differ from the reference by more than chance; empty if none was tested."""
+    groups: dict[str, list[str]] = {"better": [], "worse": [], "open": []}
+    for row in summary.rows:
+        difference = row.difference
+        if difference is None or difference.adjusted_p is None:
+            continue
+        side = "better" if difference.mean > 0 else "worse"
+        groups[side if difference.adjusted_p < LEVEL else "open"].append(row.title)
+    if not any(groups.values()):
+        return ""
+    where = "" if summary.plan.protocol == "splits" else ", on this split"
+    reference = summary.reference_title
+    beyond = [
+        f"{_joined(groups[side])} did {side} than {reference}"
+        for side in ("better", "worse")
+        if groups[side]
+    ]
+    told = [f"{' and '.join(beyond)} by more than chance{where}."] if beyond else []
+    if groups["open"]:
+        told.append(f"{_joined(groups['open'])} cannot be told from {reference}{where}.")
+    return f"By {METRIC_NAMES[summary.metric]}, {' '.join(told)}"
+
+
+def footnotes(summary: Summary) -> list[str]:
+    """Return what a reader of the table has to know about single rows."""
+    notes = [f"{row.title}: {row.caps}." for row in summary.rows if row.caps]
+    notes += [
+        f"{row.title}: node MRR and node Hits@10 on {row.sampled:,} of {summary.sizes['test']:,} "
+        f"test links, drawn at random in each run, because all of them would take too long."
+        for row in summary.rows
+        if row.sampled
+    ]
+    for row in summary.rows:
+        notes += [
+            f"{row.title}: {_STOPPED.get(reason, reason)} in {number} of "
+            f"{_count(row.runs, 'run')}; the best epoch counts."
+            for reason, number in Counter(row.stopped).items()
+        ]
+    notes += _failures(summary)
+    notes += [
+        f"{row.title}: {_count(row.runs, 'run')} of {summary.plan.runs:,} so far."
+        for row in summary.rows
+        if row.runs + len(row.failures) < summary.plan.runs
+    ]
+    if any(row.is_tuned for row in summary.rows):
+        notes.append(
+            "Tuned settings were chosen by the validation links of one split. Other splits may "
+            "test on some of those links, which flatters tuned rows a little, all alike."
+        )
+    if summary.plan.protocol == "paper":
+        same = [row.title for row in summary.rows if _is_fixed(row)]
+        if same:
+            notes.append(f"No spread on a single split, nothing is random: {_joined(same)}.")
+    return [*notes, *summary.notes]
+
+
+def _failures(summary: Summary) -> list[str]:
+    """Return a sentence for each reason that a method failed for."""
+    notes = []
+    for row in summary.rows:
+        runs_by_reason: dict[str, list[int]] = {}
+        for run, error, reason in row.failures:
+            runs_by_reason.setdefault(f"{error}: {reason}", []).append(run + 1)
+        for reason, runs in runs_by_reason.items():
+            which = f"run {runs[0]}" if len(runs) == 1 else f"runs {_joined(list(map(str, runs)))}"
+            notes.append(f"{row.title} failed in {which}: {' '.join(reason.split())}")
+    if notes:
+        notes.append("What failed is tried again when the command is started again.")
+    return notes
+
+
+def _is_fixed(row: Row) -> bool:
+    """Tell whether a method with several runs gave the same in each, as formulas do."""
+    return "epochs" not in row.settings and row.runs > 1
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+TextFormat = Literal["table", "markdown", "csv", "json"]
+"""How the answer can be printed."""
+
+NOTHING = "\N{EN DASH}"
+"""Stands where there is nothing to say."""
+WORDY_COLUMNS = ("method", "settings")
+"""The columns of a table that hold words; the others hold numbers."""
+_HITS = ("hits@100", "hits@50", "hits@10")
+_FOR_PAGES = ("node_hits@10", "pair_ap")
+_GAP = "  "
+_NARROWEST = 40
+
+
+def columns_of(summary: Summary, *, every: bool = False) -> dict[str, list[str]]:
+    """Return the cells of the table by column: percent, mean ± standard deviation.
+
+    Args:
+        summary: What was found.
+        every: Every metric, not only those that say most; of Hits@k then the largest k that the
+            test links allow.
+    """
+    rows = summary.rows
+    measured = [name for name in METRIC_NAMES if any(name in row.metrics for row in rows)]
+    largest = next((name for name in _HITS if name in measured), None)
+    few = {largest, summary.metric} | (METRIC_NAMES.keys() - {*_HITS, *_FOR_PAGES})
+    shown = [name for name in measured if every or name in few]
+    columns = {"method": [row.title for row in rows]}
+    for name in shown:
+        columns[METRIC_NAMES[name]] = [spread_words(row.metrics.get(name)) for row in rows]
+    if any(row.difference for row in rows):
+        differences = [row.difference for row in rows]
+        columns[f"{METRIC_NAMES[summary.metric]} vs {summary.reference_title}"] = [
+            NOTHING if found is None else f"{100 * found.mean:+.2f}" for found in differences
+        ]
+        columns["95 % interval"] = [interval_words(found) for found in differences]
+        columns["p"] = [p_words(found) for found in differences]
+    columns["seconds"] = [NOTHING if r.seconds is None else _seconds(r.seconds) for r in rows]
+    columns["parameters"] = [NOTHING if r.parameters is None else f"{r.parameters:,}" for r in rows]
+    columns["runs"] = [f"{row.runs}/{summary.plan.runs}" for row in rows]
+    columns["settings"] = [row.source or NOTHING for row in rows]
+    return columns
+
+
+def degree_columns_of(summary: Summary) -> dict[str, list[str]]:
+    """Return AUC by the smaller training degree of a pair's ends, by column."""
+    columns = {"method": [row.title for row in summary.rows]}
+    for place, part in enumerate(summary.strata):
+        columns[f"degree {part.words}"] = [
+            spread_words(row.by_degree[place].auc) for row in summary.rows
+        ]
+    return columns
+
+
+def best_rows(summary: Summary, metric: str) -> frozenset[int]:
+    """Return the places of the rows whose mean looks like the best; empty if there is one row."""
+    shown = {
+        place: f"{100 * row.metrics[metric].mean:.2f}"
+        for place, row in enumerate(summary.rows)
+        if metric in row.metrics
+    }
+    best = max(shown.values(), key=float, default="")
+    return frozenset(place for place, mean in shown.items() if mean == best and len(shown) > 1)
+
+
+def degree_words(summary: Summary) -> str:
+    """Say which pairs each stratum holds, and how many."""
+    row = next((row for row in summary.rows if row.runs), None)
+    if row is None:
+        return ""
+    counts = "; ".join(
+        f"{part.words}: {cell.links:,.0f} links, {cell.others:,.0f} unlinked pairs"
+        for part, cell in zip(summary.strata, row.by_degree, strict=True)
+    )
+    return (
+        f"AUC among test pairs whose end with fewer training links has that many of them; both "
+        f"links and unlinked pairs are of the same degrees. Bounds divide the test links of the "
+        f"first split into thirds. In a run on average: {counts}."
+    )
+
+
+def spread_words(spread: Spread | None) -> str:
+    """Return fractions in percent, mean ± standard deviation.
+
+    Example:
+        >>> spread_words(Spread(2, 0.96414, 0.00711, 0.9, 1.0))
+        '96.41 ± 0.71'
+    """
+    if spread is None:
+        return NOTHING
+    sd = "" if spread.sd is None else f" ± {100 * spread.sd:.2f}"
+    return f"{100 * spread.mean:.2f}{sd}"
+
+
+def interval_words(found: Spread | None) -> str:
+    """Return an interval of differences in percentage points."""
+    if found is None or found.low is None or found.high is None:
+        return NOTHING
+    return f"{100 * found.low:+.2f} to {100 * found.high:+.2f}"
+
+
+def p_words(found: Difference | None) -> str:
+    """Return a corrected p-value, or a dash where there is none."""
+    if found is None or found.adjusted_p is None:
+        return NOTHING
+    return "<0.001" if found.adjusted_p < 0.001 else f"{found.adjusted_p:.3f}"
+
+
+def _seconds(seconds: float) -> str:
+    """Return a time with about three digits."""
+    digits = 2 if seconds < 10 else 1 if seconds < 100 else 0
+    return f"{seconds:,.{digits}f}"
+
+
+def as_table(summary: Summary, *, by_degree: bool, width: int | None = None) -> str:
+    """Return the table with aligned columns, and below it what has to be known.
+
+    Args:
+        summary: What was found.
+        by_degree: Also AUC by degree.
+        width: Characters in a line; columns that do not fit go below. None for no limit.
+    """
+    blocks = _blocks(columns_of(summary), width)
+    if by_degree:
+        blocks += _blocks(degree_columns_of(summary), width)
+    line = max(width or 100, _NARROWEST)
+    texts = ["\n".join(textwrap.wrap(text, line)) for text in _texts(summary, by_degree)]
+    return "\n\n".join([*blocks, *texts]) + "\n"
+
+
+def as_markdown(summary: Summary, *, by_degree: bool) -> str:
+    """Return the table in Markdown, the best mean of each metric in bold."""
+    columns = columns_of(summary, every=True)
+    for key, name in METRIC_NAMES.items():
+        for place in best_rows(summary, key):
+            columns[name][place] = f"**{columns[name][place]}**"
+    parts = [_markdown(columns)]
+    if by_degree:
+        parts.append(_markdown(degree_columns_of(summary)))
+    return "\n\n".join([*parts, *_texts(summary, by_degree)]) + "\n"
+
+
+def as_csv(summary: Summary, *, by_degree: bool) -> str:
+    """Return a row per method with every number in full, as fractions."""
+    stream = io.StringIO()
+    rows = [_numbers(row, summary, by_degree) for row in summary.rows]
+    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def as_json(summary: Summary, *, by_degree: bool) -> str:  # noqa: ARG001
+    """Return all that is known; AUC by degree is always among it."""
+    found = summary.to_json() | {
+        "protocol": protocol_words(summary),
+        "test": claim_words(summary),
+        "verdict": verdict(summary),
+        "footnotes": footnotes(summary),
+    }
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
+WRITERS: Mapping[TextFormat, Callable[..., str]] = {
+    "table": as_table,
+    "markdown": as_markdown,
+    "csv": as_csv,
+    "json": as_json,
+}
+"""Who writes each format."""
+
+
+def _texts(summary: Summary, by_degree: bool) -> list[str]:
+    """Return the sentences below the table."""
+    texts = [
+        verdict(summary),
+        "Percent, mean ± standard deviation over runs. " + protocol_words(summary),
+        claim_words(summary),
+        degree_words(summary) if by_degree else "",
+        *footnotes(summary),
+    ]
+    return [text for text in texts if text]
+
+
+def _blocks(columns: Mapping[str, Sequence[str]], width: int | None) -> list[str]:
+    """Return aligned columns, in as many blocks as the width asks for; each begins alike."""
+    first, *rest = [_lined(name, cells) for name, cells in columns.items()]
+    blocks: list[list[list[str]]] = [[first]]
+    for column in rest:
+        used = sum(len(one[0]) + len(_GAP) for one in blocks[-1])
+        if width is not None and used + len(column[0]) > width and len(blocks[-1]) > 1:
+            blocks.append([first])
+        blocks[-1].append(column)
+    return [
+        "\n".join(_GAP.join(cells).rstrip() for cells in zip(*block, strict=True))
+        for block in blocks
+    ]
+
+
+def _lined(name: str, cells: Sequence[str]) -> list[str]:
+    """Return a column's head and cells, all of the same width; words left, numbers right."""
+    width = max(map(len, (name, *cells)))
+    return [
+        cell.ljust(width) if name in WORDY_COLUMNS else cell.rjust(width) for cell in (name, *cells)
+    ]
+
+
+def _markdown(columns: Mapping[str, Sequence[str]]) -> str:
+    head = "| " + " | ".join(columns) + " |"
+    rule = (
+        "|" + "|".join(" --- " if n in ("method", "settings") else " ---: " for n in columns) + "|"
+    )
+    rows = ["| " + " | ".join(cells) + " |" for cells in zip(*columns.values(), strict=True)]
+    return "\n".join([head, rule, *rows])
+
+
+def _numbers(row: Row, summary: Summary, by_degree: bool) -> dict[str, Any]:
+    """Return a row's numbers by column; the same columns for every row."""
+    numbers: dict[str, Any] = {
+        "method": row.method,
+        "title": row.title,
+        "settings": row.source,
+        "runs": row.runs,
+    }
+    for key in METRIC_NAMES:
+        spread = row.metrics.get(key)
+        numbers |= {key: spread and spread.mean, f"{key}_sd": spread and spread.sd}
+    found = row.difference
+    numbers |= {
+        "metric": summary.metric,
+        "against": row.against,
+        "difference": found and found.mean,
+        "difference_low": found and found.low,
+        "difference_high": found and found.high,
+        "p": found and found.p,
+        "adjusted_p": found and found.adjusted_p,
+        "seconds": row.seconds,
+        "parameters": row.parameters,
+        "caps": row.caps,
+        "failed": "; ".join(f"{error}: {reason}" for _, error, reason in row.failures),
+    }
+    if by_degree:
+        for part, cell in zip(summary.strata, row.by_degree, strict=True):
+            numbers[f"auc, degree {part.words}"] = cell.auc and cell.auc.mean
+    return numbers

@@ -1,0 +1,202 @@
+"""The order of work, what is done again and what is not."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from cgcl.errors import ResourceError, RunFolderError, TrainingError
+from cgcl.experiments.comparison import Comparison, TunedSettings
+from cgcl.experiments.plan import Listener, Plan
+from cgcl.split import random_split
+from cgcl.train.config import Resources
+
+
+class Log(Listener):
+    """Writes down what it is told; asks to stop after so many cells."""
+
+    def __init__(self, stop_after=None):
+        self.ended, self.runs, self.stop_after = [], [], stop_after
+
+    def cell_ends(self, cell, result):
+        self.ended.append((cell.run, cell.spec.name, result.failure is None))
+
+    def run_ends(self, run):
+        self.runs.append((run, len(self.ended)))
+
+    def should_stop(self):
+        return self.stop_after is not None and len(self.ended) >= self.stop_after
+
+
+@pytest.fixture
+def all_win(scripted):
+    return lambda *methods: scripted({method: [5] * 99 for method in methods})
+
+
+def test_run_by_run_the_cheap_methods_first(opened, all_win, cpu):
+    log, train = Log(), all_win("cgcl", "mlp", "adamic-adar")
+    assert opened(["cgcl", "mlp", "adamic-adar"], runs=2).run(cpu, log, train)
+    one = ["adamic-adar", "cgcl", "mlp"]
+    assert [name for _, name, _ in log.ended] == one * 2
+    assert log.runs == [(0, 3), (1, 6)]
+
+
+def test_every_method_of_a_run_has_the_same_split_and_seed(opened, two_cliques, all_win, cpu):
+    train = all_win("cgcl", "mlp")
+    opened(runs=3).run(cpu, train=train)
+    prints = [random_split(two_cliques, 0.05, 0.1, seed).fingerprint for seed in range(3)]
+    assert train.asked == [
+        (method, run, prints[run]) for run in range(3) for method in ("cgcl", "mlp")
+    ]
+
+
+def test_the_papers_protocol_has_one_split_and_many_weights(opened, two_cliques, all_win, cpu):
+    train = all_win("cgcl", "adamic-adar")
+    opened(["cgcl", "adamic-adar"], runs=3, protocol="paper").run(cpu, train=train)
+    split = random_split(two_cliques, 0.05, 0.1, 10).fingerprint
+    # The formula has nothing that first weights could change: once is enough.
+    assert train.asked == [("adamic-adar", 0, split), *(("cgcl", run, split) for run in range(3))]
+
+
+def test_what_is_finished_is_never_done_again(opened, all_win, cpu):
+    first, second = all_win("cgcl", "mlp"), all_win("cgcl", "mlp")
+    assert opened().run(cpu, train=first)
+    assert opened().run(cpu, train=second)
+    assert len(first.asked) == 6
+    assert second.asked == []
+
+
+@pytest.mark.parametrize("stop_after", range(6))
+def test_interrupted_anywhere_it_goes_on_to_the_same_results(opened, stop_after, scripted, cpu):
+    train = scripted({"cgcl": [1, 2, 3], "mlp": [4, 5, 6]})
+    assert not opened(out="cut").run(cpu, Log(stop_after), train)
+    assert opened(out="cut").run(cpu, train=train)
+    assert len(train.asked) == 6
+    cut = opened(out="cut").folder.results
+    whole = opened(out="whole")
+    whole.run(cpu, train=scripted({"cgcl": [1, 2, 3], "mlp": [4, 5, 6]}))
+
+    def found(results):
+        return [(one.key, one.test) for one in results]
+
+    assert found(cut) == found(whole.folder.results)
+
+
+def test_a_signal_in_the_middle_of_a_training_leaves_no_result(opened, all_win, cpu):
+    train = all_win("cgcl", "mlp")
+    train.stopped = SimpleNamespace(reason="signal")
+    comparison = opened()
+    assert not comparison.run(cpu, train=train)
+    assert comparison.folder.results == []
+
+
+def test_more_methods_and_more_runs_add_to_what_is_there(opened, all_win, cpu):
+    opened(["cgcl"], runs=2).run(cpu, train=all_win("cgcl"))
+    more = all_win("cgcl", "mlp")
+    opened(["cgcl", "mlp"], runs=3).run(cpu, train=more)
+    assert [(name, seed) for name, seed, _ in more.asked] == [
+        ("mlp", 0),
+        ("mlp", 1),
+        ("cgcl", 2),
+        ("mlp", 2),
+    ]
+    assert opened(["mlp"], runs=1).others == ["cgcl"]
+
+
+def test_other_settings_are_another_row_and_are_measured(opened, all_win, cpu):
+    opened(["mlp"]).run(cpu, train=all_win("mlp"))
+    train = all_win("mlp")
+    opened(["mlp"], tuned={"mlp": TunedSettings({"hidden": 16})}).run(cpu, train=train)
+    assert len(train.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (TrainingError("The loss is not finite."), "TrainingError"),
+        (MemoryError(), "out of memory"),
+        (RuntimeError("[enforce fail] can't allocate memory: 9 bytes"), "out of memory"),
+        (torch.OutOfMemoryError("CUDA out of memory."), "out of memory"),
+        (RuntimeError("mat1 and mat2 shapes"), "RuntimeError"),
+        (IndexError("3"), "IndexError"),
+    ],
+)
+def test_a_failure_stops_nothing_and_is_tried_again(opened, error, kind, scripted, cpu):
+    log, train = Log(), scripted({"cgcl": [5, 5, 5], "mlp": [5, error, 5]})
+    comparison = opened()
+    assert comparison.run(cpu, log, train)
+    assert [good for _, _, good in log.ended] == [True, True, True, False, True, True]
+    failed = comparison.folder.results[3]
+    assert (failed.method, failed.test, failed.failure["error"]) == ("mlp", None, kind)
+    assert failed.failure["reason"] == (str(error) or "The error says nothing more.")
+    again = scripted({"mlp": [7]})
+    comparison = opened()
+    assert comparison.run(cpu, train=again)
+    assert len(again.asked) == 1
+    assert all(result.failure is None for result in comparison.found().values())
+
+
+def test_a_later_failure_does_not_hide_an_earlier_result(opened, all_win, cpu):
+    first = opened(["mlp"], runs=1)
+    first.run(cpu, train=all_win("mlp"))
+    key = first.cells[0].key
+    first.folder.append(
+        replace(first.folder.results[0], test=None, failure={"error": "E", "reason": "r"})
+    )
+    assert first.found()[key].failure is None
+
+
+def test_a_device_that_does_not_exist_ends_it_all(opened, all_win):
+    with pytest.raises(ResourceError):
+        opened().run(Resources(device="cuda:99"), train=all_win("cgcl", "mlp"))
+
+
+def test_what_a_result_says_of_itself(opened, scripted, cpu):
+    comparison = opened(["mlp"], runs=1)
+    comparison.run(cpu, train=scripted({"mlp": [6]}))
+    [line] = (comparison.folder.path / "runs.jsonl").read_text().splitlines()
+    found = json.loads(line)
+    assert found["method"] == "mlp"
+    assert found["settings"]["hidden"] == 128
+    assert (found["split_seed"], found["init_seed"]) == (0, 0)
+    assert found["split"] == comparison.cells[0].split
+    assert found["test"]["auc"] == pytest.approx(6 / 9)
+    assert found["val"] == {"auc": 0.5, "ap": 0.5}
+    assert (found["epochs"], found["best_epoch"], found["parameters"]) == (2, 2, 7)
+    assert found["train_seconds"] == 1.5
+    assert (found["device"], found["threads"]) == ("cpu", 1)
+    assert "torch" in found["versions"]
+    assert sum(part["links"] for part in found["by_degree"]) == 9
+    assert (found["stopped"], found["failure"], found["caps"]) == (None, None, "")
+
+
+def test_what_is_left_is_timed_by_what_was_measured(opened, all_win, cpu):
+    comparison = opened(["mlp"], runs=3)
+    comparison.run(cpu, Log(1), all_win("mlp"))
+    assert comparison.seconds_for(comparison.left(cpu)) == pytest.approx(3.0, abs=0.1)
+
+
+def test_another_graph_in_the_folder_is_refused(opened, triangle, two_cliques, all_win, cpu):
+    opened().run(cpu, train=all_win("cgcl", "mlp"))
+    fewer = replace(two_cliques, edges=two_cliques.edges[:, 1:])
+    with pytest.raises(RunFolderError, match="holds a comparison on another graph, 'toy'"):
+        opened(graph=fewer)
+
+
+def test_methods_really_learn_and_the_same_again(two_cliques, tmp_path, cpu):
+    """Without the stand-in: two methods, twice, bit for bit."""
+    from cgcl.experiments.comparison import resolve_methods
+
+    plan = Plan(runs=2)
+    rows, _ = resolve_methods(two_cliques, ["cgcl", "mlp", "adamic-adar"], plan, epochs=3)
+    found = []
+    for name in ("one", "two"):
+        comparison = Comparison.open(two_cliques, rows, plan, tmp_path / name)
+        with comparison.folder as folder:
+            assert comparison.run(cpu)
+            assert all(result.failure is None for result in folder.results)
+            found.append([(result.key, result.test, result.val) for result in folder.results])
+    assert len(found[0]) == 6
+    assert found[0] == found[1]

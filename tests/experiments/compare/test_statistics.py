@@ -1,0 +1,83 @@
+"""Means, intervals, tests: against numbers worked out by hand."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgcl.experiments.statistics import holm, paired_difference, spread_of
+
+
+def test_the_corrected_test_by_hand():
+    """Differences 1, 2, 3; k = 3, n2/n1 = 1/5.
+
+    s^2 = 1, so the variance of the mean is (1/3 + 1/5) * 1 = 8/15 and t^2 = 4 / (8/15) = 7.5.
+    With two degrees of freedom P(|T| > t) = 1 - t / sqrt(2 + t^2) = 1 - sqrt(7.5 / 9.5).
+    The quantile at 97.5 % is 4.302653, so the interval is 2 +- 4.302653 * sqrt(8/15).
+    """
+    found = paired_difference([0.4, 0.6, 0.8], [-0.6, -1.4, -2.2], overlap=0.2)
+    assert found.mean == pytest.approx(2)
+    assert found.sd == pytest.approx(1)
+    assert found.t == pytest.approx(math.sqrt(7.5))
+    assert found.p == pytest.approx(1 - math.sqrt(7.5 / 9.5))
+    assert found.low == pytest.approx(2 - 4.302653 * math.sqrt(8 / 15))
+    assert found.high == pytest.approx(2 + 4.302653 * math.sqrt(8 / 15))
+
+
+def test_the_ordinary_test_by_hand():
+    """Without overlap t^2 = 4 / (1/3) = 12, and p = 1 - sqrt(12 / 14)."""
+    found = paired_difference([1.0, 2.0, 3.0], [0.0, 0.0, 0.0])
+    assert found.t == pytest.approx(math.sqrt(12))
+    assert found.p == pytest.approx(1 - math.sqrt(12 / 14))
+
+
+def test_the_sign_says_who_is_better_and_p_does_not_care():
+    better = paired_difference([3.0, 5.0, 4.5], [1.0, 2.0, 2.0], 0.1)
+    worse = paired_difference([1.0, 2.0, 2.0], [3.0, 5.0, 4.5], 0.1)
+    assert better.mean == pytest.approx(-worse.mean)
+    assert better.mean > 0
+    assert better.p == pytest.approx(worse.p)
+
+
+def test_one_run_has_no_spread_and_no_test():
+    found = paired_difference([0.9], [0.8])
+    assert (found.runs, found.sd, found.low, found.high) == (1, None, None, None)
+    assert (found.t, found.p) == (None, None)
+    assert found.mean == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("by", [0.0, 0.25])
+def test_differences_without_spread_have_no_test(by):
+    """Two formulas on one split differ by the same in every run; nothing there is random."""
+    found = paired_difference([0.5 + by] * 4, [0.5] * 4)
+    assert found.sd == 0
+    assert (found.t, found.p) == (None, None)
+
+
+def test_runs_must_be_pairs():
+    with pytest.raises(ValueError, match="argument"):
+        paired_difference([1.0, 2.0], [1.0])
+
+
+def test_holm_by_hand():
+    """Sorted 0.01, 0.02, 0.03, 0.04: times 4, 3, 2, 1, never below the one before."""
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([0.03]) == [0.03]
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm_lies_between_the_raw_values_and_bonferroni(values):
+    for raw, adjusted in zip(values, holm(values), strict=True):
+        assert raw <= adjusted <= min(1.0, len(values) * raw)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=12), st.floats(0, 1))
+def test_overlap_widens_the_interval(values, overlap):
+    plain, corrected = spread_of(values), spread_of(values, overlap)
+    assert corrected.mean == plain.mean
+    assert corrected.sd == plain.sd
+    assert corrected.high >= plain.high
+    assert corrected.low <= plain.low

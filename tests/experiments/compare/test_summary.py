@@ -1,0 +1,323 @@
+"""From results to rows and words, with numbers worked out by hand.
+
+Nine test links against nine unlinked pairs: a method that wins w of them has an AUC of w / 9.
+The two cliques have 91 links: 9 to test on, 4 to choose by, 78 to learn from.
+"""
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from cgcl.errors import TrainingError
+from cgcl.experiments.comparison import TunedSettings
+from cgcl.experiments.plan import Metric
+from cgcl.experiments.statistics import Difference, Spread
+from cgcl.experiments.summary import summarise
+from cgcl.experiments.text import (
+    NOTHING,
+    as_csv,
+    as_json,
+    as_markdown,
+    as_table,
+    best_rows,
+    claim_words,
+    footnotes,
+    p_words,
+    protocol_words,
+    verdict,
+)
+from cgcl.metrics import METRICS
+
+
+@pytest.fixture
+def summarised(opened, scripted, cpu):
+    def build(wins, *, stopped=None, metric="auc", notes=(), methods=None, **plan):
+        comparison = opened(methods or list(wins), **plan)
+        comparison.run(cpu, train=scripted(wins))
+        return summarise(comparison, metric, notes)
+
+    return build
+
+
+@pytest.fixture
+def plain(summarised):
+    return summarised({"cgcl": [6, 7, 8], "mlp": [3, 5, 4]})
+
+
+def test_mean_and_spread_by_hand(plain):
+    ours, other = plain.rows
+    assert ours.metrics["auc"].mean == pytest.approx(7 / 9)
+    assert ours.metrics["auc"].sd == pytest.approx(1 / 9)
+    assert other.metrics["auc"].mean == pytest.approx(4 / 9)
+    assert (ours.runs, ours.parameters) == (3, 7)
+    assert ours.seconds == pytest.approx(1.5, abs=0.1)
+    # Fewer than ten unlinked pairs: Hits@10 would say nothing.
+    assert list(ours.metrics) == ["auc", "ap", "mrr"]
+
+
+def test_the_top_of_the_list_comes_first_and_decides(opened, scripted, cpu):
+    """A link that wins has rank 1, one that loses comes after every other pair of its ends."""
+    comparison = opened(["cgcl", "mlp"])
+    comparison.run(cpu, train=scripted({"cgcl": [9, 9, 9], "mlp": [0, 0, 9]}, cost=1.0))
+    summary = summarise(comparison)
+    assert summary.metric == "node_mrr"
+    ours, other = summary.rows
+    assert list(ours.metrics) == ["node_mrr", "node_hits@10", "pair_ap", "auc", "ap", "mrr"]
+    assert ours.metrics["node_mrr"].mean == 1
+    assert 1 / 3 < other.metrics["node_mrr"].mean < 0.5
+    assert other.difference.mean == pytest.approx(other.metrics["node_mrr"].mean - 1)
+    head = as_table(summary, by_degree=False).splitlines()[0].split()
+    assert head[:5] == ["method", "node", "MRR", "AUC", "AP"]
+    assert "node MRR vs CGCL" in as_table(summary, by_degree=False)
+    assert "AP of all pairs" in as_markdown(summary, by_degree=False)
+    assert list(METRICS) == list(get_args(Metric))
+
+
+def test_results_from_before_a_metric_are_compared_by_what_all_have(opened, scripted, cpu):
+    comparison = opened(["cgcl", "mlp"])
+    comparison.run(cpu, train=scripted({"cgcl": [6, 7, 8], "mlp": [3, 5, 4]}))
+    more = opened(["cgcl", "mlp"], runs=4)
+    more.run(cpu, train=scripted({"cgcl": [9], "mlp": [9]}, cost=1.0))
+    summary = summarise(more)
+    assert summary.metric == "auc"
+    assert all(list(row.metrics) == ["auc", "ap", "mrr"] for row in summary.rows)
+    asked = summarise(more, "node_mrr")
+    assert asked.rows[1].difference.runs == 1
+
+
+def test_a_row_says_how_few_links_it_looked_for_among_all_nodes(plain):
+    ours, other = plain.rows
+    summary = replace(plain, rows=(replace(ours, sampled=4), other))
+    assert footnotes(summary)[0] == (
+        "CGCL: node MRR and node Hits@10 on 4 of 9 test links, drawn at random in each run, "
+        "because all of them would take too long."
+    )
+
+
+def test_the_difference_by_hand(plain):
+    """Differences -3/9, -2/9, -4/9: mean -3/9, s = 1/9, variance factor 1/3 + 9/78, two degrees."""
+    assert plain.rows[0].difference is None
+    found, against = plain.rows[1].difference, plain.rows[1].against
+    t = -3 / math.sqrt(1 / 3 + 9 / 78)
+    assert against == "CGCL"
+    assert found.mean == pytest.approx(-3 / 9)
+    assert found.t == pytest.approx(t)
+    assert found.p == pytest.approx(1 + t / math.sqrt(2 + t * t))
+    assert found.adjusted_p == found.p  # one comparison needs no correction
+
+
+def test_on_one_split_the_test_is_the_ordinary_one(summarised):
+    summary = summarised({"cgcl": [6, 7, 8], "mlp": [3, 5, 4]}, protocol="paper")
+    assert summary.overlap == 0
+    assert summary.rows[1].difference.t == pytest.approx(-3 * math.sqrt(3))
+
+
+def test_a_formula_on_one_split_has_no_spread_and_is_compared_all_the_same(summarised):
+    summary = summarised(
+        {"cgcl": [6, 7, 8], "adamic-adar": [2], "common-neighbours": [3]}, protocol="paper"
+    )
+    row = summary.rows[1]
+    assert (row.runs, row.metrics["auc"].sd) == (3, 0)
+    assert row.difference.mean == pytest.approx(-5 / 9)
+    assert row.difference.p is not None
+    assert (
+        "No spread on a single split, nothing is random: Adamic-Adar and Common neighbours."
+        in footnotes(summary)
+    )
+
+
+def test_many_comparisons_are_corrected(summarised):
+    summary = summarised({"cgcl": [6, 7, 8], "mlp": [3, 5, 4], "adamic-adar": [5, 5, 5]})
+    raw = [row.difference.p for row in summary.rows[1:]]
+    adjusted = [row.difference.adjusted_p for row in summary.rows[1:]]
+    assert raw[0] < raw[1]
+    assert adjusted == pytest.approx([2 * raw[0], max(2 * raw[0], raw[1])])
+
+
+def test_only_common_runs_are_compared(summarised):
+    failed = TrainingError("The loss is not finite.")
+    summary = summarised({"cgcl": [6, failed, 8], "mlp": [3, 5, 4]})
+    ours, other = summary.rows
+    assert (ours.runs, other.runs) == (2, 3)
+    assert other.difference.runs == 2
+    assert other.difference.mean == pytest.approx((-3 - 4) / 18)
+    assert not summary.is_complete
+    assert footnotes(summary) == [
+        "CGCL failed in run 2: TrainingError: The loss is not finite.",
+        "What failed is tried again when the command is started again.",
+    ]
+
+
+def test_one_common_run_has_no_p_value(summarised):
+    summary = summarised({"cgcl": [6], "mlp": [3]}, runs=1)
+    assert summary.rows[1].difference.p is None
+    assert p_words(summary.rows[1].difference) == NOTHING
+    assert claim_words(summary) == ""
+    assert verdict(summary) == ""
+
+
+def test_a_method_that_always_fails_has_an_empty_row(summarised):
+    summary = summarised({"cgcl": [6, 7, 8], "mlp": [MemoryError()] * 3})
+    row = summary.rows[1]
+    assert (row.runs, row.metrics, row.seconds, row.difference) == (0, {}, None, None)
+    assert footnotes(summary)[0] == (
+        "Features only (MLP) failed in runs 1, 2 and 3: out of memory: The error says nothing more."
+    )
+    line = as_table(summary, by_degree=True).splitlines()[2]
+    assert line.split("  ")[0] == "Features only (MLP)"
+    assert "0/3" in line
+
+
+def test_tuned_methods_are_set_against_tuned_cgcl(opened, scripted, cpu):
+    tuned = {"cgcl": TunedSettings({"hidden": 16}, 20), "mlp": TunedSettings({"hidden": 16}, 20)}
+    comparison = opened(["cgcl", "mlp"], tuned=tuned)
+    # In the order of work: cgcl, cgcl tuned, mlp, mlp tuned.
+    comparison.run(cpu, train=scripted({"cgcl": [6, 9] * 3, "mlp": [3, 4] * 3}))
+    summary = summarise(comparison)
+    assert [(row.title, row.against) for row in summary.rows] == [
+        ("CGCL", None),
+        ("CGCL tuned", None),
+        ("Features only (MLP)", "CGCL"),
+        ("Features only (MLP) tuned", "CGCL tuned"),
+    ]
+    assert summary.rows[2].difference.mean == pytest.approx(-3 / 9)
+    assert summary.rows[3].difference.mean == pytest.approx(-5 / 9)
+    assert any(note.startswith("Tuned settings were chosen by") for note in footnotes(summary))
+
+
+def test_without_cgcl_there_is_nothing_to_compare_with(summarised):
+    summary = summarised({"mlp": [3, 5, 4], "adamic-adar": [5, 5, 5]})
+    assert all(row.difference is None for row in summary.rows)
+    assert "vs CGCL" not in as_table(summary, by_degree=False)
+
+
+def test_another_metric_decides(summarised):
+    summary = summarised({"cgcl": [6, 7, 8], "mlp": [3, 5, 4]}, metric="mrr")
+    ours, other = summary.rows
+    mean = other.metrics["mrr"].mean - ours.metrics["mrr"].mean
+    assert other.difference.mean == pytest.approx(mean)
+    assert "MRR vs CGCL" in as_table(summary, by_degree=False)
+    assert verdict(summary).startswith("By MRR, ")
+
+
+def test_stopped_trainings_are_told(plain):
+    row = replace(plain.rows[1], stopped=("time limit", "time limit", "collapse"))
+    notes = footnotes(replace(plain, rows=(plain.rows[0], row)))
+    assert notes == [
+        "Features only (MLP): the time limit ended training early in 2 of 3 runs; the best epoch "
+        "counts.",
+        "Features only (MLP): training fell back to guessing and was stopped in 1 of 3 runs; the "
+        "best epoch counts.",
+    ]
+
+
+def test_caps_are_told(plain):
+    row = replace(plain.rows[1], caps="1 hop, at most 100 nodes")
+    assert footnotes(replace(plain, rows=(row,)))[0] == (
+        "Features only (MLP): 1 hop, at most 100 nodes."
+    )
+
+
+def test_the_protocol_in_words(plain, summarised):
+    assert protocol_words(plain) == (
+        "3 random splits of the links (seeds 0 to 2); a split's seed is also that of the first "
+        "weights. 78 links to learn from, 4 to choose the epoch by, 9 to test on against as many "
+        "unlinked pairs: the same for every method."
+    )
+    assert "variance factor 1/k + 9/78 for k splits" in claim_words(plain)
+    paper = summarised({"cgcl": [6, 7, 8], "mlp": [3, 5, 4]}, protocol="paper", out="paper")
+    assert protocol_words(paper).startswith(
+        "One random split of the links (seed 10), 3 initialisations (seeds 0 to 2), as in the paper"
+    )
+    assert "It says nothing about other splits" in claim_words(paper)
+
+
+def test_the_verdict_names_who_differs(plain):
+    def row(title, mean, p):
+        found = Difference(3, mean, 0.01, mean - 0.1, mean + 0.1, 1.0, p, p)
+        return replace(plain.rows[1], title=title, difference=found)
+
+    rows = (plain.rows[0], row("A", 0.1, 0.01), row("B", -0.1, 0.04), row("C", 0.1, 0.06))
+    assert verdict(replace(plain, rows=rows)) == (
+        "By AUC, A did better than CGCL and B did worse than CGCL by more than chance. "
+        "C cannot be told from CGCL."
+    )
+    assert verdict(replace(plain, rows=(plain.rows[0], row("C", 0.1, 0.05)))) == (
+        "By AUC, C cannot be told from CGCL."
+    )
+
+
+def test_the_table_in_percent(plain):
+    lines = as_table(plain, by_degree=True).splitlines()
+    assert " ".join(lines[0].split()) == (
+        "method AUC AP MRR AUC vs CGCL 95 % interval p seconds parameters runs settings"
+    )
+    assert "77.78 ± 11.11" in lines[1]
+    assert "44.44 ± 11.11" in lines[2]
+    assert "-33.33" in lines[2]
+    assert lines[4].split()[:2] == ["method", "degree"]
+
+
+def test_a_narrow_table_has_more_blocks_and_loses_nothing(plain):
+    wide, narrow = (as_table(plain, by_degree=True, width=w) for w in (None, 60))
+    assert max(map(len, narrow.splitlines())) <= 60
+    for cell in ("77.78 ± 11.11", "-33.33", "AUC vs CGCL", "parameters", "3/3", "authors"):
+        assert cell in wide
+        assert cell in narrow
+    assert narrow.count("Features only (MLP)  ") > wide.count("Features only (MLP)  ")
+
+
+def test_markdown_has_the_best_in_bold(plain):
+    lines = as_markdown(plain, by_degree=True).splitlines()
+    assert lines[0].startswith("| method | AUC | AP | MRR | AUC vs CGCL |")
+    assert lines[1].startswith("| --- | ---: |")
+    assert lines[2].startswith("| CGCL | **77.78 ± 11.11** |")
+    assert lines[3].startswith("| Features only (MLP) | 44.44 ± 11.11 |")
+    assert len({line.count("|") for line in lines[:4]}) == 1
+
+
+def test_equal_means_share_the_first_place(plain):
+    same = replace(plain, rows=(plain.rows[0], replace(plain.rows[0], title="B"), plain.rows[1]))
+    assert best_rows(same, "auc") == {0, 1}
+    assert best_rows(replace(plain, rows=plain.rows[:1]), "auc") == frozenset()
+
+
+def test_csv_has_every_number_in_full(plain):
+    rows = list(csv.DictReader(io.StringIO(as_csv(plain, by_degree=True))))
+    assert [row["method"] for row in rows] == ["cgcl", "mlp"]
+    assert float(rows[1]["auc"]) == plain.rows[1].metrics["auc"].mean
+    assert float(rows[1]["difference"]) == plain.rows[1].difference.mean
+    assert float(rows[1]["adjusted_p"]) == plain.rows[1].difference.adjusted_p
+    assert (rows[0]["difference"], rows[0]["hits@100"]) == ("", "")
+    assert any(name.startswith("auc, degree") for name in rows[0])
+
+
+def test_json_has_everything(plain):
+    found = json.loads(as_json(plain, by_degree=False))
+    assert found["plan"] == {"runs": 3, "protocol": "splits", "val": 0.05, "test": 0.1}
+    assert found["sizes"] == {"train": 78, "val": 4, "test": 9}
+    assert found["rows"][1]["difference"]["mean"] == pytest.approx(-3 / 9)
+    assert found["rows"][0]["settings"]["hidden"] == 512
+    assert len(found["rows"][0]["by_degree"]) == len(found["strata"])
+    assert found["graph"]["title"] == "toy"
+
+
+@pytest.mark.parametrize(
+    ("p", "words"), [(0.0004, "<0.001"), (0.0312, "0.031"), (1.0, "1.000"), (None, NOTHING)]
+)
+def test_p_values_in_words(p, words):
+    spread = Spread(3, 0.1, 0.1, 0.0, 0.2)
+    found = Difference(**spread.__dict__, t=1.0, p=p, adjusted_p=p)
+    assert p_words(found) == words
+    assert p_words(None) == NOTHING
+
+
+def test_degrees_are_averaged_over_runs(plain):
+    for row in plain.rows:
+        assert sum(cell.links for cell in row.by_degree) == pytest.approx(9)
+        assert sum(cell.others for cell in row.by_degree) == pytest.approx(9)

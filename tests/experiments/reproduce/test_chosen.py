@@ -1,0 +1,230 @@
+"""The choice of settings: validation links decide, test links have no say."""
+
+import random
+import tomllib
+from dataclasses import asdict, replace
+
+import pytest
+
+import cgcl
+from cgcl.errors import ConfigError
+from cgcl.experiments import jobs as choosing
+from cgcl.experiments.jobs import Record, Selection, chosen_toml, jobs_of
+from cgcl.experiments.reproduction import CHOSEN_HEAD, index, read_records
+from cgcl.experiments.study import FOLDER, read_data, read_experiment
+from cgcl.split import random_split
+
+COUNT = 48
+SETTINGS = ("hidden", "lr", "input_dropout")
+
+
+@pytest.fixture
+def grid():
+    """The places of CGCL's grid on some graphs."""
+    return lambda *graphs: jobs_of(
+        read_experiment("grid"),
+        Selection(graphs=graphs or None, methods=("cgcl",), test=(10,)),
+        {},
+    )
+
+
+def choose(places, found):
+    return choosing.choose(read_experiment("grid"), places, found)
+
+
+def record(job, val, test):
+    return Record.of(
+        job,
+        split="s",
+        fingerprint="f",
+        device="cpu",
+        threads=1,
+        versions={},
+        val=None if val is None else {"auc": val, "ap": 1 - val},
+        metrics={"auc": test, "ap": test},
+    )
+
+
+def found(places, vals, tests):
+    jobs = [job for own in places.values() for job in own]
+    made = [record(*own) for own in zip(jobs, vals, tests, strict=True)]
+    return {own.key: own for own in made}
+
+
+def settings_of(places, number):
+    job = [job for own in places.values() for job in own][number]
+    return {name: getattr(job.recipe.settings, name) for name in SETTINGS}
+
+
+def test_the_best_on_validation_links_is_chosen_whatever_the_test_says(grid):
+    places, order = grid("cora"), list(range(COUNT))
+    random.Random(1).shuffle(order)
+    vals = [place / 100 for place in order]
+    # The worst on validation links is the best on test links, and the other way round.
+    records = found(places, vals, [1 - val for val in vals])
+    best = order.index(COUNT - 1)
+    assert best not in (0, COUNT - 1)
+    assert choose(places, records) == {
+        "cgcl-cora-10": {**settings_of(places, best), "val_auc": 0.47, "runs": COUNT}
+    }
+
+
+def test_test_metrics_are_not_even_looked_at(grid):
+    places = grid("cora")
+    vals = [number % 7 / 10 for number in range(COUNT)]
+    with_test = found(places, vals, [number / 100 for number in range(COUNT)])
+    without = {
+        key: Record(**{**asdict(own), "metrics": {}, "measured": {}})
+        for key, own in with_test.items()
+    }
+    assert choose(places, without) == choose(places, with_test)
+
+
+def test_of_equal_ones_the_first_counts(grid):
+    places = grid("cora")
+    vals = [0.5] * COUNT
+    vals[9] = vals[21] = vals[30] = 0.8
+    records = found(places, vals, range(COUNT))
+    expected = {"cgcl-cora-10": {**settings_of(places, 9), "val_auc": 0.8, "runs": COUNT}}
+    assert choose(places, records) == expected
+    # In the order of the grid, not of the runs.
+    assert choose(places, dict(reversed(records.items()))) == expected
+
+
+def test_a_grid_that_is_not_complete_chooses_nothing(grid):
+    places = grid("cora", "photo")
+    records = found(places, [0.5] * 2 * COUNT, [0.5] * 2 * COUNT)
+    assert choose(places, records).keys() == {"cgcl-cora-10", "cgcl-photo-10"}
+    missing = next(key for key, own in records.items() if own.graph == "photo")
+    del records[missing]
+    assert choose(places, records).keys() == {"cgcl-cora-10"}
+    assert choose(places, {}) == {}
+
+
+def test_graphs_choose_for_themselves(grid):
+    places = grid("cora", "photo")
+    vals = [0.5] * 2 * COUNT
+    vals[3], vals[COUNT + 40] = 0.7, 0.6
+    chosen = choose(places, found(places, vals, [0.5] * 2 * COUNT))
+    assert chosen == {
+        "cgcl-cora-10": {**settings_of(places, 3), "val_auc": 0.7, "runs": COUNT},
+        "cgcl-photo-10": {**settings_of(places, COUNT + 40), "val_auc": 0.6, "runs": COUNT},
+    }
+
+
+def test_a_run_without_validation_loses(grid):
+    places = grid("cora")
+    vals = [None, 0.1, *[None] * (COUNT - 2)]
+    chosen = choose(places, found(places, vals, [0.9] * COUNT))
+    assert chosen["cgcl-cora-10"].items() >= settings_of(places, 1).items()
+
+
+def test_what_is_written_reads_as_what_was_chosen(grid):
+    chosen = choose(grid("cora"), found(grid("cora"), [0.5] * COUNT, [0.5] * COUNT))
+    text = chosen_toml(chosen, ["One.", "Two."])
+    assert text.startswith("# One.\n# Two.\n\n[cgcl-cora-10]\nhidden = 512\nlr = 0.001\n")
+    assert text.endswith("\n")
+    assert tomllib.loads(text) == chosen
+    assert chosen_toml({}, ["One."]) == "# One.\n"
+
+
+def test_the_committed_choice_is_what_the_committed_runs_say(grid, project):
+    records = index(read_records(project / "experiments/results/reproduce/runs.jsonl"))
+    chosen = choose(jobs_of(read_experiment("grid"), Selection(), {}), records)
+    assert chosen.keys() >= {f"cgcl-{graph}-10" for graph in read_experiment("grid").graphs}
+    assert chosen_toml(chosen, CHOSEN_HEAD).encode() == (FOLDER / "chosen.toml").read_bytes()
+    assert read_data("chosen") == chosen
+
+
+def test_shares_choose_for_themselves():
+    places = jobs_of(read_experiment("grid"), Selection(graphs=("cora",), methods=("cgcl",)), {})
+    vals = [0.5] * 2 * COUNT
+    vals[3], vals[COUNT + 40] = 0.7, 0.6
+    chosen = choose(places, found(places, vals, [0.5] * 2 * COUNT))
+    assert chosen["cgcl-cora-10"].items() >= settings_of(places, 3).items()
+    assert chosen["cgcl-cora-20"].items() >= settings_of(places, COUNT + 40).items()
+
+
+def test_no_test_link_of_the_split_that_is_tested_on_has_a_say():
+    """With one seed, validation links at 10 % are test links at 20 %: a grid for each share."""
+    graph = cgcl.read("cora")
+    ten, twenty = (random_split(graph, test / 2, test, seed=10) for test in (0.1, 0.2))
+    links = [{tuple(pair) for pair in part.T.tolist()} for part in (ten.val, twenty.test)]
+    assert links[0] <= links[1]
+    chosen = read_data("chosen")
+    grid = jobs_of(read_experiment("grid"), Selection(graphs=("cora",)), {})
+    rows = jobs_of(
+        read_experiment("table1"),
+        Selection(graphs=("cora",), methods=("cgcl",), protocols=("paper",)),
+        chosen,
+    )
+    for place, jobs in rows.items():
+        choosing = [own for there, own in grid.items() if there.test == place.test]
+        assert len(choosing) == COUNT
+        for job in [one for own in choosing for one in own]:
+            assert (job.split_seed, job.recipe.split.val, job.recipe.split.test) == (
+                jobs[0].split_seed,
+                jobs[0].recipe.split.val,
+                jobs[0].recipe.split.test,
+            )
+
+
+def test_methods_choose_for_themselves_from_grids_of_their_own():
+    places = jobs_of(read_experiment("grid"), Selection(graphs=("photo",), test=(10,)), {})
+    methods = {row.name: row.method for row in read_experiment("grid").rows}
+    best = {"cgcl": 7, "graphsage": 1, "vgae": 2, "s2gae": 0, "maskgae": 1}
+    numbers = dict.fromkeys(best, 0)
+    vals = []
+    for place in places:
+        method = methods[place.row]
+        vals.append(0.9 if numbers[method] == best[method] else 0.5)
+        numbers[method] += 1
+    chosen = choose(places, found(places, vals, [0.5] * len(vals)))
+    assert numbers == {"cgcl": COUNT, **dict.fromkeys([*best][1:], 3)}
+    about = {"val_auc": 0.9, "runs": 3}
+    assert chosen == {
+        "cgcl-photo-10": {**settings_of(places, 7), "val_auc": 0.9, "runs": COUNT},
+        "graphsage-photo-10": {"lr": 0.005, **about},
+        "vgae-photo-10": {"lr": 0.01, **about},
+        "s2gae-photo-10": {"lr": 0.001, **about},
+        "maskgae-photo-10": {"input_dropout": 0.5, **about},
+    }
+
+
+def test_a_grid_has_what_a_table_takes_from_it():
+    """A setting that is chosen is searched, and what is not searched is the same in both."""
+    grid = jobs_of(read_experiment("grid"), Selection(), {})
+    searched = {(row.method, row.searched) for row in read_experiment("grid").rows}
+    tables = [row for row in read_experiment("table1").rows if row.chosen or row.on]
+    for row in tables:
+        for graph in read_experiment("table1").graphs:
+            if not row.chosen_on(graph):
+                continue
+            assert (row.method, row.chosen_on(graph)) in searched
+            choice = {name: 0.01 if name == "lr" else 0.5 for name in row.chosen_on(graph)}
+            choice |= {"hidden": 64} if "hidden" in choice else {}
+            asked = Selection(
+                graphs=(graph,), methods=(row.method,), test=(10,), protocols=("paper",)
+            )
+            own = jobs_of(read_experiment("table1"), asked, {f"{row.method}-{graph}-10": choice})
+            [jobs] = own.values()
+            keys = {
+                one.key
+                for place, others in grid.items()
+                for one in others
+                if place.graph == graph and one.recipe.name == row.method
+            }
+            assert jobs[0].key in keys
+
+
+def test_words_and_truth_values_can_be_chosen():
+    chosen = {"vgae-photo-10": {"views": "one", "row_normalised": True, "lr": 1e-5, "runs": 3}}
+    assert tomllib.loads(chosen_toml(chosen, [])) == chosen
+
+
+def test_two_grids_of_a_method_are_refused():
+    of = read_experiment("grid")
+    other = replace(of.rows[0], name="other", searched=("clip",))
+    of = replace(of, rows=(*of.rows, other))
+    with pytest.raises(ConfigError, match=r"^grid has two grids of cgcl on cora\.$"):
+        choosing.choose(of, jobs_of(of, Selection(), {}), {})

@@ -1,0 +1,354 @@
+"""Verdicts on the paper's claims, from runs whose numbers are made up to decide them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+import pytest
+from cgcl_paper.claims import CHECKS, Verdict, claims_markdown, verdict_of
+from cgcl_paper.page import Reproduced
+
+from cgcl.experiments.jobs import CellId, Job, Record, Selection, jobs_of
+from cgcl.experiments.study import read_data, read_experiment
+
+from .conftest import CHOSEN
+
+Number = Callable[[CellId, Job], float]
+
+
+def record(job: Job, auc: float, measured: dict | None = None) -> Record:
+    return Record.of(
+        job,
+        split=f"{job.graph} {job.test} {job.split_seed}",
+        fingerprint=job.graph,
+        device="cpu",
+        threads=1,
+        versions={},
+        val={"auc": auc / 100, "ap": auc / 100},
+        metrics={"auc": auc / 100, "ap": auc / 100},
+        measured=measured or {},
+    )
+
+
+def reproduced(name: str, number: Number, measured: Callable[[Job], dict] | None = None):
+    """All runs of an experiment, each with an AUC (and AP) in percent."""
+    places = jobs_of(read_experiment(name), Selection(), CHOSEN)
+    found = {
+        job.key: record(job, number(place, job), measured(job) if measured else None)
+        for place, jobs in places.items()
+        for job in jobs
+    }
+    return Reproduced(found, CHOSEN)
+
+
+def noise(job: Job) -> float:
+    """A little that differs from split to split and is the same for every row."""
+    return 0.1 * job.split_seed
+
+
+def test_every_claim_has_a_verdict_and_every_check_a_claim() -> None:
+    nothing = Reproduced({}, CHOSEN)
+    claims = [claim["id"] for claim in read_data("paper")["claims"]]
+    assert CHECKS.keys() <= {*claims}
+    words = {verdict_of(claim, nothing).word for claim in CHECKS}
+    assert words == {"not run yet"}
+    text = claims_markdown(nothing)
+    assert text.startswith(f"Of {len(claims)} claims, ")
+    assert text.count("\n- **") == len(claims)
+    # In the order of verdicts, and only those that there are.
+    heads = [line for line in text.splitlines() if line.startswith("### ")]
+    assert heads == ["### Holds", "### Does not hold", "### Not run yet", "### Not tested"]
+
+
+def test_numbers_stand_in_a_table_below_their_claim() -> None:
+    found = reproduced("table1", lambda place, job: 95 - 0.2 * (place.test == 20) + noise(job))
+    text = claims_markdown(found)
+    assert (
+        " a change of 0.25 or less counts as such.\n\n  | from 10 % to 20 % | AUC | AP |\n"
+        "  | --- | --- | --- |\n  | Photo | -0.20 | -0.20 |\n"
+        "  | Computers | -0.20 | -0.20 |\n\n- **"
+    ) in text
+    assert "\n\n\n" not in text
+
+
+def cells(verdict: Verdict, place: str) -> list[str]:
+    """Return a line of a verdict's numbers, each without what follows it."""
+    line = next(line for line in verdict.numbers if line[0] == place)
+    return [cell if cell.endswith("%") else cell.split()[0] for cell in line[1:]]
+
+
+def test_who_is_ahead_is_told_from_who_is_behind() -> None:
+    def ahead(place: CellId, job: Job) -> float:
+        return 90 + noise(job) + (1 + 0.01 * job.split_seed if place.row == "cgcl" else 0)
+
+    found = reproduced("table1", ahead)
+    assert verdict_of("superiority_10", found).word == "holds"
+    # Six rows, five graphs, two metrics, without MaskGAE on CiteSeer; SEAL and S3GRL have three
+    # runs on two graphs.
+    evidence = verdict_of("superiority_10", found).evidence
+    assert "ahead in 50 of 50" in evidence
+    assert "8 over fewer than 5 splits are not tested" in evidence
+
+    def behind_once(place: CellId, job: Job) -> float:
+        is_better = (place.row, place.graph) == ("maskgae", "photo")
+        return ahead(place, job) + (3 if is_better else 0)
+
+    verdict = verdict_of("superiority_20", reproduced("table1", behind_once))
+    assert verdict.word == "does not hold"
+    assert "behind in 2: MaskGAE on Photo 20 % (AUC -1.9" in verdict.evidence
+
+    def allowed(place: CellId, job: Job) -> float:
+        is_better = (place.row, place.graph) == ("maskgae", "citeseer")
+        return ahead(place, job) + (3 if is_better else 0)
+
+    assert verdict_of("superiority_10", reproduced("table1", allowed)).word == "holds"
+    assert verdict_of("superiority_20", reproduced("table1", allowed)).word == "does not hold"
+
+    def sometimes(place: CellId, job: Job) -> float:
+        is_known = place.graph == "cora" or place.row == "cgcl"
+        return 90 + (1 if is_known else job.split_seed % 3) + 0.01 * noise(job)
+
+    unclear = reproduced("table1", lambda place, job: sometimes(place, job) + ahead(place, job))
+    assert verdict_of("superiority_20", unclear).word == "holds in part"
+
+
+def test_the_best_baseline_is_named() -> None:
+    def number(place: CellId, job: Job) -> float:
+        return 90 + noise(job) + (1 if place.row == "maskgae" else 0)
+
+    verdict = verdict_of("masked_runner_up", reproduced("table1", number))
+    assert verdict.word == "holds"
+    assert ("Cora 10 %", "MaskGAE") in verdict.numbers
+    other = reproduced("table1", lambda place, job: 90 + (place.row == "vgae") + noise(job))
+    assert verdict_of("masked_runner_up", other).word == "does not hold"
+
+
+def test_the_margin_is_held_against_the_stated_one() -> None:
+    stated = read_data("paper")["stated"]["gain_auc_10"]
+
+    def number(place: CellId, job: Job) -> float:
+        gain = stated.get(place.graph, 0) + 0.02 * (job.split_seed % 2)
+        return 90 + noise(job) + (gain if place.row == "cgcl" else 0)
+
+    assert verdict_of("margin_over_runner_up", reproduced("table1", number)).word == "holds"
+    far = reproduced("table1", lambda place, job: 90 + noise(job) * (1 + (place.row == "cgcl")))
+    assert verdict_of("margin_over_runner_up", far).word != "holds"
+
+
+@pytest.mark.parametrize(
+    ("below", "word"), [(0.4, "holds"), (2.0, "holds in part"), (9.0, "does not hold")]
+)
+def test_the_level_is_held_against_each_printed_cell(below: float, word: str) -> None:
+    published = read_data("paper")["table1"]
+
+    def number(place: CellId, job: Job) -> float:
+        cell = published[place.row][place.graph][str(place.test)]
+        is_below = place.graph != "cora" or below > 5
+        return max(cell["auc"][0], cell["ap"][0]) - below * is_below
+
+    assert verdict_of("published_level", reproduced("table1", number)).word == word
+
+
+@pytest.mark.parametrize(
+    ("loss", "citations", "copurchases"),
+    [
+        (0.2, "holds", "holds"),
+        (0.8, "holds", "does not hold"),
+        (2.0, "does not hold", "does not hold"),
+    ],
+)
+def test_what_more_test_links_cost(loss: float, citations: str, copurchases: str) -> None:
+    found = reproduced("table1", lambda place, job: 95 - loss * (place.test == 20) + noise(job))
+    assert verdict_of("robust_on_citations", found).word == citations
+    verdict = verdict_of("unchanged_on_copurchases", found)
+    assert verdict.word == copurchases
+    assert ("Photo", f"{-loss:+.2f}", f"{-loss:+.2f}") in verdict.numbers
+
+
+def test_views_are_compared_at_equal_epochs_and_at_equal_steps() -> None:
+    worth = {"one": 0.0, "one-equal": 1.0, "none": -1.0, "own": 2.0, "cgcl": 0.5}
+
+    def number(place: CellId, job: Job) -> float:
+        return (
+            90 + worth.get(place.row, 0) + noise(job) - (place.test == 20) * (place.row != "cgcl")
+        )
+
+    found = reproduced("table2", number)
+    verdict = verdict_of("two_views_beat_one", found)
+    assert verdict.word == "holds in part"
+    first, second = verdict.evidence.split(". ")
+    assert first == (
+        "At equal epochs it holds: AUC and AP of two views are ahead by +1.000 on average; above "
+        "zero by more than chance explains in 20 of 20, below in none"
+    )
+    assert second.startswith("At equal optimizer steps it holds in part: ")
+    assert second.endswith("in 10 of 20, below in 10.")
+    assert verdict_of("masking_beats_plain", found).word == "holds"
+    coupled = verdict_of("robust_by_coupled_views", found)
+    assert coupled.word == "holds"
+    assert ("Cora", "0.00", "-1.00", "-1.00") in coupled.numbers
+    # 0.5 against 2 at 10 %, 0.5 against 1 at 20 %.
+    itself = verdict_of("cross_view_training", found)
+    assert itself.word == "does not hold"
+    assert itself.evidence.endswith("in none of 10, below in 10.")
+    assert cells(itself, "Cora") == ["-1.50", "-0.50"]
+    # 0.5 against 1 at 10 %, against 0 at 20 %.
+    masks = verdict_of("no_information_loss", found)
+    assert masks.word == "holds in part"
+    assert cells(masks, "Cora") == ["-0.50", "+0.50"]
+
+
+def test_the_dropped_share_can_matter_and_hurt() -> None:
+    worth = {"seen-10": -6.0, "seen-30": -1.0, "seen-50": 1.0, "seen-70": 2.0, "seen-90": 0.0}
+
+    def number(place: CellId, job: Job) -> float:
+        own = worth.get(place.row, -2.0 if place.row == "none" else 1.0)
+        return 90 + own * (1 + 0.01 * job.split_seed) + noise(job)
+
+    found = reproduced("claims", number, embeddings)
+    assert verdict_of("ratio_matters", found).word == "holds"
+    hurts = verdict_of("ratio_can_hurt", found)
+    assert hurts.word == "holds"
+    assert hurts.evidence.endswith("in 3 of 15, below in 12.")
+    assert hurts.numbers[0][1] == "90 % dropped"
+    assert cells(hurts, "Cora") == ["+4.08", "-1.02", "-3.06", "-4.08", "-2.04"]
+    assert verdict_of("no_ratio_to_tune", found).word == "does not hold"  # 91 against 92
+    flat = reproduced("claims", lambda _, job: 90 + noise(job), embeddings)
+    assert verdict_of("ratio_matters", flat).word == "cannot be told"
+    assert verdict_of("no_ratio_to_tune", flat).word == "holds"
+
+
+def embeddings(job: Job, cosine: float = 0.2, rank: float = 50.0, alike: float = 0.95) -> dict:
+    is_ours = asdict(job.recipe.settings)["views"] == "disjoint"
+    return {
+        "embeddings": {
+            "mean_cosine": cosine if is_ours else 0.5,
+            "effective_rank": rank if is_ours else 20.0,
+            "same_node_cosine": 0.8,
+            "other_node_cosine": 0.1,
+            "logit_correlation": alike,
+            "probability_difference": 0.05,
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("cosine", "rank", "word"),
+    [(0.2, 50.0, "holds"), (0.6, 50.0, "holds in part"), (0.6, 5.0, "does not hold")],
+)
+def test_distinct_embeddings(cosine: float, rank: float, word: str) -> None:
+    found = reproduced("claims", lambda *_: 90.0, lambda job: embeddings(job, cosine, rank))
+    assert verdict_of("distinct_embeddings", found).word == word
+
+
+def test_invariant_representations() -> None:
+    for alike, word in ((0.95, "holds"), (0.3, "does not hold")):
+        found = reproduced("claims", lambda *_: 90.0, lambda job, a=alike: embeddings(job, alike=a))
+        verdict = verdict_of("invariant_representations", found)
+        assert verdict.word == word
+        assert cells(verdict, "Photo") == [f"{alike:.2f}", f"{alike:.2f}", "0.05", "0.80", "0.10"]
+
+
+def trace(loss: list[float], auc: list[float], terms: float = -0.3) -> dict:
+    steps = len(loss)
+    return {
+        "trace": {
+            "epoch": [*range(steps)],
+            "loss": loss,
+            "val_auc": auc,
+            "val_ap": auc,
+            "views": [terms] * steps,
+            "reconstructions": [terms + 0.01] * steps,
+            "view_1": [terms] * steps,
+            "view_2": [terms] * steps,
+            "gap": [0.2, *[0.1] * (steps - 1)],
+        }
+    }
+
+
+def test_convergence_and_theory_are_read_from_traces() -> None:
+    auc = [0.9] * 18 + [0.95, 0.949]
+    falling = [0.5 + 0.8**step for step in range(20)]
+    good = reproduced("fig4", lambda *_: 90.0, lambda _: trace(falling, auc))
+    verdict = verdict_of("converges", good)
+    assert verdict.word == "holds"
+    # Means of two looks: 1.4 and 0.5162; the last fall is 0.0092 of 0.8838.
+    assert cells(verdict, "PubMed 20 %") == ["1.40", "0.52", "1.0 %", "-0.10"]
+    assert verdict_of("theorem_1", good).word == "holds"
+    assert verdict_of("lemma_1", good).word == "holds"
+    # What information is lost or relevant no run tells.
+    for claim, told in (
+        ("sufficiency_condition", "No run tells what is relevant."),
+        ("information_loss_condition", "met in 0 of 200 looks"),
+    ):
+        assert verdict_of(claim, good).word == "not tested"
+        assert told in verdict_of(claim, good).evidence
+    assert cells(verdict_of("sufficiency_condition", good), "Cora 10 %") == ["0.200", "0.100"]
+    ends = verdict_of("information_loss_condition", good)
+    assert cells(ends, "Cora 10 %") == ["-0.300", "-0.290"]
+    # Still on its way at the end, and rising on the way.
+    rising = [*falling[:10], 1.4, 1.4, *falling[12:]]
+    for loss in ([2 - 0.05 * step for step in range(20)], rising):
+        bad = reproduced("fig4", lambda *_: 90.0, lambda _, own=loss: trace(own, auc))
+        assert verdict_of("converges", bad).word == "does not hold"
+
+
+def test_stability_needs_all_cells_and_names_the_worst() -> None:
+    def number(_: CellId, job: Job) -> float:
+        rate = asdict(job.recipe.settings)["lr"]
+        return 95 - 20 * (rate == 0.05) - 2 * (rate == 0.01)
+
+    both = {**reproduced("fig2", number).found, **reproduced("fig3", number).found}
+    verdict = verdict_of("insensitive_to_width_and_rate", Reproduced(both, CHOSEN))
+    assert verdict.word == "does not hold"
+    assert cells(verdict, "Cora 10 %") == ["75.00", "93.00", "0"]
+    assert "75.00 (d_v 512, r 0.05) to 95.00" in verdict.numbers[1]
+    half = verdict_of("insensitive_to_width_and_rate", reproduced("fig2", number))
+    assert half.word == "not run yet"
+    assert half.evidence == "`cgcl reproduce fig3` decides it: 0 of 96 runs are there."
+    few = dict(list(both.items())[:-3])
+    early = verdict_of("insensitive_to_width_and_rate", Reproduced(few, CHOSEN))
+    assert early.word == "not run yet"
+    assert early.evidence.endswith(" decides it: 93 of 96 runs are there.")
+
+    def fast_alone(_: CellId, job: Job) -> float:
+        return 95 - 20 * (asdict(job.recipe.settings)["lr"] == 0.05)
+
+    parts = {**reproduced("fig2", fast_alone).found, **reproduced("fig3", fast_alone).found}
+    part = verdict_of("insensitive_to_width_and_rate", Reproduced(parts, CHOSEN))
+    assert part.word == "holds in part"
+
+
+def test_a_part_of_the_runs_decides_nothing() -> None:
+    whole = reproduced("table1", lambda place, job: 90 + (place.row == "cgcl") + noise(job)).found
+    last = [key for key, own in whole.items() if own.split_seed == 9 and own.method == "seal"][-1]
+    few = {key: own for key, own in whole.items() if key != last}
+    verdict = verdict_of("superiority_10", Reproduced(few, CHOSEN))
+    assert verdict.word == "not run yet"
+    # CGCL's own row is complete.
+    assert verdict_of("robust_on_citations", Reproduced(few, CHOSEN)).word == "holds"
+
+
+def test_who_is_ahead_over_splits_waits_for_no_run_on_the_papers_split() -> None:
+    whole = reproduced("table1", lambda place, job: 90 + (place.row == "cgcl") + noise(job)).found
+    splits = {key: own for key, own in whole.items() if own.split_seed != 10}
+    assert len(splits) < len(whole)
+    judged = ("superiority_10", "superiority_20", "masked_runner_up", "margin_over_runner_up")
+    for claim in (*judged, "robust_on_citations", "unchanged_on_copurchases"):
+        both = [verdict_of(claim, Reproduced(own, CHOSEN)) for own in (whole, splits)]
+        assert both[0] == both[1]
+        assert both[0].word != "not run yet"
+    # What the paper prints was measured on one split.
+    level = verdict_of("published_level", Reproduced(splits, CHOSEN))
+    assert level.evidence == "`cgcl reproduce table1` decides it: 100 of 200 runs are there."
+    missing = verdict_of("superiority_10", Reproduced({}, CHOSEN))
+    assert missing.evidence.startswith("`cgcl reproduce table1 --protocol splits` decides it: 0 of")
+
+
+def test_noise_is_told_from_a_difference() -> None:
+    same = reproduced("table2", lambda _, job: 90 + noise(job))
+    assert verdict_of("two_views_beat_one", same).word == "cannot be told"
+    for claim in ("masking_beats_plain", "cross_view_training", "no_information_loss"):
+        assert verdict_of(claim, same).word == "cannot be told"
+    assert verdict_of("robust_by_coupled_views", same).word == "cannot be told"

@@ -1,0 +1,257 @@
+"""Experiments as data: what is committed is understood, what is not understood is refused."""
+
+import itertools
+import tomllib
+from typing import get_args
+
+import pytest
+
+from cgcl.cli import reproduce as command
+from cgcl.errors import ConfigError
+from cgcl.experiments.jobs import Selection, jobs_of
+from cgcl.experiments.reproduction import EMBEDDINGS, TRACE
+from cgcl.experiments.study import FOLDER, NAMES, Protocol, read_experiment
+from cgcl.readers import DATASETS
+from cgcl.train.recipe import Recipe
+
+from .conftest import CHOSEN
+
+SMALL = """
+title = "Small"
+graphs = ["cora", "photo"]
+test = [10]
+protocols = ["splits"]
+runs = 4
+"""
+
+SETTINGS = ("hidden", "lr", "input_dropout")
+
+
+@pytest.fixture
+def described(tmp_path):
+    """Read an experiment that is written as text."""
+
+    def read(text, head=SMALL):
+        (tmp_path / "small.toml").write_text(head + text)
+        return read_experiment("small", tmp_path)
+
+    return read
+
+
+def rows_with(text):
+    return f'[rows.cgcl]\nmethod = "cgcl"\n{text}\n'
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_committed_is_known_to_the_package(name):
+    of = read_experiment(name)
+    assert of.name == name
+    assert of.graphs
+    assert set(of.graphs) <= DATASETS.keys()
+    assert of.test
+    # The paper has these two; half as many links choose the epoch.
+    assert set(of.test) <= {10, 20}
+    assert of.protocols
+    assert set(of.protocols) <= set(get_args(Protocol))
+    assert of.runs >= 1
+    assert len({row.name for row in of.rows}) == len(of.rows) > 0
+    for row in of.rows:
+        assert set(row.graphs or ()) | row.on.keys() <= set(of.graphs)
+        assert {own for graph in of.graphs for own in row.chosen_on(graph)} <= set(SETTINGS)
+        assert set(row.measures) <= {TRACE, EMBEDDINGS}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_committed_run_has_a_method_with_such_settings(name):
+    of, rows = read_experiment(name), {row.name: row for row in read_experiment(name).rows}
+    places = jobs_of(of, Selection(), CHOSEN)
+    for graph in of.graphs:
+        for row in of.rows:
+            here = row.graphs is None or graph in row.graphs
+            assert here == any((p.row, p.graph) == (row.name, graph) for p in places)
+    for place, jobs in places.items():
+        row = rows[place.row]
+        asked = {**row.settings, **row.on.get(place.graph, {}).get("settings", {})}
+        choice = CHOSEN.get(f"{row.method}-{place.graph}-{place.test}", {})
+        asked |= {own: choice[own] for own in row.chosen_on(place.graph)}
+        assert Recipe.of(row.method, asked).name == row.method
+        assert jobs
+        for job in jobs:
+            assert (job.graph, job.test, job.recipe.name) == (place.graph, place.test, row.method)
+            assert {own: getattr(job.recipe.settings, own) for own in asked} == asked
+            assert (job.recipe.split.test, job.recipe.split.val) == (
+                place.test / 100,
+                place.test / 200,
+            )
+            assert job.measures == row.measures
+
+
+def test_every_file_is_an_experiment_or_one_of_two_others():
+    assert {path.stem for path in FOLDER.glob("*.toml")} == {*NAMES, "paper", "chosen"}
+
+
+def test_all_is_every_experiment_in_its_order(monkeypatch):
+    asked = []
+    monkeypatch.setattr(command, "_reproduce", lambda own: asked.append(own.names) or 0)
+    command.reproduce("all")
+    command.reproduce("fig4")
+    assert asked == [NAMES, ("fig4",)]
+    assert set(get_args(command.What)) == {*NAMES, "all"}
+
+
+def test_a_file_that_is_not_there_is_told_with_those_that_are(tmp_path):
+    (tmp_path / "b.toml").write_text("")
+    (tmp_path / "a.toml").write_text("")
+    with pytest.raises(ConfigError) as refused:
+        read_experiment("fig5", tmp_path)
+    assert str(refused.value) == "There is no experiment fig5. There are a, b."
+
+
+@pytest.mark.parametrize(
+    ("head", "text", "told"),
+    [
+        ('epochs = 3\ncolour = "red"\n', "", "small: colour, epochs is not understood. It may "),
+        ("", "setting = { lr = 1.0 }", "small, row cgcl: setting is not understood. It may have "),
+        ("", "on.photo = { epochs = 3 }", "small, row cgcl on photo: epochs is not understood."),
+    ],
+)
+def test_a_word_that_is_not_understood_is_refused(described, head, text, told):
+    with pytest.raises(ConfigError) as refused:
+        described(rows_with(text), SMALL + head)
+    assert told in str(refused.value)
+
+
+def test_the_refusal_says_what_there_is(described):
+    with pytest.raises(ConfigError, match=r"It may have chosen, runs, settings\.$"):
+        described(rows_with("on.photo = { epochs = 3 }"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (rows_with("settings = { width = 3 }"), "cgcl has no setting width"),
+        (rows_with("settings = { hidden = 1 }"), "hidden is 1"),
+        (rows_with('settings = { views = "three" }'), "views is 'three'"),
+        ('[rows.x]\nmethod = "cgl"\n', "method is 'cgl'"),
+    ],
+)
+def test_a_method_or_a_setting_that_does_not_exist_is_refused(described, text, told):
+    with pytest.raises(ConfigError, match=told):
+        jobs_of(described(text), Selection(), {})
+
+
+def test_a_grid_is_every_combination_in_order(described):
+    of = described(
+        "settings = { hidden = 8, epochs = 3 }\n[grid]\nhidden = [4, 2]\nlr = [0.1, 0.2, 0.3]\n"
+        '[rows.cgcl]\nmethod = "cgcl"\nsettings = { epochs = 7 }\n[rows.x]\nmethod = "cgcl"\n'
+    )
+    cells = list(itertools.product([4, 2], [0.1, 0.2, 0.3]))
+    assert [row.name for row in of.rows] == [
+        f"{name} hidden={hidden} lr={lr}" for name in ("cgcl", "x") for hidden, lr in cells
+    ]
+    assert [row.settings for row in of.rows] == [
+        {"hidden": hidden, "epochs": epochs, "lr": lr} for epochs in (7, 3) for hidden, lr in cells
+    ]
+
+
+def test_a_row_may_have_a_grid_of_its_own(described):
+    of = described(
+        '[grid]\nlr = [0.1, 0.2]\n[rows.one]\nmethod = "cgcl"\n'
+        '[rows.two]\nmethod = "vgae"\ngrid = { hidden = [4, 2], mask = [0.5] }\n'
+    )
+    assert [(row.name, row.searched, row.settings) for row in of.rows] == [
+        ("one lr=0.1", ("lr",), {"lr": 0.1}),
+        ("one lr=0.2", ("lr",), {"lr": 0.2}),
+        ("two hidden=4 mask=0.5", ("hidden", "mask"), {"hidden": 4, "mask": 0.5}),
+        ("two hidden=2 mask=0.5", ("hidden", "mask"), {"hidden": 2, "mask": 0.5}),
+    ]
+
+
+def grid_of(name):
+    """The grid of CGCL as it is written."""
+    values = tomllib.loads((FOLDER / f"{name}.toml").read_text())
+    return values["rows"]["cgcl"]["grid"] if name == "grid" else values["grid"]
+
+
+@pytest.mark.parametrize(("name", "count"), [("grid", 48), ("fig2", 16), ("fig3", 16)])
+def test_a_committed_grid_is_complete(name, count):
+    values = grid_of(name)
+    rows = [row for row in read_experiment(name).rows if row.method == "cgcl"]
+    cells = [tuple(row.settings[own] for own in values) for row in rows]
+    assert cells == list(itertools.product(*values.values()))
+    assert len(cells) == count
+    assert all(row.searched == tuple(values) for row in rows)
+
+
+def test_the_figures_vary_what_the_grid_varies():
+    """The paper's sets for d_v and r, which the choice is made from and the figures show."""
+    for name in ("grid", "fig2", "fig3"):
+        values = grid_of(name)
+        assert values["hidden"] == [512, 256, 128, 64]
+        assert values["lr"] == [0.001, 0.005, 0.01, 0.05]
+
+
+def test_a_row_has_its_own_graphs_measures_and_title(described):
+    of = described(
+        '[rows.one]\nmethod = "cgcl"\ngraphs = ["photo"]\nmeasures = ["trace"]\n'
+        '[rows.two]\ntitle = "Two"\nmethod = "vgae"\n',
+        SMALL + 'measures = ["embeddings"]\n',
+    )
+    one, two = of.rows
+    assert (one.title, one.graphs, one.measures) == ("one", ("photo",), ("embeddings", "trace"))
+    assert (two.title, two.graphs, two.measures) == ("Two", None, ("embeddings",))
+    assert [(place.row, place.graph) for place in jobs_of(of, Selection(), {})] == [
+        ("two", "cora"),
+        ("one", "photo"),
+        ("two", "photo"),
+    ]
+
+
+def test_a_graph_may_have_other_settings_and_runs(described):
+    of = described(
+        rows_with(
+            "settings = { epochs = 5, hidden = 4 }\n"
+            "on.photo = { settings = { epochs = 2 }, runs = 3 }"
+        ),
+        SMALL.replace("[10]", "[10, 20]"),
+    )
+    places = jobs_of(of, Selection(), {})
+    assert {(place.graph, place.test): len(jobs) for place, jobs in places.items()} == {
+        ("cora", 10): 4,
+        ("cora", 20): 4,
+        ("photo", 10): 3,
+        ("photo", 20): 3,
+    }
+    for place, jobs in places.items():
+        for job in jobs:
+            assert job.recipe.settings.epochs == (2 if place.graph == "photo" else 5)
+            assert job.recipe.settings.hidden == 4
+
+
+def test_what_was_chosen_wins_over_what_is_described(described):
+    of = described(rows_with('settings = { hidden = 4, lr = 0.1 }\nchosen = ["lr"]'))
+    rates = {"cora-10": 0.2, "photo-10": 0.3}
+    chosen = {f"cgcl-{name}": {"lr": rate, "hidden": 64} for name, rate in rates.items()}
+    for place, jobs in jobs_of(of, Selection(), chosen).items():
+        assert jobs[0].recipe.settings.lr == rates[f"{place.graph}-{place.test}"]
+        assert jobs[0].recipe.settings.hidden == 4
+
+
+def test_a_setting_may_be_chosen_on_one_graph_alone(described):
+    of = described(rows_with('settings = { lr = 0.1 }\non.photo = { chosen = ["lr"] }'))
+    [row] = of.rows
+    assert (row.chosen_on("cora"), row.chosen_on("photo")) == ((), ("lr",))
+    places = jobs_of(of, Selection(), {"cgcl-cora-10": {"lr": 0.3}, "cgcl-photo-10": {"lr": 0.2}})
+    rates = {place.graph: own[0].recipe.settings.lr for place, own in places.items()}
+    assert rates == {"cora": 0.1, "photo": 0.2}
+    with pytest.raises(ConfigError, match="No lr of cgcl was chosen for photo with 10 %"):
+        jobs_of(of, Selection(), {})
+    assert [place.graph for place in jobs_of(of, Selection(), {}, only_chosen=True)] == ["cora"]
+
+
+def test_a_setting_cannot_be_varied_and_set_for_a_graph(described):
+    with pytest.raises(ConfigError) as refused:
+        described(rows_with("grid = { lr = [0.1, 0.2] }\non.photo = { settings = { lr = 0.3 } }"))
+    assert str(refused.value) == (
+        "small, row cgcl: lr is varied by the grid and set on photo. Leave out one of them."
+    )

@@ -1,0 +1,383 @@
+"""What tells one run from another, and which runs an experiment has."""
+
+import contextlib
+import functools
+import json
+from collections import Counter
+from dataclasses import asdict, replace
+from hashlib import sha256
+from typing import get_args, get_type_hints
+
+import pytest
+
+from cgcl.errors import ConfigError
+from cgcl.experiments.jobs import CellId, Job, Record, Selection, jobs_of, parts_of
+from cgcl.experiments.reproduction import read_records
+from cgcl.experiments.study import NAMES, Experiment, Row, read_data, read_experiment
+from cgcl.methods.table import METHODS, method_named
+from cgcl.train.recipe import Recipe
+
+LATER = {"cgcl": {"seen": 0.5}}
+"""Settings that methods got after the first results were committed: what those runs had."""
+LATER_FOR_ALL = {"choose_by": "auc"}
+
+
+def experiment(*rows, **changes):
+    given = {
+        "name": "toy",
+        "title": "Toy",
+        "graphs": ("cora", "photo"),
+        "test": (10, 20),
+        "protocols": ("paper", "splits"),
+        "runs": 3,
+        "rows": rows or (row("cgcl"), row("vgae")),
+    }
+    return Experiment(**{**given, **changes})
+
+
+def row(method, **changes):
+    return Row(**{"name": method, "title": method, "method": method, "settings": {}, **changes})
+
+
+def job(graph="cora", test=10, method="cgcl", split_seed=0, measures=(), **settings):
+    shares = {"val": test / 200, "test": test / 100}
+    return Job(graph, test, Recipe.of(method, {**shares, **settings}), split_seed, measures)
+
+
+def record_of(own):
+    """Return what a run leaves behind, after a trip through its file."""
+    made = Record.of(
+        own,
+        split="s",
+        fingerprint="f",
+        device="cpu",
+        threads=1,
+        versions={"cgcl": "0"},
+        metrics={"auc": 0.5, "ap": 0.5},
+    )
+    return Record.from_line(made.to_line())
+
+
+@functools.cache
+def committed_jobs():
+    """Return every run of the committed experiments, by key."""
+    chosen = read_data("chosen")
+    return {
+        own.key: own
+        for name in NAMES
+        for jobs in jobs_of(read_experiment(name), Selection(), chosen, only_chosen=True).values()
+        for own in jobs
+    }
+
+
+def test_equal_runs_have_equal_keys():
+    assert job().key == job().key
+    assert len(job().key) == 16
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        job(graph="photo"),
+        job(test=20),
+        job(method="vgae"),
+        job(lr=0.02),
+        job(hidden=64),
+        job(views="one"),
+        job(split_seed=1),
+        job(seed=1),
+        job(measures=("trace",)),
+        job(measures=("embeddings",)),
+        job(measures=("embeddings", "trace")),
+    ],
+    ids=repr,
+)
+def test_whatever_changes_a_result_changes_the_key(other):
+    assert other.key != job().key
+
+
+def test_all_of_those_have_different_keys():
+    seeds = [job(split_seed=a, seed=b) for a in range(4) for b in range(4)]
+    assert len({own.key for own in seeds}) == 16
+    # Names of settings count, not only their values.
+    assert job(input_dropout=0.3).key != job(decoder_dropout=0.3).key
+
+
+def another(method, name, value):
+    """Return a run with another value of a setting, whatever the setting takes."""
+    choices = get_args(get_type_hints(method_named(method).settings)[name])
+    for candidate in (*choices, not value, 1, 2, 3, 4, 0.25):
+        if candidate != value:
+            with contextlib.suppress(ConfigError):
+                return job(method=method, **{name: candidate})
+    return pytest.fail(f"{method}: no other value for {name} was found")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_setting_of_every_method_counts(method):
+    plain = job(method=method)
+    others = [another(method, name, own) for name, own in asdict(plain.recipe.settings).items()]
+    assert len({own.key for own in [plain, *others]}) == 1 + len(others)
+
+
+def test_what_is_as_by_default_makes_no_difference():
+    assert job(lr=0.01, hidden=128, seen=0.5).key == job().key
+
+
+def test_a_key_stays_what_it_is():
+    """Worked out apart from the code: results that were written with it must stay findable."""
+    text = '["cora", 10, "cgcl", {"hidden": 64, "lr": 0.05}, 10, 3, ["trace"]]'
+    own = job(lr=0.05, hidden=64, split_seed=10, seed=3, measures=("trace",))
+    assert own.key == sha256(text.encode()).hexdigest()[:16]
+
+
+def test_a_record_has_the_key_of_its_run():
+    """Whatever the method: what JSON makes of a setting must not turn it into another one."""
+    assert len(committed_jobs()) > 1000
+    for key, own in committed_jobs().items():
+        assert record_of(own).key == key
+    for method in METHODS:
+        assert record_of(job(method=method)).key == job(method=method).key
+
+
+def test_equal_runs_of_two_experiments_are_one():
+    """The first run of each cell of Fig. 2 at 10 % is the grid's, for the input dropout chosen."""
+    chosen = read_data("chosen")
+    grid = jobs_of(read_experiment("grid"), Selection(graphs=("cora",), test=(10,)), chosen)
+    figure = jobs_of(read_experiment("fig2"), Selection(test=(10,)), chosen)
+    dropout = chosen["cgcl-cora-10"]["input_dropout"]
+    there = {
+        place.row.replace(f" input_dropout={dropout}", ""): own[0].key
+        for place, own in grid.items()
+        if place.row.endswith(f" input_dropout={dropout}")
+    }
+    assert {place.row: own[0].key for place, own in figure.items()} == there
+    assert len(there) == 16
+    others = {own.key for jobs in figure.values() for own in jobs[1:]}
+    assert len(others) == 32
+    assert others.isdisjoint(own.key for jobs in grid.values() for own in jobs)
+
+
+def test_table_2_and_the_claims_take_what_table_1_has():
+    chosen = read_data("chosen")
+
+    def keys(name, wanted):
+        places = jobs_of(read_experiment(name), Selection(test=(10,)), chosen)
+        return {
+            own.key
+            for place, jobs in places.items()
+            for own in jobs
+            if (place.row, place.protocol) == (wanted, "splits")
+        }
+
+    assert len(keys("table2", "cgcl")) == 25
+    assert keys("table2", "cgcl") < keys("table1", "cgcl")
+    assert keys("claims", "seen-50") < keys("table2", "one-equal")
+
+
+def test_the_papers_protocol_has_one_split_and_the_other_a_split_for_each_run():
+    places = jobs_of(experiment(), Selection(), {})
+    for place, jobs in places.items():
+        assert [own.recipe.split.seed for own in jobs] == [0, 1, 2]
+        seeds = [own.split_seed for own in jobs]
+        assert seeds == ([10, 10, 10] if place.protocol == "paper" else [0, 1, 2])
+    assert len({own.key for jobs in places.values() for own in jobs}) == 2 * 2 * 2 * 2 * 3
+
+
+def test_what_is_not_trained_has_one_seed():
+    places = jobs_of(experiment(row("adamic-adar")), Selection(graphs=("cora",), test=(10,)), {})
+    by_protocol = {place.protocol: jobs for place, jobs in places.items()}
+    assert {own.recipe.split.seed for jobs in places.values() for own in jobs} == {0}
+    assert len({own.key for own in by_protocol["paper"]}) == 1
+    assert len({own.key for own in by_protocol["splits"]}) == 3
+
+
+def test_the_authors_settings_are_the_ground_that_a_row_stands_on():
+    places = jobs_of(
+        experiment(row("graphsage"), row("graphsage", name="wide", settings={"hidden": 999})),
+        Selection(runs=1, test=(10,), protocols=("paper",)),
+        {},
+    )
+    settings = {(place.row, place.graph): own[0].recipe.settings for place, own in places.items()}
+    authors = method_named("graphsage").authors["cora"]
+    assert authors["hidden"] != 999
+    assert asdict(settings["graphsage", "cora"]).items() >= authors.items()
+    assert settings["wide", "cora"] == replace(settings["graphsage", "cora"], hidden=999)
+    # For Photo they have none: the defaults.
+    assert settings["graphsage", "photo"] == Recipe.of("graphsage", {}).settings
+
+
+def test_the_order_is_that_of_the_experiment():
+    asked = Selection(graphs=("photo", "cora"), methods=("vgae", "cgcl"))
+    assert list(jobs_of(experiment(), asked, {})) == [
+        CellId(row, graph, test, protocol)
+        for graph in ("cora", "photo")
+        for test in (10, 20)
+        for protocol in ("paper", "splits")
+        for row in ("cgcl", "vgae")
+    ]
+
+
+def test_a_part_of_it():
+    asked = Selection(
+        graphs=("photo",), methods=("vgae",), test=(20,), protocols=("splits",), runs=2, epochs=7
+    )
+    [(place, jobs)] = jobs_of(experiment(), asked, {}).items()
+    assert place == CellId("vgae", "photo", 20, "splits")
+    assert [own.recipe.settings.epochs for own in jobs] == [7, 7]
+    [(_, all_jobs)] = jobs_of(experiment(), replace(asked, runs=None, epochs=None), {}).items()
+    assert len(all_jobs) == 3
+    assert all_jobs[0].recipe.settings.epochs == Recipe.of("vgae", {}).epochs != 7
+    assert replace(jobs[0], recipe=all_jobs[0].recipe) == all_jobs[0]
+
+
+def test_no_more_runs_than_described_and_fewer_where_fewer_are_described():
+    of = experiment(row("cgcl", on={"photo": {"runs": 2}}), protocols=("paper",), test=(10,))
+
+    def counts(**asked):
+        return [len(jobs) for jobs in jobs_of(of, Selection(**asked), {}).values()]
+
+    assert counts() == [3, 2]
+    assert counts(runs=99) == [3, 2]
+    assert counts(runs=1) == [1, 1]
+
+
+def test_epochs_mean_nothing_to_what_is_not_trained():
+    places = jobs_of(experiment(row("adamic-adar")), Selection(epochs=3), {})
+    plain = jobs_of(experiment(row("adamic-adar")), Selection(), {})
+    assert places == plain
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (Selection(graphs=("cora", "nope")), "toy has no dataset nope. It has cora, photo."),
+        (Selection(methods=("gcn", "x")), "toy has no methods gcn, x. It has cgcl, vgae."),
+        (Selection(test=(30,)), "toy has no ratio 30. It has 10, 20."),
+        (Selection(protocols=("splits",)), "toy has no protocol splits. It has paper."),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_is(asked, told):
+    with pytest.raises(ConfigError) as refused:
+        jobs_of(experiment(protocols=("paper",)), asked, {})
+    assert str(refused.value) == told
+
+
+SEVERAL = (
+    experiment(name="both"),
+    experiment(row("gcn"), name="one", graphs=("cora",), test=(10,), protocols=("paper",)),
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "parts"),
+    [
+        (Selection(), {"both": Selection(), "one": Selection()}),
+        (
+            Selection(runs=2, epochs=3),
+            {"both": Selection(runs=2, epochs=3), "one": Selection(runs=2, epochs=3)},
+        ),
+        (Selection(graphs=("photo",)), {"both": Selection(graphs=("photo",))}),
+        (
+            Selection(graphs=("photo", "cora")),
+            {"both": Selection(graphs=("photo", "cora")), "one": Selection(graphs=("cora",))},
+        ),
+        (
+            Selection(methods=("gcn", "vgae"), test=(10,)),
+            {
+                "both": Selection(methods=("vgae",), test=(10,)),
+                "one": Selection(methods=("gcn",), test=(10,)),
+            },
+        ),
+        (Selection(methods=("gcn",), protocols=("splits",)), {}),
+        (Selection(test=(20,)), {"both": Selection(test=(20,))}),
+    ],
+)
+def test_of_several_experiments_each_gives_what_it_has(asked, parts):
+    assert parts_of(SEVERAL, asked) == parts
+    for name, part in parts.items():
+        [of] = [one for one in SEVERAL if one.name == name]
+        assert jobs_of(of, part, {})
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (
+            Selection(graphs=("cora", "nope")),
+            "No experiment has the dataset nope. There are cora, photo.",
+        ),
+        (Selection(methods=("x",)), "No experiment has the method x. There are cgcl, vgae, gcn."),
+        (Selection(test=(30,)), "No experiment has the ratio 30. There are 10, 20."),
+    ],
+)
+def test_what_none_of_several_has_is_told(asked, told):
+    with pytest.raises(ConfigError) as refused:
+        parts_of(SEVERAL, asked)
+    assert str(refused.value) == told
+
+
+@pytest.mark.parametrize(
+    "chosen", [{}, {"cgcl-cora-10": {"hidden": 8}}, {"cgcl-cora-20": {"lr": 0.1}}]
+)
+def test_what_was_not_chosen_yet_is_told(chosen):
+    with pytest.raises(ConfigError) as refused:
+        jobs_of(experiment(row("cgcl", chosen=("lr",))), Selection(), chosen)
+    assert str(refused.value) == (
+        "No lr of cgcl was chosen for cora with 10 % test links yet. Run cgcl reproduce grid "
+        "--methods cgcl --dataset cora --ratio 10 and give what it writes as --chosen."
+    )
+
+
+def test_what_waits_for_a_choice_can_be_left_out():
+    rows = (row("cgcl", chosen=("lr",)), row("vgae"))
+    places = jobs_of(
+        experiment(*rows), Selection(), {"cgcl-cora-20": {"lr": 0.1}}, only_chosen=True
+    )
+    assert {place.test for place in places if place.row == "cgcl"} == {20}
+    assert {place.test for place in places if place.row == "vgae"} == {10, 20}
+
+
+@pytest.fixture(scope="module")
+def committed(project):
+    path = project / "experiments/results/reproduce/runs.jsonl"
+    records = read_records(path)
+    assert len(records) == len(path.read_bytes().splitlines()) > 0  # none is damaged
+    return records
+
+
+def test_every_committed_result_belongs_to_a_run_that_is_described(committed):
+    """It fails if a default, authors' settings, a choice or an experiment changes under results."""
+    jobs = committed_jobs()
+    orphans = Counter(
+        (own.graph, own.test, own.method, json.dumps(own.settings))
+        for own in committed
+        if own.key not in jobs
+    )
+    assert not orphans
+    for own in committed:
+        now = asdict(jobs[own.key].recipe.settings)
+        assert {name: now[name] for name in own.settings} == own.settings
+        assert own.seed == jobs[own.key].recipe.split.seed
+
+
+def test_what_a_committed_result_does_not_say_is_still_as_it_was(committed):
+    """A key leaves out what is as by default, so a new default would claim results of the old one.
+
+    A setting that a method gets is entered above with the value that earlier runs had; from then on
+    its default may change only with new results.
+    """
+    for own in committed:
+        now = asdict(Recipe.of(own.method, {}).settings)
+        unsaid = {name: value for name, value in now.items() if name not in own.settings}
+        later = LATER_FOR_ALL | LATER.get(own.method, {})
+        assert unsaid == {name: later.get(name) for name in unsaid}
+
+
+def test_committed_results_are_on_one_graph_of_each_name(committed):
+    prints = {(own.graph, own.fingerprint) for own in committed}
+    assert len(prints) == len({own.graph for own in committed})
+    splits = {(own.graph, own.test, own.split_seed): set() for own in committed}
+    for own in committed:
+        splits[own.graph, own.test, own.split_seed].add(own.split)
+    assert all(len(own) == 1 for own in splits.values())

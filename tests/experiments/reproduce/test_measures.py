@@ -1,0 +1,195 @@
+"""What is measured besides accuracy, against numbers worked out by hand."""
+
+import math
+from itertools import combinations
+from statistics import correlation, fmean
+
+import pytest
+import torch
+
+from cgcl.experiments import reproduction as measures
+from cgcl.experiments.jobs import Job
+from cgcl.experiments.reproduction import EMBEDDINGS, TRACE, effective_rank, mean_cosine, measure
+from cgcl.methods.draws import draw
+from cgcl.methods.method import Epoch
+from cgcl.methods.scoring import decode_pairs, embed
+from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
+from cgcl.split import random_split
+from cgcl.train.config import Resources
+from cgcl.train.once import known_of, train_once
+from cgcl.train.recipe import Recipe
+
+TERMS = {"views", "reconstructions", "view_1", "view_2", "gap"}
+SPLIT_SEED = 3
+
+
+def trained(graph, method="cgcl", *, track=False, **settings):
+    """Return a short training, its split and its job."""
+    sizes = {"hidden": 8, "epochs": 5, "evaluate_every": 2} if method == "cgcl" else {"epochs": 2}
+    recipe = Recipe.of(method, {**sizes, "val": 0.1, "test": 0.2, "seed": 4, **settings})
+    split = random_split(graph, 0.1, 0.2, SPLIT_SEED)
+    resources = Resources(device="cpu", threads=1, track_consistency=track)
+    return train_once(graph, split, recipe, resources), split, Job("sbm", 20, recipe, SPLIT_SEED)
+
+
+@pytest.fixture
+def graph(sbm):
+    return sbm(0)
+
+
+def test_mean_cosine_by_hand():
+    """Rows along 0, 90, 180 degrees: the pairs have 0, -1 and 0, whatever the lengths."""
+    assert mean_cosine(torch.tensor([[2.0, 0.0], [0.0, 5.0], [-1.0, 0.0]])) == pytest.approx(-1 / 3)
+    assert mean_cosine(torch.tensor([[1.0, 1.0], [3.0, 3.0]])) == pytest.approx(1)
+    assert mean_cosine(torch.tensor([[1.0, 0.0], [1.0, math.sqrt(3)]])) == pytest.approx(0.5)
+    assert mean_cosine(torch.eye(4)) == pytest.approx(0)
+
+
+def test_mean_cosine_is_the_mean_over_all_pairs():
+    z = torch.randn(9, 5, generator=torch.Generator().manual_seed(1))
+    pairs = [
+        float(torch.dot(z[i], z[j]) / (z[i].norm() * z[j].norm()))
+        for i, j in combinations(range(9), 2)
+    ]
+    assert mean_cosine(z) == pytest.approx(sum(pairs) / len(pairs), abs=1e-6)
+
+
+def test_effective_rank_by_hand():
+    """Singular values 3 and 1: shares of 3/4 and 1/4, whose entropy is 0.5623."""
+    z = torch.tensor([[3.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
+    assert entropy == pytest.approx(0.5623, abs=1e-4)
+    assert effective_rank(z) == pytest.approx(math.exp(entropy))
+    assert effective_rank(torch.eye(5)) == pytest.approx(5)
+    assert effective_rank(7 * torch.eye(5)[:3]) == pytest.approx(3)
+    # One direction: rounding leaves tiny numbers where there should be none.
+    assert effective_rank(torch.outer(torch.arange(1.0, 9.0), torch.ones(4))) == pytest.approx(
+        1, abs=1e-5
+    )
+
+
+def test_effective_rank_does_not_depend_on_the_axes():
+    source = torch.Generator().manual_seed(2)
+    z = torch.randn(20, 6, generator=source)
+    turned = z @ torch.linalg.qr(torch.randn(6, 6, generator=source)).Q
+    values = torch.linalg.svdvals(z.double())
+    shares = values / values.sum()
+    expected = math.exp(-float((shares * shares.log()).sum()))
+    assert effective_rank(z) == pytest.approx(expected)
+    assert effective_rank(turned) == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_trace_has_a_number_for_every_look_in_each_column(graph):
+    run, split, job = trained(graph, track=True)
+    trace = measure(TRACE, run, split, job)
+    assert trace.keys() == {"epoch", "loss", "val_auc", "val_ap", *TERMS}
+    assert trace["epoch"] == [2, 4, 5]
+    assert {len(column) for column in trace.values()} == {3}
+    looks = [line for line in run.history if "val" in line]
+    assert trace["loss"] == [round(sum(own["losses"]) / 2, 6) for own in looks]
+    assert trace["val_auc"] == [round(own["val"]["auc"], 6) for own in looks]
+    assert trace["val_ap"] == [round(own["val"]["ap"], 6) for own in looks]
+    for term in TERMS:
+        assert trace[term] == [round(own["consistency"][term], 6) for own in looks]
+    for term in TERMS - {"gap"}:
+        for value in trace[term]:
+            assert CONSISTENCY_LOWER_BOUND <= value <= CONSISTENCY_UPPER_BOUND
+    assert run.val["auc"] == pytest.approx(max(trace["val_auc"]), abs=1e-6)
+
+
+def test_a_trace_without_terms_has_the_rest(graph):
+    run, split, job = trained(graph)
+    assert measure(TRACE, run, split, job).keys() == {"epoch", "loss", "val_auc", "val_ap"}
+
+
+def test_a_trace_of_another_method(graph):
+    trace = measure(TRACE, *trained(graph, "vgae", track=True))
+    assert trace.keys() == {"epoch", "loss", "val_auc", "val_ap"}
+    assert trace["epoch"] == [2]
+
+
+def test_embeddings_have_all_names_and_values_in_range(graph):
+    found = measure(EMBEDDINGS, *trained(graph))
+    for name in ("mean_cosine", "same_node_cosine", "other_node_cosine", "logit_correlation"):
+        assert -1 <= found.pop(name) <= 1
+    for name in ("probability_difference", "auc_view_1", "auc_view_2"):
+        assert 0 <= found.pop(name) <= 1
+    assert 1 <= found.pop("effective_rank") <= 8
+    assert found == {}
+
+
+def test_embeddings_are_compared_node_by_node_and_pair_by_pair(graph):
+    """The same numbers from the embeddings of each view, worked out in another way."""
+    run, split, job = trained(graph)
+    found = measure(EMBEDDINGS, run, split, job)
+    known = known_of(run.graph, split.train, run.learner)
+    # The first epoch that is not trained on, with the coins of the run's seed.
+    views = draw(known, Epoch(6, 4), job.recipe.settings).views
+    z = [
+        embed(run.learner, known.features, view.edge_index) for view in (views.view_1, views.view_2)
+    ]
+    first, second = (own.double().tolist() for own in z)
+    same = [cosine(*pair) for pair in zip(first, second, strict=True)]
+    other = [cosine(first[node], second[node - 1]) for node in range(len(first))]
+    assert found["same_node_cosine"] == pytest.approx(fmean(same), abs=1e-5)
+    assert found["other_node_cosine"] == pytest.approx(fmean(other), abs=1e-5)
+    assert found["same_node_cosine"] != found["other_node_cosine"]
+
+    links, others = (
+        [decode_pairs(run.learner, own, pairs).tolist() for own in z]
+        for pairs in (split.test, split.test_negatives)
+    )
+    both = [own + rest for own, rest in zip(links, others, strict=True)]
+    chances = [[1 / (1 + math.exp(-value)) for value in own] for own in both]
+    gaps = [abs(one - another) for one, another in zip(*chances, strict=True)]
+    assert found["probability_difference"] == pytest.approx(fmean(gaps), abs=1e-5)
+    assert found["logit_correlation"] == pytest.approx(correlation(*both), abs=1e-5)
+    for number in (0, 1):
+        wins = [(a > b) + (a == b) / 2 for a in links[number] for b in others[number]]
+        assert found[f"auc_view_{number + 1}"] == pytest.approx(fmean(wins), abs=1e-5)
+    assert found["auc_view_1"] != found["auc_view_2"]
+
+
+def cosine(a, b):
+    product, lengths = (
+        sum(x * y for x, y in zip(a, b, strict=True)),
+        math.hypot(*a) * math.hypot(*b),
+    )
+    return product / lengths if lengths else 0.0
+
+
+def test_views_that_are_the_same_agree(graph):
+    found = measure(EMBEDDINGS, *trained(graph, views="all"))
+    assert found["logit_correlation"] == pytest.approx(1)
+    assert found["probability_difference"] == 0
+    assert found["auc_view_1"] == found["auc_view_2"]
+    # Views that share no link do not.
+    disjoint = measure(EMBEDDINGS, *trained(graph))
+    assert disjoint["probability_difference"] > 0
+    assert disjoint["logit_correlation"] < 1
+
+
+def test_the_views_are_ones_that_no_epoch_was_trained_on(graph, monkeypatch):
+    run, split, job = trained(graph)
+    asked = []
+
+    def noted(known, epoch, settings):
+        asked.append(epoch)
+        return draw(known, epoch, settings)
+
+    monkeypatch.setattr(measures, "draw", noted)
+    measure(EMBEDDINGS, run, split, job)
+    assert asked == [Epoch(6, 4)]
+
+
+def test_a_method_without_views_is_refused(graph):
+    with pytest.raises(TypeError, match="vgae has no views to compare"):
+        measure(EMBEDDINGS, *trained(graph, "vgae"))
+
+
+def test_measures_leave_the_model_as_it_is(graph):
+    run, split, job = trained(graph)
+    before = {name: own.clone() for name, own in run.learner.state_dict().items()}
+    assert measure(EMBEDDINGS, run, split, job) == measure(EMBEDDINGS, run, split, job)
+    for name, own in run.learner.state_dict().items():
+        assert torch.equal(own, before[name])

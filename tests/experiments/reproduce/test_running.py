@@ -1,0 +1,361 @@
+"""Runs are made and written one by one, never twice, and one that fails stops nothing."""
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+
+from cgcl.errors import RunFolderError
+from cgcl.experiments import reproduction as running
+from cgcl.experiments.jobs import Job
+from cgcl.experiments.reproduction import (
+    RUNS,
+    Records,
+    _batches,
+    pending_jobs,
+    read_records,
+    run_jobs,
+)
+from cgcl.split import random_split
+from cgcl.train.config import Resources
+from cgcl.train.once import train_once
+from cgcl.train.recipe import Recipe
+
+CPU = Resources(device="cpu", threads=1)
+SMALL = {"hidden": 8, "epochs": 2, "evaluate_every": 1}
+
+
+def job(method="cgcl", split_seed=0, measures=(), graph="sbm", test=20, **settings):
+    sizes = SMALL if method == "cgcl" else {"epochs": 2} if method == "vgae" else {}
+    shares = {"val": test / 200, "test": test / 100}
+    return Job(
+        graph, test, Recipe.of(method, {**sizes, **shares, **settings}), split_seed, measures
+    )
+
+
+BROKEN = job("vgae", measures=("embeddings",))
+"""It has no views to compare, so it fails after its training."""
+
+
+class Log:
+    """Notes what it is told and how many lines the file has then; may ask to stop."""
+
+    def __init__(self, path, stop=lambda _: False):
+        self.path, self.stop, self.asked = path, stop, 0
+        self.ended, self.lines = [], []
+
+    def run_ends(self, job, record):
+        self.ended.append((job.key, record.failure == ""))
+        self.lines.append((self.path / RUNS).read_bytes().count(b"\n"))
+
+    def should_stop(self):
+        self.asked += 1
+        return self.stop(self)
+
+
+@pytest.fixture
+def graph(sbm):
+    return sbm(0)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def run(graph, path):
+    """Make the runs that are missing in one folder; return whether it ended, and what it told."""
+
+    def run_in(*jobs, stop=lambda _: False, read=lambda _: graph, path=path):
+        log = Log(path, stop)
+        with Records(path) as records:
+            return run_jobs(jobs, records, read, CPU, log.run_ends, log.should_stop), log
+
+    return run_in
+
+
+def without_times(path):
+    return [asdict(replace(own, seconds=0.0)) for own in read_records(path / RUNS)]
+
+
+def test_a_run_leaves_all_that_is_known_about_it(graph, run, path):
+    own = job(split_seed=3, seed=5, lr=0.02)
+    assert run(own)[0]
+    [record] = read_records(path / RUNS)
+    split = random_split(graph, 0.1, 0.2, 3)
+    alone = train_once(graph, split, own.recipe, CPU, top_of_list=False)
+    assert record.key == own.key
+    assert (record.graph, record.test, record.method) == ("sbm", 20, "cgcl")
+    assert (record.split_seed, record.seed) == (3, 5)
+    assert (record.split, record.fingerprint) == (split.fingerprint, graph.fingerprint)
+    assert record.settings == own.recipe.settings.to_json()
+    assert record.metrics == {name: round(value, 6) for name, value in alone.test.items()}
+    assert record.val == {name: round(value, 6) for name, value in alone.val.items()}
+    assert (record.epochs, record.best_epoch) == (2, alone.best_epoch)
+    assert record.parameters == alone.parameters > 0
+    assert (record.device, record.threads) == ("cpu", 1)
+    assert record.versions["torch"]
+    assert 0 <= record.seconds < 60
+    assert (record.failure, record.stopped, record.measured) == ("", None, {})
+
+
+def test_every_run_is_written_before_the_next_begins(run):
+    jobs = [job(seed=seed) for seed in range(3)]
+    is_finished, log = run(*jobs)
+    assert is_finished
+    assert log.lines == [1, 2, 3]
+    assert log.ended == [(own.key, True) for own in jobs]
+
+
+def test_what_is_there_is_not_made_again(graph, run, path):
+    jobs = [job(seed=seed) for seed in range(2)]
+    run(*jobs)
+    before = (path / RUNS).read_bytes()
+    read = []
+    is_finished, log = run(*jobs, read=lambda name: read.append(name) or graph)
+    assert (is_finished, log.ended, read) == (True, [], [])
+    assert (path / RUNS).read_bytes() == before
+    more = job(seed=2)
+    _, log = run(*jobs, more)
+    assert log.ended == [(more.key, True)]
+    assert (path / RUNS).read_bytes().startswith(before)
+
+
+def test_equal_runs_are_made_once(run, path):
+    first = [job("adamic-adar"), job(), job("adamic-adar"), job()]
+    _, log = run(*first)
+    assert log.ended == [(first[0].key, True), (first[1].key, True)]
+    with Records(path) as records:
+        assert pending_jobs(first, records) == []
+        other = job(seed=9)
+        assert pending_jobs([other, *first, other], records) == [other]
+
+
+def test_a_failure_is_written_down_stops_nothing_and_is_tried_again(run, path):
+    jobs = [job(), BROKEN, job(seed=1)]
+    is_finished, log = run(*jobs)
+    assert is_finished
+    assert log.ended == [(jobs[0].key, True), (BROKEN.key, False), (jobs[2].key, True)]
+    failed = read_records(path / RUNS)[1]
+    assert failed.failure == "TypeError: vgae has no views to compare"
+    assert (failed.metrics, failed.measured, failed.key) == (None, {}, BROKEN.key)
+    is_finished, log = run(*jobs)
+    assert is_finished
+    assert log.ended == [(BROKEN.key, False)]
+
+
+def test_a_run_that_failed_once_may_succeed(run, path, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("out of luck " + "x" * 1000)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "train_together", broken)
+        assert run(job())[0]
+    assert len(read_records(path / RUNS)[0].failure) == 500
+    _, log = run(job())
+    assert log.ended == [(job().key, True)]
+    _, log = run(job())
+    assert log.ended == []
+    assert [own.failure[:24] for own in read_records(path / RUNS)] == [
+        "RuntimeError: out of luc",
+        "",
+    ]
+
+
+@pytest.mark.parametrize("count", range(3))
+def test_a_stop_between_runs_is_gone_on_from(run, tmp_path, count):
+    jobs = [job("adamic-adar"), job("common-neighbours"), job("katz")]
+    cut, whole = tmp_path / "cut", tmp_path / "whole"
+    is_finished, log = run(*jobs, stop=lambda log: len(log.ended) >= count, path=cut)
+    assert not is_finished
+    assert log.ended == [(own.key, True) for own in jobs[:count]]
+    is_finished, log = run(*jobs, path=cut)
+    assert is_finished
+    assert log.ended == [(own.key, True) for own in jobs[count:]]
+    assert run(*jobs, path=whole)[0]
+    assert without_times(cut) == without_times(whole)
+
+
+def test_a_stop_in_the_middle_of_a_training_leaves_no_result(run, path):
+    """The first question comes before the training, the others in it."""
+    own = job(epochs=500)
+    is_finished, log = run(own, stop=lambda log: log.asked > 3)
+    assert (is_finished, log.ended) == (False, [])
+    assert 3 < log.asked < 100
+    assert (path / RUNS).read_bytes() == b""
+
+
+def test_graphs_are_read_one_after_the_other_each_once(graph, run):
+    jobs = [
+        job("adamic-adar", graph="b"),
+        job("adamic-adar", graph="a"),
+        job("katz", graph="b"),
+        job("katz", graph="a"),
+    ]
+    read = []
+    _, log = run(*jobs, read=lambda name: read.append(name) or graph)
+    assert read == ["b", "a"]
+    assert log.ended == [(jobs[place].key, True) for place in (0, 2, 1, 3)]
+
+
+def test_another_graph_of_the_same_name_is_refused(sbm, run, path):
+    run(job("katz"))
+    before = (path / RUNS).read_bytes()
+    with pytest.raises(RunFolderError, match="holds runs on another sbm"):
+        run(job("katz"), job("adamic-adar"), read=lambda _: sbm(1))
+    assert (path / RUNS).read_bytes() == before
+
+
+def test_runs_that_share_a_split_have_the_same_one(run, path):
+    run(job("katz"), job("adamic-adar"), job("katz", split_seed=1), job("katz", test=10))
+    first, second, other, smaller = (own.split for own in read_records(path / RUNS))
+    assert first == second
+    assert len({first, other, smaller}) == 3
+
+
+def test_what_else_is_measured_is_kept(run, path):
+    traced, plain = job(measures=("trace",)), job()
+    run(plain)
+    run(traced)
+    records = read_records(path / RUNS)[::-1]
+    assert records[0].measured["trace"]["epoch"] == [1, 2]
+    # Only where it is asked for are the terms of Eq. 10 and 11 followed.
+    assert "gap" in records[0].measured["trace"]
+    assert records[1].measured == {}
+    # Looking changes nothing.
+    assert records[0].metrics == records[1].metrics
+
+
+def test_a_run_that_is_measured_is_not_made_again_without(run, path):
+    plain, measured = job(), job(measures=("embeddings",))
+    _, log = run(plain, measured, plain)
+    assert log.ended == [(measured.key, True)]
+    _, log = run(plain)
+    assert log.ended == []
+    with Records(path) as records:
+        assert records.found[plain.key] == records.found[measured.key]
+        # The other way round it must be: nobody looked.
+        traced = job(measures=("trace",))
+        assert pending_jobs([traced], records) == [traced]
+
+
+def test_one_batch_differs_in_seed_split_and_learning_rate_alone():
+    alike = [
+        job(),
+        job(seed=1),
+        job(split_seed=1),
+        job(lr=0.5),
+        job(seed=2, split_seed=2, lr=0.05),
+        job(seed=3, measures=("embeddings",)),
+    ]
+    others = [
+        job(hidden=16),
+        job(test=10),
+        job(views="one"),
+        job(epochs=3),
+        job("vgae"),
+        job("adamic-adar"),
+        job(measures=("trace",)),
+        job(seed=1, measures=("trace",)),
+    ]
+    mixed = [alike[0], *others[:4], *alike[1:], *others[4:]]
+    found = list(_batches(mixed, 10))
+    assert found[0] == alike
+    assert found[1:] == [[own] for own in others]
+
+
+@pytest.mark.parametrize("method", ["vgae", "katz"])
+def test_other_methods_are_never_in_one_batch(method):
+    """They are trained one after the other anyway, and each result is to be written at once."""
+    jobs = [job(method, split_seed=seed) for seed in range(3)]
+    assert list(_batches(jobs, 10)) == [[own] for own in jobs]
+
+
+def test_a_batch_is_not_too_large_and_may_be_a_single_run():
+    jobs = [job(seed=seed) for seed in range(23)]
+    assert [len(own) for own in _batches(jobs, 10)] == [10, 10, 3]
+    assert [one for own in _batches(jobs, 10) for one in own] == jobs
+    assert list(_batches([*jobs[:2], job(hidden=16), jobs[2]], 1)) == [
+        [jobs[0]],
+        [jobs[1]],
+        [job(hidden=16)],
+        [jobs[2]],
+    ]
+
+
+@pytest.fixture
+def batched(monkeypatch):
+    """Make batches as on a GPU, and compute as ever; return the sizes of the batches."""
+    sizes, real = [], running.train_together
+
+    def counted(graph, splits, recipes, resources, **more):
+        sizes.append(len(recipes))
+        return real(graph, splits, recipes, resources, **more)
+
+    monkeypatch.setattr(running, "resolve_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr(running, "machine", lambda *_: {"device": "cpu", "threads": 1})
+    monkeypatch.setattr(running, "train_together", counted)
+    return sizes
+
+
+JOBS = [
+    *(job(seed=seed, split_seed=seed) for seed in range(3)),
+    *(job("katz", split_seed=seed) for seed in range(2)),
+    *(job(lr=lr) for lr in (0.1, 0.2)),
+    job(seed=7, measures=("trace",)),
+]
+
+
+def test_runs_in_batches_are_what_they_are_one_by_one(run, tmp_path, batched, monkeypatch):
+    assert run(*JOBS, path=tmp_path / "batches")[0]
+    assert batched == [5, 1, 1, 1]
+    monkeypatch.undo()
+    assert run(*JOBS, path=tmp_path / "alone")[0]
+    assert len(batched) == 4
+
+    def by_key(name):
+        return sorted(without_times(tmp_path / name), key=json.dumps)
+
+    assert by_key("batches") == by_key("alone")
+    assert len(by_key("alone")) == len(JOBS)
+
+
+def test_a_stop_in_a_batch_leaves_no_result_of_it(run, path, batched):
+    jobs = [job(seed=seed, epochs=500) for seed in range(2)]
+    is_finished, log = run(job("katz"), *jobs, stop=lambda log: log.asked > 4)
+    assert not is_finished
+    assert log.ended == [(job("katz").key, True)]
+    assert len(read_records(path / RUNS)) == 1
+
+
+def test_a_batch_that_fails_stops_nothing(run, path, batched, monkeypatch):
+    real = running.train_together
+
+    def broken(graph, splits, recipes, *others, **more):
+        if len(recipes) > 1:
+            raise RuntimeError("too large")
+        return real(graph, splits, recipes, *others, **more)
+
+    monkeypatch.setattr(running, "train_together", broken)
+    is_finished, log = run(job(), job(seed=1), job("katz"))
+    assert is_finished
+    assert log.ended[-1] == (job("katz").key, True)
+    assert len(log.ended) == 3
+
+
+def test_a_run_that_fails_costs_no_other_of_its_batch(run, batched, monkeypatch):
+    real = running.train_together
+
+    def broken(graph, splits, recipes, *others, **more):
+        if any(own.split.seed == 1 for own in recipes):
+            raise RuntimeError("no finite scores")
+        return real(graph, splits, recipes, *others, **more)
+
+    monkeypatch.setattr(running, "train_together", broken)
+    jobs = [job(seed=seed) for seed in range(3)]
+    _, log = run(*jobs)
+    assert sorted(log.ended) == sorted(
+        [(jobs[0].key, True), (jobs[1].key, False), (jobs[2].key, True)]
+    )

@@ -1,0 +1,355 @@
+"""The files of an experiment: which there are, and that only the results decide their bytes."""
+
+import csv
+import io
+import random
+import tomllib
+from dataclasses import replace
+
+import cgcl_paper as writing
+import pytest
+
+from cgcl.errors import ResourceError
+from cgcl.experiments.jobs import CellId, Record, Selection, jobs_of
+from cgcl.experiments.reproduction import (
+    index,
+    known_places,
+    measured_csv,
+    records_of,
+    write_figures,
+)
+from cgcl.experiments.reproduction import write_tables as write_tables_with
+from cgcl.experiments.study import read_data, read_experiment
+from cgcl.experiments.tables import cut_note
+
+from .conftest import CHOSEN
+
+TRACE = {
+    "epoch": [10, 20],
+    "loss": [0.7, 0.5],
+    "val_auc": [0.8, 0.9],
+    "val_ap": [0.8, 0.85],
+    **{term: [-0.3, -0.25] for term in ("views", "reconstructions", "view_1", "view_2")},
+    "gap": [0.01, 0.02],
+}
+EMBEDDINGS = {
+    "mean_cosine": 0.125,
+    "effective_rank": 7.5,
+    "same_node_cosine": 0.5,
+    "other_node_cosine": 0.25,
+    "logit_correlation": 0.875,
+    "probability_difference": 0.0625,
+    "auc_view_1": 0.75,
+    "auc_view_2": 0.75,
+}
+TABLES = {
+    "grid": ["grid.csv", "chosen.toml"],
+    "table1": ["table1.csv", "table1.md", "table1.tex"],
+    "table2": ["table2.csv", "table2.md", "table2.tex"],
+    "fig2": ["fig2.csv"],
+    "fig3": ["fig3.csv"],
+    "fig4": ["fig4.csv", "fig4-trace.csv"],
+    "claims": ["claims.csv", "claims.md", "claims.tex", "claims-embeddings.csv", "verdicts.md"],
+}
+FIGURES = {name: [f"{name}.svg", f"{name}.png"] for name in ("fig2", "fig3", "fig4")}
+
+
+def record(job):
+    """Return a made-up result that follows from the run alone."""
+    chance = random.Random(job.key)
+    auc, ap = (round(chance.uniform(0.6, 1), 6) for _ in range(2))
+    return Record.of(
+        job,
+        split=f"split {job.graph} {job.test} {job.split_seed}",
+        fingerprint="graph",
+        device="cpu",
+        threads=1,
+        versions={"cgcl": "0.1.0"},
+        val={"auc": ap, "ap": auc},
+        metrics={"auc": auc, "ap": ap},
+        measured={
+            own: {"trace": TRACE, "embeddings": {**EMBEDDINGS, "auc_view_1": auc}}[own]
+            for own in job.measures
+        },
+        best_epoch=20,
+        seconds=chance.random(),
+    )
+
+
+def made(name, **asked):
+    """Return an experiment, its places and made-up results of all its runs."""
+    of = read_experiment(name)
+    few = tuple(graph for graph in ("cora", "computers") if graph in of.graphs)
+    places = jobs_of(of, Selection(**{"runs": 2, "graphs": few, **asked}), CHOSEN)
+    found = [record(job) for own in places.values() for job in own]
+    return of, places, {own.key: own for own in found}
+
+
+def write_tables(of, places, found, folder, epochs=None):
+    return write_tables_with(of, places, found, folder, CHOSEN, epochs)
+
+
+@pytest.fixture(autouse=True)
+def judged(monkeypatch):
+    """Stand in for the verdicts, which look at all experiments; return what they were given."""
+    given = []
+
+    def verdicts(found, chosen):
+        given.append((found, chosen))
+        return f"{len(found)} runs\n"
+
+    monkeypatch.setattr(writing, "claims_markdown", verdicts)
+    return given
+
+
+def contents(paths):
+    return {path.name: path.read_bytes() for path in paths}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_each_kind_of_experiment_has_its_files(name, tmp_path):
+    written = write_tables(*made(name), tmp_path / "new" / "folder")
+    assert [path.name for path in written] == TABLES[name]
+    assert all(path.stat().st_size for path in written)
+    assert sorted(path.name for path in (tmp_path / "new/folder").iterdir()) == sorted(TABLES[name])
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_figures_are_drawn_for_figures_alone(name, tmp_path):
+    written = write_figures(*made(name, runs=1), tmp_path)
+    assert [path.name for path in written] == FIGURES.get(name, [])
+    for path in written:
+        assert path.read_bytes().startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_order_and_the_time_of_runs_change_no_byte_of_a_table(name, tmp_path):
+    of, places, found = made(name)
+    keys = list(found)
+    random.Random(3).shuffle(keys)
+    assert keys != list(found)
+    later = {key: replace(found[key], seconds=99.0, device="gpu", threads=4) for key in keys}
+    first = contents(write_tables(of, places, found, tmp_path / "first"))
+    assert contents(write_tables(of, places, later, tmp_path / "second")) == first
+    # A result that is another does.
+    key = next(iter(found))
+    other = {**found, key: replace(found[key], metrics={"auc": 0.1, "ap": 0.1})}
+    assert contents(write_tables(of, places, other, tmp_path / "third")) != first
+
+
+@pytest.mark.parametrize("name", ["fig2", "fig4"])
+def test_the_order_of_runs_changes_no_byte_of_a_figure(name, tmp_path):
+    of, places, found = made(name, runs=1, graphs=("cora",))
+    backwards = dict(reversed(found.items()))
+    first = contents(write_figures(of, places, found, tmp_path / "first"))
+    assert contents(write_figures(of, places, backwards, tmp_path / "second")) == first
+
+
+def test_figures_have_the_papers_numbers_for_cgcl(tmp_path, monkeypatch):
+    given, real = [], writing.sensitivity_figure
+
+    def noted(records, published, note):
+        given.append((records, published))
+        return real(records, published, note)
+
+    monkeypatch.setattr(writing, "sensitivity_figure", noted)
+    of, places, found = made("fig2", runs=1)
+    write_figures(of, places, found, tmp_path)
+    assert given == [(list(found.values()), read_data("paper")["table1"]["cgcl"])]
+
+
+def test_runs_of_other_experiments_are_left_out(tmp_path):
+    of, places, found = made("table1", graphs=("cora",))
+    _, _, others = made("table2", graphs=("cora", "computers"))
+    alone = contents(write_tables(of, places, found, tmp_path / "alone"))
+    assert contents(write_tables(of, places, {**others, **found}, tmp_path / "both")) == alone
+    assert records_of(places, {**others, **found}) == records_of(places, found)
+
+
+def test_a_run_that_serves_two_rows_is_listed_once(tmp_path):
+    of, places, found = made("claims", graphs=("cora",))
+    measured = index(own for own in found.values() if own.measured)
+    records = records_of(places, measured)
+    assert len(records) == len({own.key for own in records}) == 6
+    assert len(measured) == 12
+    write_tables(of, places, measured, tmp_path)
+    assert (tmp_path / "claims-embeddings.csv").read_text().count("\n") == 1 + 6
+
+
+def test_a_table_does_not_show_what_was_measured_for_another(tmp_path):
+    _, _, measured = made("claims")
+    of, places, plain = made("table2", test=(10,))
+    found = {**plain, **index(measured.values())}
+    assert any(own.measured for own in records_of(places, found))
+    written = write_tables(of, places, found, tmp_path)
+    assert [path.name for path in written] == TABLES["table2"]
+
+
+def test_finished_runs_come_in_the_order_of_the_experiment_each_once():
+    _, places, found = made("table2", graphs=("cora",), runs=3)
+    keys = [job.key for own in places.values() for job in own]
+    missing = keys[4]
+    left = {key: own for key, own in reversed(found.items()) if key != missing}
+    twice = {**places, "again": next(iter(places.values()))}
+    assert [own.key for own in records_of(twice, left)] == [key for key in keys if key != missing]
+
+
+def test_claims_are_judged_by_all_runs_and_the_choices_in_use(tmp_path, judged):
+    of, places, found = made("claims", graphs=("cora",))
+    _, _, others = made("table1", graphs=("cora",), methods=("vgae",))
+    write_tables_with(of, places, {**found, **others}, tmp_path, {"cora": {"lr": 0.5}})
+    [given] = judged
+    assert given == ({**found, **others}, {"cora": {"lr": 0.5}})
+    assert (tmp_path / "verdicts.md").read_text() == f"{len(found) + len(others)} runs\n"
+
+
+def test_published_numbers_stand_beside_ours(tmp_path):
+    of, places, found = made("table1", graphs=("cora",), methods=("cgcl",), test=(10,))
+    write_tables(of, places, found, tmp_path)
+    lines = list(csv.DictReader(io.StringIO((tmp_path / "table1.csv").read_text())))
+    published = read_data("paper")["table1"]["cgcl"]["cora"]["10"]
+    assert [line["metric"] for line in lines] == ["auc", "ap"] * 2
+    for line in lines:
+        assert float(line["published_mean"]) == published[line["metric"]][0]
+        assert float(line["difference"]) == pytest.approx(
+            float(line["mean"]) - published[line["metric"]][0], abs=1e-9
+        )
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_trainings_that_were_cut_short_have_files_of_their_own_that_tell(name, tmp_path):
+    of, places, found = made(name, runs=1)
+    # Claims are judged by whole trainings alone.
+    names = [own for own in TABLES[name] + FIGURES.get(name, []) if own != "verdicts.md"]
+    whole = contents(write_tables(of, places, found, tmp_path))
+    whole |= contents(write_figures(of, places, found, tmp_path))
+    of, places, found = made(name, runs=1, epochs=3)
+    cut = contents(write_tables(of, places, found, tmp_path, 3))
+    cut |= contents(write_figures(of, places, found, tmp_path, 3))
+    assert [*cut] == [
+        own.replace(name, f"{name}-3-epochs").replace("chosen", "chosen-3-epochs") for own in names
+    ]
+    assert {own: (tmp_path / own).read_bytes() for own in whole} == whole
+    for own, content in cut.items():
+        if own.endswith((".md", ".tex", ".toml")):
+            assert b"Trained for 3 epochs, not as long as described." in content
+        if own.endswith(".csv"):
+            lines = list(csv.DictReader(io.StringIO(content.decode())))
+            assert {line["cut_to_epochs"] for line in lines} == {"3"}
+    assert not any(b"as described" in content for content in whole.values())
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_of_trainings_that_were_cut_short_tells(name):
+    of, places, found = made(name, runs=1, epochs=3)
+    figure = writing.figure_of(of, records_of(places, found), cut_note(3))
+    assert "Trained for 3 epochs" in figure.legends[0].get_title().get_text()
+
+
+def test_what_is_known_is_what_is_asked_for_and_what_is_there():
+    _, whole, _ = made("table1", graphs=("cora", "photo"), methods=("cgcl", "vgae"), test=(10,))
+    _, asked, _ = made("table1", graphs=("cora",), methods=("cgcl",), test=(10,), runs=1)
+    assert known_places(asked, whole, {}) == asked
+    there = CellId("vgae", "photo", 10, "splits")
+    second = whole[there][1]
+    also = CellId("cgcl", "cora", 10, "splits")
+    found = {job.key: record(job) for job in (second, whole[also][1])}
+    known = known_places(asked, whole, found)
+    assert known == {**asked, also: whole[also], there: [second]}
+    # In the order of the experiment, whatever was asked for first.
+    assert [*known] == [place for place in whole if place in known]
+
+
+def test_a_part_of_a_grid_chooses_nothing_and_takes_no_choice_away(tmp_path):
+    of, whole, found = made("grid", test=(10,))
+    left = {
+        key: own
+        for key, own in found.items()
+        if own.graph == "cora" or (own.method == "cgcl" and own.settings["lr"] == 0.01)
+    }
+    for graph in ("cora", "computers"):
+        _, asked, _ = made("grid", test=(10,), graphs=(graph,))
+        write_tables(of, known_places(asked, whole, left), left, tmp_path)
+        assert [*tomllib.loads((tmp_path / "chosen.toml").read_text())] == ["cgcl-cora-10"]
+        assert {line["graph"] for line in lines_of(tmp_path / "grid.csv")} == {"cora", "computers"}
+
+
+def lines_of(path):
+    return list(csv.DictReader(io.StringIO(path.read_text())))
+
+
+def test_what_is_written_may_be_unfinished(tmp_path):
+    for name in TABLES:
+        of, places, _ = made(name, runs=1)
+        written = write_tables(of, places, {}, tmp_path / name)
+        assert [path.name for path in written] == [
+            own for own in TABLES[name] if own.split(".")[0] in (name, "chosen", "verdicts")
+        ]
+    assert tomllib.loads((tmp_path / "grid/chosen.toml").read_text()) == {}
+    assert "not run" in (tmp_path / "table1/table1.md").read_text()
+
+
+def test_the_grid_chooses_for_graphs_that_are_complete(tmp_path):
+    of, places, found = made("grid", graphs=("cora", "computers"), test=(10,), methods=("cgcl",))
+    left = {
+        key: own for key, own in found.items() if own.graph != "computers" or own.val["auc"] < 0.9
+    }
+    assert len(left) < len(found)
+    write_tables(of, places, left, tmp_path)
+    chosen = tomllib.loads((tmp_path / "chosen.toml").read_text())
+    best = max((own for own in found.values() if own.graph == "cora"), key=lambda o: o.val["auc"])
+    assert list(chosen) == ["cgcl-cora-10"]
+    assert chosen["cgcl-cora-10"]["val_auc"] == best.val["auc"]
+    assert chosen["cgcl-cora-10"]["hidden"] == best.settings["hidden"]
+    assert chosen["cgcl-cora-10"]["lr"] == best.settings["lr"]
+
+
+def test_measured_numbers_read_back_as_they_were():
+    _, places, found = made("claims", graphs=("cora", "computers"))
+    records = records_of(places, found)
+    lines = list(csv.DictReader(io.StringIO(measured_csv(records, "embeddings"))))
+    measured = [own for own in records if own.measured]
+    assert 0 < len(measured) < len(records)
+    assert len(lines) == len(measured)
+    for line, own in zip(lines, measured, strict=True):
+        about = (own.graph, own.test, own.settings["views"], own.split_seed, own.seed, "")
+        names = ("graph", "test", "view_kind", "split_seed", "seed", "cut_to_epochs")
+        assert tuple(line.pop(name) for name in names) == tuple(map(str, about))
+        assert {name: float(value) for name, value in line.items()} == own.measured["embeddings"]
+
+
+def test_a_trace_has_a_line_for_each_look():
+    _, places, found = made("fig4", graphs=("cora",))
+    records = records_of(places, found)
+    text = measured_csv(records, "trace")
+    names = text.splitlines()[0].split(",")
+    assert len(set(names)) == len(names) == 6 + len(TRACE)
+    lines = list(csv.DictReader(io.StringIO(text)))
+    assert [(line["test"], line["epoch"]) for line in lines] == [
+        ("10", "10"),
+        ("10", "20"),
+        ("20", "10"),
+        ("20", "20"),
+    ]
+    assert {(line["split_seed"], line["seed"]) for line in lines} == {("10", "0")}
+    for number, line in enumerate(lines):
+        assert {name: float(line[name]) for name in TRACE} == {
+            name: column[number % 2] for name, column in TRACE.items()
+        }
+    assert measured_csv(records, "embeddings") == ""
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResourceError):
+        write_tables(*made("fig2", runs=1), tmp_path / "file")
+
+
+def test_a_figure_takes_runs_from_before_a_setting_was_added(tmp_path):
+    """As in the committed results, whose grid has no `seen`; what follows has it."""
+    of, places, found = made("fig2", runs=1, test=(10,))
+    key = next(iter(found))
+    old = {name: value for name, value in found[key].settings.items() if name != "seen"}
+    found[key] = replace(found[key], settings=old)
+    assert found[key].key == key
+    assert write_figures(of, places, found, tmp_path)
