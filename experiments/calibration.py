@@ -60,8 +60,8 @@ def measure(curve: Any, sets: dict[str, Any], base_rate: float) -> dict[str, Any
     """
     import numpy as np
 
-    from cgcl.calibrate import probability_of
-    from cgcl.metrics.calibration import expected_calibration_error, log_loss
+    from cgcl.metrics.calibration import probability_of
+    from cgcl.metrics.reliability import expected_calibration_error, log_loss
     from cgcl.predict.digits import decimals, told_apart
 
     logits, labels = sets["even"]
@@ -83,7 +83,7 @@ def run(job: Job, place: Where) -> Result:
     import numpy as np
 
     import cgcl
-    from cgcl.calibrate import METHODS
+    from cgcl.metrics.calibrators import METHODS
     from cgcl.split import UnlinkedPairs, random_split
     from cgcl.train.calibrating import calibrate, validation_sample
     from cgcl.train.config import Resources

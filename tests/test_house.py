@@ -13,9 +13,8 @@ MODULES = sorted((ROOT / "src" / "cgcl").rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
-def test_modules_and_functions_stay_short(path: Path) -> None:
+def test_functions_stay_short(path: Path) -> None:
     source = path.read_text()
-    assert len(source.splitlines()) <= 400
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef) and node.end_lineno is not None:
             assert node.end_lineno - node.lineno < 60, node.name
@@ -24,12 +23,6 @@ def test_modules_and_functions_stay_short(path: Path) -> None:
 def test_names_say_what_a_module_is_for() -> None:
     vague = {"utils", "helpers", "common", "misc", "manager"}
     assert not vague & {path.stem for path in MODULES}
-
-
-def test_every_module_says_what_it_offers() -> None:
-    for path in MODULES:
-        if path.name != "__main__.py":
-            assert "__all__" in path.read_text(), path
 
 
 def test_only_one_module_knows_pickle_and_none_loads_arrays_unsafely() -> None:

@@ -248,7 +248,7 @@ def test_comparing_is_done_when_cheap_when_asked_and_not_when_not(
     usual, never = train("g.csv"), train("g.csv", "--no-compare")
     assert (usual / file).exists()
     assert not (never / file).exists()
-    monkeypatch.setattr("cgcl.predict.beside.CHEAP_PAIRS", 0)
+    monkeypatch.setattr("cgcl.predict.baselines.BUDGET", 1e6)
     large, asked = train("g.csv"), train("g.csv", "--compare")
     found = [json.loads((run / file).read_text())["results"] for run in (usual, large, asked)]
     assert all("node_mrr" in one["metrics"] for results in found for one in results)

@@ -19,7 +19,7 @@ from typing import Any
 
 import sklearn.metrics  # noqa: F401  imported before the fork
 
-import cgcl.report.write
+import cgcl.report.results
 import cgcl.train.start  # noqa: F401  imported before the fork
 from cgcl.cli.main import main
 from cgcl.train.engines.adam import Adam

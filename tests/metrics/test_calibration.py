@@ -1,122 +1,282 @@
 from __future__ import annotations
 
+import json
 import math
-from itertools import pairwise
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+import torch
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgcl.metrics.calibration import (
-    brier_score,
-    expected_calibration_error,
-    log_loss,
-    reliability_curve,
-    wilson_interval,
-)
+from cgcl.errors import ConfigError, ModelFileError
+from cgcl.metrics.calibration import Calibration, Knots, Line, Margin, Sample
+from cgcl.metrics.calibrators import fit_calibration
 
-LABELS = st.lists(st.tuples(st.floats(0, 1), st.sampled_from([0, 1])), min_size=1, max_size=60)
-
-
-def test_the_calibration_error_of_four_pairs_by_hand() -> None:
-    # Bins (0.1, 0.2) with no link and (0.6, 0.9) with one: |0.15 - 0| / 2 + |0.75 - 0.5| / 2.
-    error = expected_calibration_error([0.9, 0.1, 0.6, 0.2], [1, 0, 0, 0], bins=2)
-    assert error == pytest.approx(0.075 + 0.125)
+COUNTS = {"links": 2, "non_links": 3, "unknown_pairs": 100}
+LOGITS = st.floats(-50, 50)
+PRIORS = st.floats(1e-9, 1 - 1e-9)
+SLOPES = st.floats(0, 5)
+WIDTHS = st.floats(0.05, 2)
 
 
-def test_bins_hold_equal_numbers_of_pairs_and_count_by_their_size() -> None:
-    # Three pairs in two bins: (0.1, 0.4) and (0.7); the first counts twice as much.
-    found = reliability_curve([0.7, 0.4, 0.1], [0, 1, 0], bins=2)
-    assert [bin_.count for bin_ in found] == [2, 1]
-    assert [bin_.predicted for bin_ in found] == pytest.approx([0.25, 0.7])
-    assert [bin_.observed for bin_ in found] == [0.5, 0.0]
-    error = expected_calibration_error([0.7, 0.4, 0.1], [0, 1, 0], bins=2)
-    assert error == pytest.approx((2 * 0.25 + 0.7) / 3)
+def calibration(curve: Line | Knots, prior: float = 0.5) -> Calibration:
+    return Calibration(method_of(curve), curve, prior, {}, COUNTS)
 
 
-def test_probabilities_that_say_what_happens_have_no_error() -> None:
-    assert expected_calibration_error([0.0, 1.0, 0.0, 1.0], [0, 1, 0, 1]) == 0
+def method_of(curve: Line | Knots) -> str:
+    return "platt" if isinstance(curve, Line) else "bent"
 
 
-def test_wilson_interval_of_one_in_ten_by_hand() -> None:
-    # scale 1.38416, middle (0.1 + 0.19208) / scale, half 1.96 sqrt(0.009 + 0.009604) / scale
-    assert wilson_interval(1, 10) == pytest.approx((0.017875, 0.404151), abs=1e-5)
+@st.composite
+def curves(draw: st.DrawFn) -> Line | Knots:
+    if draw(st.booleans()):
+        return Line(draw(st.floats(0, 5)), draw(LOGITS))
+    logits = sorted(draw(st.lists(LOGITS, min_size=1, max_size=8, unique=True)))
+    size = len(logits)
+    ratios = sorted(draw(st.lists(LOGITS, min_size=size, max_size=size)))
+    return Knots(tuple(logits), tuple(ratios), *draw(st.tuples(SLOPES, SLOPES)))
 
 
-def test_a_share_of_all_or_none_is_the_end_of_its_interval() -> None:
-    for count in range(1, 60):
-        assert wilson_interval(0, count)[0] == 0
-        assert wilson_interval(count, count)[1] == 1
+@st.composite
+def rising(draw: st.DrawFn) -> Line | Knots:
+    """A curve as they are fitted: every piece rises."""
+    steps, slopes = (
+        draw(st.lists(st.tuples(WIDTHS, WIDTHS), max_size=8)),
+        draw(st.tuples(WIDTHS, WIDTHS)),
+    )
+    if not steps:
+        return Line(slopes[0], draw(LOGITS))
+    logits = np.cumsum([draw(st.floats(-5, 5)), *(step for step, _ in steps)])
+    ratios = np.cumsum([draw(st.floats(-5, 5)), *(step * slope for step, slope in steps)])
+    return Knots(tuple(logits.tolist()), tuple(ratios.tolist()), *slopes)
 
 
-@given(LABELS, st.integers(1, 12))
-def test_every_bin_holds_its_share_within_its_interval(
-    pairs: list[tuple[float, int]], bins: int
+def test_probability_by_hand() -> None:
+    # g(2) = 0.5 * 2 + 1 = 2; at base rate 1/5 the log odds are 2 - log 4.
+    found = calibration(Line(0.5, 1.0), prior=0.2)
+    assert found.log_odds([2.0])[0] == pytest.approx(2 - math.log(4))
+    assert found.probability([2.0])[0] == pytest.approx(1 / (1 + 4 * math.exp(-2)))
+    assert found.probability([2.0], prior=0.5)[0] == pytest.approx(1 / (1 + math.exp(-2)))
+
+
+def test_knots_are_joined_by_lines_and_constant_beyond() -> None:
+    found = calibration(Knots((0.0, 2.0, 3.0), (-1.0, 1.0, 5.0)))
+    assert found.log_odds([-9.0, 0.0, 0.5, 2.0, 2.5, 3.0, 9.0]).tolist() == pytest.approx(
+        [-1, -1, -0.5, 1, 3, 5, 5]
+    )
+    assert calibration(Knots((1.0,), (2.0,))).log_odds([-5.0, 5.0]).tolist() == [2, 2]
+
+
+def test_beyond_its_knots_a_curve_goes_on_with_its_last_slopes() -> None:
+    found = calibration(Knots((0.0, 2.0), (-1.0, 1.0), below=2.0, above=0.5))
+    assert found.log_odds([-3.0, 0.0, 1.0, 2.0, 6.0]).tolist() == pytest.approx([-7, -1, 0, 1, 3])
+    one = calibration(Knots((1.0,), (2.0,), below=1.0, above=0.1))
+    assert one.log_odds([-1.0, 1.0, 11.0]).tolist() == pytest.approx([0, 2, 3])
+    assert np.isfinite(found.log_odds([-math.inf, math.inf])).all()
+
+
+@given(rising(), st.floats(1e-6, 0.5), st.lists(st.integers(-8000, 8000), min_size=2, unique=True))
+def test_where_scores_differ_probabilities_differ(
+    curve: Line | Knots, prior: float, thousandths: list[int]
 ) -> None:
-    found = reliability_curve([p for p, _ in pairs], [label for _, label in pairs], bins)
-    assert sum(bin_.count for bin_ in found) == len(pairs)
-    if len({p for p, _ in pairs}) == len(pairs):  # equal ones are never parted
-        assert len(found) == min(bins, len(pairs))
-        assert max(bin_.count for bin_ in found) - min(bin_.count for bin_ in found) <= 1
-    for bin_ in found:
-        assert 0 <= bin_.low <= bin_.observed <= bin_.high <= 1
-    predicted = [bin_.predicted for bin_ in found]
-    assert all(a <= b + 1e-12 for a, b in pairwise(predicted))
+    logits = np.sort(np.array(thousandths) / 1000)
+    found = calibration(curve, prior)
+    assert (np.diff(found.log_odds(logits)) > 0).all()
+    probability = found.probability(logits)
+    # Within 10^-9 of certainty, the numbers between 0 and 1 are too few.
+    apart = probability[probability < 1 - 1e-9]
+    assert (np.diff(apart) > 0).all()
+    assert (probability <= 1).all()
 
 
-def test_log_loss_by_hand_and_with_weights() -> None:
-    # -log 0.8 for the link, -log 0.5 for the other.
-    assert log_loss([0.8, 0.5], [1, 0]) == pytest.approx((-math.log(0.8) - math.log(0.5)) / 2)
-    weighted = log_loss([0.8, 0.5], [1, 0], weights=[3, 1])
-    assert weighted == pytest.approx((-3 * math.log(0.8) - math.log(0.5)) / 4)
+def test_an_interval_by_hand() -> None:
+    # At 1 the margin is halfway between 1 and 3; log odds 2 - 2 and 2 + 2.
+    found = replace(calibration(Line(2.0)), margin=Margin((0.0, 2.0), (1.0, 3.0)))
+    low, high = found.interval([1.0, 9.0], prior=0.5)
+    assert (low[0], high[0]) == pytest.approx((0.5, 1 / (1 + math.exp(-4))))
+    # Beyond the ends it stays as wide as it was.
+    assert (low[1], high[1]) == pytest.approx((1 / (1 + math.exp(-15)), 1 / (1 + math.exp(-21))))
+    assert found.interval(torch.zeros(2, 3)).shape == (2, 2, 3)
+    assert calibration(Line(2.0)).interval([1.0]) is None
 
 
-def test_log_loss_of_a_certain_mistake_is_large_but_finite() -> None:
-    assert 600 < log_loss([1.0], [0]) < math.inf
+def test_calibrations_of_earlier_versions_answer_as_they_did() -> None:
+    """Isotonic regression, constant beyond both ends, and no margin."""
+    stored = {
+        "method": "isotonic",
+        "curve": {"logits": [0.0, 2.0, 3.0], "log_ratios": [-1.0, 1.0, 5.0]},
+        "prior": 0.5,
+        "losses": {},
+        "counts": COUNTS,
+        "shift": None,
+        "notes": [],
+    }
+    found = Calibration.from_json(stored)
+    assert found.log_odds([-9.0, 0.5, 2.5, 9.0]).tolist() == pytest.approx([-1, -0.5, 3, 5])
+    assert found.interval([0.0]) is None
+    assert Calibration.from_json(found.to_json()) == found
 
 
-def test_brier_score_by_hand_and_with_weights() -> None:
-    assert brier_score([0.8, 0.5], [1, 0]) == pytest.approx((0.04 + 0.25) / 2)
-    assert brier_score([0.8, 0.5], [1, 0], weights=[3, 1]) == pytest.approx((0.12 + 0.25) / 4)
+def test_a_tensor_gives_float64_of_its_shape() -> None:
+    found = calibration(Line(1.0)).probability(torch.zeros(2, 3))
+    assert found.dtype == np.float64
+    assert found.tolist() == [[0.5] * 3] * 2
+
+
+@given(curves(), PRIORS, st.lists(LOGITS, min_size=2, max_size=20))
+def test_probability_never_falls_as_the_logit_rises(
+    curve: Line | Knots, prior: float, logits: list[float]
+) -> None:
+    found = calibration(curve).probability(sorted(logits), prior)
+    assert (found > 0).all()
+    assert (found <= 1).all()
+    # numpy's exp may err in the last place.
+    assert (np.diff(found) >= -1e-15).all()
+    assert (np.diff(calibration(curve).log_odds(sorted(logits), prior)) >= 0).all()
+
+
+@given(curves(), LOGITS, PRIORS, PRIORS)
+def test_a_higher_base_rate_never_lowers_a_probability(
+    curve: Line | Knots, logit: float, one: float, other: float
+) -> None:
+    low, high = sorted([one, other])
+    found = calibration(curve)
+    assert found.probability([logit], low)[0] <= found.probability([logit], high)[0] + 1e-15
+
+
+@settings(deadline=None)
+@given(curves(), PRIORS, st.floats(0, 1))
+def test_the_logit_for_a_probability_is_the_smallest_that_reaches_it(
+    curve: Line | Knots, prior: float, probability: float
+) -> None:
+    found = calibration(curve, prior)
+    logit = found.logit_for(probability)
+    if logit == math.inf:
+        assert found.probability([1e9])[0] < probability
+        return
+    assert found.probability([max(logit, -1e9)])[0] >= probability
+    if logit > -math.inf:
+        assert found.probability([math.nextafter(logit, -math.inf)])[0] < probability
+
+
+def test_the_logit_for_a_probability_by_hand() -> None:
+    found = calibration(Line(2.0, -1.0), prior=0.5)
+    assert found.logit_for(0.5) == pytest.approx(0.5)
+    # 0.1 at a base rate of 0.1 means a ratio of one, too.
+    assert found.logit_for(0.1, prior=0.1) == pytest.approx(0.5)
+    flat = calibration(Line(0.0), prior=0.25)
+    assert flat.logit_for(0.2) == -math.inf
+    assert flat.logit_for(0.3) == math.inf
+    assert found.probability([found.logit_for(0.0)])[0] >= 0
+
+
+@pytest.mark.parametrize("prior", [0, 1, -0.1, 1.5, math.nan, math.inf, True])
+def test_a_base_rate_outside_its_range_is_refused(prior: float) -> None:
+    found = calibration(Line(1.0))
+    for ask in (found.log_odds, found.probability):
+        with pytest.raises(ConfigError, match="base rate"):
+            ask([0.0], prior)
+    with pytest.raises(ConfigError, match="base rate"):
+        found.logit_for(0.5, prior)
+    with pytest.raises(ConfigError, match="base rate"):
+        fit_calibration(Sample(np.ones(2), np.zeros(2), np.ones(2)), prior, 0)
+
+
+@pytest.mark.parametrize("probability", [-0.1, 1.1, math.nan])
+def test_a_probability_to_reach_outside_its_range_is_refused(probability: float) -> None:
+    with pytest.raises(ConfigError, match="between 0 and 1"):
+        calibration(Line(1.0)).logit_for(probability)
+
+
+SHIFT = {
+    "expected": 5.5,
+    "observed": 5,
+    "ratio": 1.1,
+    "top": {"pairs": 1000, "expected": 0.5, "observed": 0, "ratio": None},
+    "warning": None,
+}
+
+
+@settings(max_examples=30)
+@given(
+    curves(),
+    PRIORS,
+    st.sampled_from([None, SHIFT]),
+    st.sampled_from([None, Margin((0.0, 1.5), (0.5, 2.0))]),
+)
+def test_a_calibration_survives_json(
+    curve: Line | Knots, prior: float, shift: dict[str, Any] | None, margin: Margin | None
+) -> None:
+    method = method_of(curve)
+    losses = {method: {"even_odds": 0.2, "base_rate": 0.001, "unexplained": 0.5}}
+    found = Calibration(method, curve, prior, losses, COUNTS, shift, ("A note.",), margin)
+    text = json.dumps(found.to_json(), allow_nan=False)
+    assert Calibration.from_json(json.loads(text)) == found
+
+
+STEPS = Calibration(
+    "isotonic", Knots((0.0, 1.0), (-1.0, 2.0)), 0.01, {"platt": {"a": 1.0}}, COUNTS, SHIFT
+).to_json()
+BENT = Calibration("bent", Knots((0.0,), (1.0,), 0.5, 0.5), 0.01, {}, COUNTS).to_json()
+LINE = Calibration("platt", Line(1.0, 2.0), 0.01, {}, COUNTS).to_json()
+NUMBERS = [math.nan, math.inf, -math.inf, "1", None, True, [], 10**400]
 
 
 @pytest.mark.parametrize(
-    ("probabilities", "labels", "words"),
+    "found",
     [
-        ([0.5], [0, 1], "1 and 2"),
-        ([1.5], [1], "0, 1"),
-        ([-0.1], [1], "0, 1"),
-        ([0.5], [2], "Labels"),
-        ([], [], "no probability"),
-        ([math.nan], [1], "NaN"),
+        None,
+        [],
+        "isotonic",
+        {},
+        {1: 2},
+        *({k: v for k, v in STEPS.items() if k != name} for name in STEPS if name != "margin"),
+        {**STEPS, "more": 1},
+        {**STEPS, "method": "magic"},
+        {**STEPS, "method": ["isotonic"]},
+        {**STEPS, "method": "platt"},
+        {**LINE, "method": "isotonic"},
+        *({**STEPS, "prior": value} for value in [*NUMBERS, 0, 1, -1, 2.0]),
+        *({**LINE, "curve": {"slope": value, "offset": 0.0}} for value in [*NUMBERS, -0.1]),
+        *({**LINE, "curve": {"slope": 1.0, "offset": value}} for value in NUMBERS),
+        {**LINE, "curve": {"slope": 1.0}},
+        {**STEPS, "curve": {"logits": [0.0, 1.0], "log_ratios": [1.0, 0.0]}},
+        {**STEPS, "curve": {"logits": [1.0, 0.0], "log_ratios": [0.0, 1.0]}},
+        {**STEPS, "curve": {"logits": [0.0, 0.0], "log_ratios": [0.0, 1.0]}},
+        {**STEPS, "curve": {"logits": [0.0, 1.0], "log_ratios": [0.0]}},
+        {**STEPS, "curve": {"logits": [], "log_ratios": []}},
+        {**STEPS, "curve": {"logits": {"0": 1.0}, "log_ratios": [0.0]}},
+        *({**STEPS, "curve": {"logits": [value], "log_ratios": [0.0]}} for value in NUMBERS),
+        *({**STEPS, "curve": {"logits": [0.0], "log_ratios": [value]}} for value in NUMBERS),
+        {**STEPS, "curve": BENT["curve"]},
+        {**BENT, "curve": STEPS["curve"]},
+        *({**BENT, "curve": {**BENT["curve"], "below": value}} for value in [*NUMBERS, -0.1]),
+        *({**BENT, "curve": {**BENT["curve"], "above": value}} for value in [*NUMBERS, -0.1]),
+        {**BENT, "margin": {}},
+        {**BENT, "margin": {"logits": [0.0], "widths": [1.0, 2.0]}},
+        {**BENT, "margin": {"logits": [1.0, 0.0], "widths": [1.0, 2.0]}},
+        *({**BENT, "margin": {"logits": [0.0], "widths": [value]}} for value in [*NUMBERS, -0.1]),
+        {**STEPS, "counts": {"links": 1}},
+        {**STEPS, "counts": {**COUNTS, "links": -1}},
+        {**STEPS, "counts": {**COUNTS, "links": 1.5}},
+        {**STEPS, "counts": {**COUNTS, "links": True}},
+        {**STEPS, "losses": None},
+        {**STEPS, "losses": {"platt": 1.0}},
+        {**STEPS, "losses": {"platt": {"a": math.nan}}},
+        {**STEPS, "notes": "a note"},
+        {**STEPS, "notes": [1]},
+        {**STEPS, "shift": {}},
+        {**STEPS, "shift": {**SHIFT, "expected": math.nan}},
+        {**STEPS, "shift": {**SHIFT, "observed": None}},
+        {**STEPS, "shift": {**SHIFT, "ratio": "1"}},
+        {**STEPS, "shift": {**SHIFT, "warning": 3}},
+        {**STEPS, "shift": {**SHIFT, "top": None}},
+        {**STEPS, "shift": {**SHIFT, "top": {**SHIFT["top"], "pairs": "many"}}},
     ],
 )
-def test_what_is_no_probability_or_label_is_refused(
-    probabilities: list[float], labels: list[int], words: str
-) -> None:
-    with pytest.raises(ValueError, match=words):
-        expected_calibration_error(probabilities, labels)
-
-
-@pytest.mark.parametrize("weights", [[1.0], [-1.0, 2.0], [0.0, 0.0]])
-def test_weights_that_cannot_be_averaged_with_are_refused(weights: list[float]) -> None:
-    with pytest.raises(ValueError, match="Weights"):
-        log_loss([0.5, 0.5], [0, 1], weights)
-
-
-def test_a_curve_without_bins_and_a_share_of_nothing_are_refused() -> None:
-    with pytest.raises(ValueError, match="bin"):
-        reliability_curve(np.array([0.5]), [1], bins=0)
-    with pytest.raises(ValueError, match="share"):
-        wilson_interval(0, 0)
-    with pytest.raises(ValueError, match="share"):
-        wilson_interval(3, 2)
-
-
-def test_equal_probabilities_share_a_bin_whatever_their_order() -> None:
-    labels = [1] * 50 + [0] * 50
-    assert expected_calibration_error([0.5] * 100, labels) == 0
-    assert [found.count for found in reliability_curve([0.5] * 100, labels)] == [100]
-    mixed = reliability_curve([0.1, 0.2, 0.2, 0.2, 0.9, 0.9], [0, 1, 0, 0, 1, 1], bins=3)
-    assert [(found.count, found.observed) for found in mixed] == [(4, 0.25), (2, 1.0)]
+def test_nonsense_is_no_calibration(found: Any) -> None:
+    with pytest.raises(ModelFileError, match="calibration is damaged"):
+        Calibration.from_json(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import pytest
@@ -156,7 +156,8 @@ def test_it_is_what_a_brute_force_counts(case) -> None:
     split = as_split(n, shuffled[3:6], shuffled[1:3], shuffled[:1] + shuffled[6:9], sides)
     expected = brute(scores, split, part, best=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(top_of_list, "_BEST", (2,))
+        at_two = replace(METRICS["precision@100"], function=lambda c: c.precision_at(2))
+        patch.setitem(METRICS, "precision@2", at_two)
         for name in ("_CELLS_CPU", "_PAIRS"):  # several blocks, the last one smaller
             patch.setattr(top_of_list, name, 3 * n)
         found = ranking_metrics(kind(scores), split, part).metrics

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cgcl.cli.terminal import StepLine
+
 __all__ = ["report"]
 
 
@@ -15,6 +17,9 @@ def report(run: Path, /, *, compare: bool | None = None) -> None:
         compare: Set the run beside common neighbours, Adamic-Adar and a network that sees features
             only, on the same held-out links; by default if that takes seconds.
     """
-    from cgcl.report.write import write_report
+    from cgcl.report.page import write_report
+    from cgcl.report.results import read_results
 
-    print(write_report(run, compare=compare))  # noqa: T201
+    with StepLine() as line:
+        results = read_results(run, compare=compare, progress=line.show)
+    print(write_report(run, results))  # noqa: T201

@@ -7,6 +7,8 @@ import os
 import shutil
 import sys
 import textwrap
+import threading
+import time
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -14,9 +16,11 @@ if TYPE_CHECKING:
 
     from cgcl.train.trainer import EpochRecord
 
-__all__ = ["TrainingLine", "forget", "say", "say_fact"]
+__all__ = ["StepLine", "TrainingLine", "forget", "say", "say_fact"]
 
 _INDENT = 14
+# Nobody asks about a step that takes less, in seconds.
+_PATIENCE = 2.0
 
 
 def say(text: str) -> None:
@@ -113,3 +117,55 @@ class TrainingLine:
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
+
+
+class StepLine:
+    """Steps after training: one that takes longer than two seconds is named, and how far it is."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        """Prepare to show progress, or nothing."""
+        self._quiet = quiet
+        self._step, self._told = ("", 0, 0), 0.0
+        self._timer: threading.Timer | None = None
+
+    def __enter__(self) -> StepLine:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Clear the live line."""
+        self._stop()
+
+    def show(self, name: str, done: int, total: int) -> None:
+        """Take note of how far a step is."""
+        is_new, self._step = name != self._step[0], (name, done, total)
+        if self._quiet:
+            return
+        if is_new:
+            self._stop()
+            # A step that says nothing for long is named all the same.
+            self._timer = threading.Timer(_PATIENCE, self._tell)
+            self._timer.daemon = True
+            self._timer.start()
+        elif self._told and time.monotonic() - self._told > (0.1 if sys.stderr.isatty() else 10):
+            self._tell()
+
+    def _tell(self) -> None:
+        self._told = time.monotonic()
+        name, done, total = self._step
+        share = f", {100 * done // total} %" if done else ""
+        if sys.stderr.isatty():
+            with contextlib.suppress(OSError):
+                sys.stderr.write(f"\r\x1b[K  {name}{share}")
+                sys.stderr.flush()
+        else:
+            say_fact("Then", f"{name}{share}")
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._told and sys.stderr.isatty():
+            with contextlib.suppress(OSError):
+                sys.stderr.write("\r\x1b[K")
+        self._told = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -15,7 +16,7 @@ from cyclopts import Group, Parameter
 from cgcl.cli.held_out import HeldOut
 from cgcl.cli.reading import Reading
 from cgcl.cli.settings import FLAT, given_settings
-from cgcl.cli.terminal import TrainingLine, say, say_fact
+from cgcl.cli.terminal import StepLine, TrainingLine, say, say_fact
 from cgcl.cli.told import Preset, Told
 from cgcl.errors import ConfigError
 from cgcl.methods.settings import CGCLSettings, RankSettings
@@ -42,8 +43,6 @@ _OF_NETWORK = Parameter(
         ),
     ),
 )
-# Of what the report tells, this much is left out here.
-_NOT_TOLD = ("pair_ap", "hits@10", "hits@50")
 
 
 def train(
@@ -190,9 +189,11 @@ def _resume(
 
 
 def _train(run: Run, compare: bool | None, quiet: bool) -> int:
-    from cgcl.report.write import write_report
+    from cgcl.report.page import write_report
+    from cgcl.report.results import read_results
 
     path = run.folder.path
+    begun = time.monotonic() - run.about["seconds"]
     if not quiet:
         _tell_beginning(run)
     if not run.is_finished:
@@ -205,20 +206,23 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
                 say_fact("Resuming", f"after epoch {epoch}")
             line.start(epoch)
 
-        try:
-            request = run.train(on_start, line.show)
-        finally:
-            line.stop()
+        with StepLine(quiet) as steps:
+            try:
+                request = run.train(on_start, line.show, steps.show)
+            finally:
+                line.stop()
         if run.about["status"] == "interrupted":
             stopped = run.about["stopped"]["message"]
             say(f"{stopped} Continue with: cgcl train --resume {shlex.quote(str(path))}")
             return request.exit_code
     elif not quiet:
         say_fact("Finished", f"after {run.about['epochs']} epochs; there is nothing left to train")
-    page = write_report(path, compare=compare)
+    with StepLine(quiet) as steps:
+        results = read_results(path, compare=compare, progress=steps.show)
+    page = write_report(path, results)
     _warn(run)
     if not quiet:
-        _tell_result(run, page, compare)
+        _tell_result(run, page, results.comparison, time.monotonic() - begun)
     print(path)  # noqa: T201
     return 0
 
@@ -251,14 +255,12 @@ def _warn(run: Run) -> None:
             say(f"Warning: {warning}")
 
 
-def _tell_result(run: Run, page: Path, compare: bool | None) -> None:
+def _tell_result(run: Run, page: Path, found: Comparison | None, seconds: float) -> None:
     from cgcl.metrics.table import in_order, metric_title
-    from cgcl.report.gather import comparison
     from cgcl.report.verdict import ahead_at_top
 
     about, path = run.about, run.folder.path
     val, test = about["val"], about["test"]
-    found = None if compare is False else comparison(path)
     if found is not None and (ahead := ahead_at_top(found)):
         say_fact("Ahead", ahead)  # before any AUC: it is what a reader of suggestions meets
     if test:
@@ -274,8 +276,7 @@ def _tell_result(run: Run, page: Path, compare: bool | None) -> None:
     threads = about["threads"]
     say_fact(
         "Time",
-        f"{about['seconds']:.1f} s on {about['device']}, "
-        f"{threads} thread{'' if threads == 1 else 's'}",
+        f"{seconds:.1f} s on {about['device']}, {threads} thread{'' if threads == 1 else 's'}",
     )
     say_fact("Report", str(page))
     say_fact("Next", f"cgcl predict {shlex.quote(str(path))} --top 20")
@@ -288,7 +289,7 @@ def _tell_test(test: dict[str, float], sampled: dict[str, Any] | None, links: in
     errors = sampled["se"] if sampled else {}
     told: dict[bool, list[str]] = {True: [], False: []}
     for name, metric in METRICS.items():
-        if name in test and name not in _NOT_TOLD and links >= metric.least_links:
+        if name in test and metric.is_told and links >= metric.least_links:
             error = f" ± {errors[name]:.4f}" if name in errors else ""
             told[metric.is_at_top].append(f"{metric.title} {test[name]:.4f}{error}")
     label = "Test"

@@ -10,16 +10,19 @@ from cgcl.metrics.consistency import (
     loses_information,
     supervision_gap,
 )
-from cgcl.metrics.curves import precision_recall_curve, roc_curve, thin_curve
 from cgcl.metrics.ranking import (
+    Ranked,
+    Scores,
+    as_scores,
     auc,
     average_precision,
     hits_at,
     link_metrics,
     mean_reciprocal_rank,
     own_ranks,
+    precision_recall_curve,
+    roc_curve,
 )
-from cgcl.metrics.scores import Scores, as_scores
 from cgcl.metrics.table import METRICS, ON_REQUEST, Metric, in_order, metric_title
 
 __all__ = [
@@ -29,6 +32,7 @@ __all__ = [
     "METRICS",
     "ON_REQUEST",
     "Metric",
+    "Ranked",
     "Scores",
     "as_scores",
     "auc",
@@ -46,5 +50,4 @@ __all__ = [
     "precision_recall_curve",
     "roc_curve",
     "supervision_gap",
-    "thin_curve",
 ]

@@ -7,45 +7,79 @@ positives that have negatives of their own. All results are fractions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
-from cgcl.metrics.scores import Scores, as_scores
+from cgcl.metrics.table import METRICS
 
-__all__ = [
-    "auc",
-    "average_precision",
-    "hits_at",
-    "link_metrics",
-    "mean_reciprocal_rank",
-    "own_ranks",
-]
+Curve = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+
+Scores: TypeAlias = npt.NDArray[Any] | Tensor | Sequence[float]
+"""Scores of node pairs, higher for a likelier link: an array, a tensor on any device, a list."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Ranked:
+def as_scores(scores: Scores, side: str) -> npt.NDArray[np.float64]:
+    """Return scores as a float64 array of one dimension.
+
+    No scores at all, NaN and infinity are a ValueError: nothing can be ranked.
+
+    Args:
+        scores: Probabilities or logits of node pairs; only their order matters to a ranking.
+        side: What the pairs are, "positive" or "negative", for the error text.
+
+    Example:
+        >>> as_scores([1, 0.5], "positive")
+        array([1. , 0.5])
+    """
+    # .double() first: numpy knows no bfloat16.
+    values = scores.detach().double().cpu().numpy() if isinstance(scores, Tensor) else scores
+    array = np.asarray(values, dtype=np.float64).ravel()
+    if array.size == 0:
+        raise ValueError(f"There are no {side} scores; a ranking needs at least one on each side.")
+    broken = array.size - int(np.isfinite(array).sum())
+    if broken:
+        raise ValueError(
+            f"{broken:,} of {array.size:,} {side} scores are NaN or infinite and cannot be ranked."
+        )
+    return array
+
+
+class Ranked:
     """Both sides in ascending order, and where each positive stands among the negatives."""
 
-    links: npt.NDArray[np.float64]
-    others: npt.NDArray[np.float64]
-    below: npt.NDArray[np.int64]
-    """How many negatives each positive beats."""
-    not_above: npt.NDArray[np.int64]
-    """How many negatives each positive beats or ties with."""
+    def __init__(self, positive: Scores, negative: Scores) -> None:
+        """Sort both: two sorts of plain numbers are far cheaper than one that carries labels."""
+        self._links = np.sort(as_scores(positive, "positive"))
+        self._others = np.sort(as_scores(negative, "negative"))
+        self._below = np.searchsorted(self._others, self._links, side="left")
+        self._not_above = np.searchsorted(self._others, self._links, side="right")
 
+    def auc(self) -> float:
+        """Return the area under the ROC curve."""
+        # In Python's integers: two for each win, one for each tie.
+        points = int(self._below.sum()) + int(self._not_above.sum())
+        return points / (2 * self._links.size * self._others.size)
 
-def _ranked(positive: Scores, negative: Scores) -> _Ranked:
-    # Two sorts of plain numbers: far cheaper than one that has to carry labels along.
-    links = np.sort(as_scores(positive, "positive"))
-    others = np.sort(as_scores(negative, "negative"))
-    return _Ranked(
-        links,
-        others,
-        np.searchsorted(others, links, side="left"),
-        np.searchsorted(others, links, side="right"),
-    )
+    def average_precision(self) -> float:
+        """Return the average precision."""
+        # Each positive is one step of recall, taken at the precision of its own score.
+        true = self._links.size - np.searchsorted(self._links, self._links, side="left")
+        false = self._others.size - self._below
+        return float(np.mean(true / (true + false)))
+
+    def hits_at(self, k: int) -> float:
+        """Return the share of positives strictly above the k-th highest negative."""
+        # Above the k-th highest means that fewer than k are not below.
+        return float(np.mean(self._others.size - self._below < k))
+
+    def mean_reciprocal_rank(self) -> float:
+        """Return the mean of 1/rank, each positive ranked against all negatives."""
+        rank = 1.0 + self._others.size - (self._below + self._not_above) / 2.0
+        return float(np.mean(1.0 / rank))
 
 
 def auc(positive: Scores, negative: Scores) -> float:
@@ -57,13 +91,7 @@ def auc(positive: Scores, negative: Scores) -> float:
         >>> auc([3, 1], [2, 0])  # 3 wins of 4 comparisons
         0.75
     """
-    return _auc(_ranked(positive, negative))
-
-
-def _auc(ranked: _Ranked) -> float:
-    # In Python's integers: two for each win, one for each tie.
-    points = int(ranked.below.sum()) + int(ranked.not_above.sum())
-    return points / (2 * ranked.links.size * ranked.others.size)
+    return Ranked(positive, negative).auc()
 
 
 def average_precision(positive: Scores, negative: Scores) -> float:
@@ -73,15 +101,7 @@ def average_precision(positive: Scores, negative: Scores) -> float:
         >>> round(average_precision([3, 1], [2, 0]), 4)  # 1/2 * 1/1 + 1/2 * 2/3
         0.8333
     """
-    return _average_precision(_ranked(positive, negative))
-
-
-def _average_precision(ranked: _Ranked) -> float:
-    # Each positive is one step of recall, taken at the precision of its own score.
-    links, others = ranked.links, ranked.others
-    true = links.size - np.searchsorted(links, links, side="left")
-    false = others.size - ranked.below
-    return float(np.mean(true / (true + false)))
+    return Ranked(positive, negative).average_precision()
 
 
 def hits_at(k: int, positive: Scores, negative: Scores) -> float:
@@ -100,12 +120,7 @@ def hits_at(k: int, positive: Scores, negative: Scores) -> float:
     """
     if k < 1:
         raise ValueError(f"k must be 1 or more, found {k}.")
-    return _hits_at(k, _ranked(positive, negative))
-
-
-def _hits_at(k: int, ranked: _Ranked) -> float:
-    # Above the k-th highest means that fewer than k are not below.
-    return float(np.mean(ranked.others.size - ranked.below < k))
+    return Ranked(positive, negative).hits_at(k)
 
 
 def mean_reciprocal_rank(positive: Scores, negative: Scores) -> float:
@@ -117,12 +132,7 @@ def mean_reciprocal_rank(positive: Scores, negative: Scores) -> float:
         >>> mean_reciprocal_rank([5, 2], [4, 2])  # ranks 1 and (2 + 3) / 2
         0.7
     """
-    return _mean_reciprocal_rank(_ranked(positive, negative))
-
-
-def _mean_reciprocal_rank(ranked: _Ranked) -> float:
-    rank = 1.0 + ranked.others.size - (ranked.below + ranked.not_above) / 2.0
-    return float(np.mean(1.0 / rank))
+    return Ranked(positive, negative).mean_reciprocal_rank()
 
 
 def own_ranks(
@@ -149,21 +159,61 @@ def own_ranks(
 
 
 def link_metrics(positive: Scores, negative: Scores) -> dict[str, float]:
-    """Return every metric that a run records, as fractions.
+    """Return every metric of `METRICS` that sets links against unlinked pairs, as fractions.
+
+    Args:
+        positive: Scores of links.
+        negative: Scores of unlinked pairs.
+    """
+    ranked = Ranked(positive, negative)
+    return {name: one.function(ranked) for name, one in METRICS.items() if not one.is_at_top}
+
+
+def roc_curve(positive: Scores, negative: Scores) -> Curve:
+    """Return the false and the true positive rate, from (0, 0) to (1, 1).
 
     Args:
         positive: Scores of links.
         negative: Scores of unlinked pairs.
 
-    Returns:
-        The keys "auc", "ap", "hits@10", "hits@50", "hits@100" and "mrr", in this order.
+    Example:
+        >>> false_rate, true_rate = roc_curve([3, 1], [2, 0])
+        >>> false_rate.tolist(), true_rate.tolist()
+        ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
     """
-    ranked = _ranked(positive, negative)
-    return {
-        "auc": _auc(ranked),
-        "ap": _average_precision(ranked),
-        "hits@10": _hits_at(10, ranked),
-        "hits@50": _hits_at(50, ranked),
-        "hits@100": _hits_at(100, ranked),
-        "mrr": _mean_reciprocal_rank(ranked),
-    }
+    true, false = _counts(positive, negative)
+    # A point on the straight line between its neighbours changes nothing.
+    bends = (np.diff(true, 2) != 0) | (np.diff(false, 2) != 0)
+    kept = np.concatenate([[True], bends, [True]])[-true.size :]
+    true, false = np.append(0, true[kept]), np.append(0, false[kept])
+    return false / false[-1], true / true[-1]
+
+
+def precision_recall_curve(positive: Scores, negative: Scores) -> Curve:
+    """Return recall, ascending from 0, and the precision at that recall.
+
+    Args:
+        positive: Scores of links.
+        negative: Scores of unlinked pairs.
+
+    Example:
+        >>> recall, precision = precision_recall_curve([3, 2], [1, 0])
+        >>> recall.tolist(), precision.tolist()
+        ([0.0, 0.5, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 0.6666666666666666, 0.5])
+    """
+    true, false = _counts(positive, negative)
+    recall, precision = true / true[-1], true / (true + false)
+    return np.append(0.0, recall), np.append(1.0, precision)
+
+
+def _counts(
+    positive: Scores, negative: Scores
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return how many of each side are at or above each different score, highest score first."""
+    links, others = as_scores(positive, "positive"), as_scores(negative, "negative")
+    thresholds = np.unique(np.concatenate([links, others]))[::-1]
+    true, false = (
+        side.size - np.searchsorted(np.sort(side), thresholds, side="left")
+        for side in (links, others)
+    )
+    return true, false

@@ -2,83 +2,130 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-
-__all__ = ["METRICS", "ON_REQUEST", "Metric", "in_order", "metric_title"]
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What people are told about a metric; a higher value is better for all of them."""
+    """A metric: a line of `METRICS` is all that it takes. A higher value is better for all."""
 
     title: str
     """What people call it."""
     meaning: str
     """What it says, one sentence."""
-    is_at_top: bool = False
-    """Whether it asks for the top of a list of everything; the others set the test links against
-    the split's unlinked pairs."""
+    function: Callable[[Any], Any]
+    """Of what `over` says: it returns the metric, None where it says nothing, and over `nodes` what
+    each link adds to the mean."""
+    over: Literal["links", "nodes", "pairs"] = "links"
+    """What it is measured on: `links` on `cgcl.metrics.Ranked`, test links against the split's
+    unlinked pairs; the others at the top of a list of everything: `nodes` on the ranks of each
+    link's ends among all nodes, float64 [2, m], `pairs` on `cgcl.train.top_of_list.PairCounts`."""
     least_links: int = 1
     """With fewer test links than this it says nothing."""
+    is_told: bool = True
+    """Whether the terminal tells it, too; the report tells all."""
+
+    @property
+    def is_at_top(self) -> bool:
+        """Whether it asks for the top of a list of everything."""
+        return self.over != "links"
 
 
 METRICS: dict[str, Metric] = {
     "node_mrr": Metric(
         "node MRR",
         "Mean of 1/rank of a link's other end, among all nodes that the one end may link to.",
-        is_at_top=True,
+        lambda ranks: 1 / ranks,
+        over="nodes",
     ),
     "node_hits@10": Metric(
         "node Hits@10",
         "How often the other end is among the best 10 of those nodes.",
-        is_at_top=True,
+        lambda ranks: ranks <= 10,
+        over="nodes",
     ),
     "precision@100": Metric(
         "precision@100",
         "Test links among the best 100 of all pairs that are no known link.",
-        is_at_top=True,
+        lambda counts: counts.precision_at(100),
+        over="pairs",
     ),
     "precision@1000": Metric(
         "precision@1000",
         "Test links among the best 1,000 of all pairs that are no known link.",
-        is_at_top=True,
+        lambda counts: counts.precision_at(1000),
+        over="pairs",
     ),
     "pair_ap": Metric(
         "AP of all pairs",
         "Precision averaged over all recall levels, in the list of all those pairs.",
-        is_at_top=True,
+        lambda counts: counts.average_precision(),
+        over="pairs",
+        is_told=False,
     ),
     "auc": Metric(
-        "AUC", "The chance that a link scores above an unlinked pair; guessing gives one half."
+        "AUC",
+        "The chance that a link scores above an unlinked pair; guessing gives one half.",
+        lambda ranked: ranked.auc(),
     ),
     "ap": Metric(
-        "AP", "Precision averaged over all recall levels; mistakes at the top weigh most."
+        "AP",
+        "Precision averaged over all recall levels; mistakes at the top weigh most.",
+        lambda ranked: ranked.average_precision(),
     ),
     "hits@10": Metric(
-        "Hits@10", "Links that score above the 10th highest unlinked pair.", least_links=10
+        "Hits@10",
+        "Links that score above the 10th highest unlinked pair.",
+        lambda ranked: ranked.hits_at(10),
+        least_links=10,
+        is_told=False,
     ),
     "hits@50": Metric(
-        "Hits@50", "Links that score above the 50th highest unlinked pair.", least_links=50
+        "Hits@50",
+        "Links that score above the 50th highest unlinked pair.",
+        lambda ranked: ranked.hits_at(50),
+        least_links=50,
+        is_told=False,
     ),
     "hits@100": Metric(
-        "Hits@100", "Links that score above the 100th highest unlinked pair.", least_links=100
+        "Hits@100",
+        "Links that score above the 100th highest unlinked pair.",
+        lambda ranked: ranked.hits_at(100),
+        least_links=100,
     ),
-    "mrr": Metric("MRR", "Mean of 1/rank, each link ranked against all unlinked pairs."),
+    "mrr": Metric(
+        "MRR",
+        "Mean of 1/rank, each link ranked against all unlinked pairs.",
+        lambda ranked: ranked.mean_reciprocal_rank(),
+    ),
 }
 """What a run records: first those that ask what people read, the top of a list, then the others."""
 
 ON_REQUEST: dict[str, Metric] = {
     "heart_mrr": Metric(
-        "HeaRT MRR", "Mean of 1/rank, each link ranked against hard negatives of its own."
+        "HeaRT MRR",
+        "Mean of 1/rank, each link ranked against hard negatives of its own.",
+        lambda ranks: 1 / ranks,
+        over="nodes",
     ),
     "heart_hits@10": Metric(
-        "HeaRT Hits@10", "How often a link is among the best 10 with its own hard negatives."
+        "HeaRT Hits@10",
+        "How often a link is among the best 10 with its own hard negatives.",
+        lambda ranks: ranks <= 10,
+        over="nodes",
     ),
     "degree_auc": Metric(
         "degree-corrected AUC",
         "AUC against unlinked pairs whose ends have as many links as those of links do.",
+        lambda ranked: ranked.auc(),
     ),
-    "degree_ap": Metric("degree-corrected AP", "AP against the same pairs."),
+    "degree_ap": Metric(
+        "degree-corrected AP",
+        "AP against the same pairs.",
+        lambda ranked: ranked.average_precision(),
+    ),
 }
 """What `cgcl evaluate --against` measures, and no run records."""
 

@@ -12,7 +12,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cgcl.calibrate import Calibration
 from cgcl.errors import ConfigError, GraphContentError, ModelFileError
 from cgcl.evidence.evidence import evidence_of
 from cgcl.evidence.explain import explained
@@ -20,6 +19,7 @@ from cgcl.evidence.messages import Explainable, rests_on
 from cgcl.evidence.sorted_lists import SortedLists, neighbour_lists
 from cgcl.graph import Graph
 from cgcl.methods.method import PairScorer
+from cgcl.metrics.calibration import Calibration
 from cgcl.predict.links import Links
 from cgcl.search.query import Query
 from cgcl.search.search import Search, find

@@ -338,7 +338,15 @@ class LinkPredictor(Params):
             ModelFileError: A file is missing, damaged, foreign or does not belong to the others.
             ResourceError: The device does not exist.
         """
-        fitted = read_fitted(Path(folder))
+        return cls.of(read_fitted(Path(folder)), device)
+
+    @classmethod
+    def of(cls, fitted: Fitted, device: str = "auto") -> LinkPredictor:
+        """Return a predictor of something learned, to compute on some device.
+
+        Raises:
+            ResourceError: The device does not exist.
+        """
         predictor = cls(**fitted.recipe.to_json()).set_params(device=device)
         predictor._take(fitted, None)
         return predictor

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cgcl.calibrate import Calibration
 from cgcl.errors import ModelFileError, RunFolderError
 from cgcl.files import make_folder
 from cgcl.graph import Graph
 from cgcl.graph.stored import read_stored_graph, write_graph
 from cgcl.methods.method import Learner
+from cgcl.metrics.calibration import Calibration
 from cgcl.split import Split
 from cgcl.split.stored import read_split, write_split
 from cgcl.train.history import read_history, write_history

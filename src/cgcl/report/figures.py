@@ -238,9 +238,7 @@ def comparison_figure(comparison: Comparison) -> str:
 
 
 def _series(history: Epochs, field: str, item: str | int) -> tuple[Array, Array]:
-    """Return the epochs at which a value was recorded, and the values, thinned for drawing."""
-    from cgcl.metrics import thin_curve
-
+    """Return the epochs at which a value was recorded, and the values."""
     points = []
     for entry in history:
         try:
@@ -251,7 +249,7 @@ def _series(history: Epochs, field: str, item: str | int) -> tuple[Array, Array]
         if math.isfinite(recorded):
             points.append((float(entry["epoch"]), recorded))
     epochs, values = np.array(points, dtype=np.float64).reshape(-1, 2).T
-    return thin_curve(epochs, values)
+    return epochs, values
 
 
 def _mark_epoch(panel: Panel, epoch: int | None) -> None:

@@ -45,7 +45,7 @@ class SuggestedLink:
     common_features: int | None
     distance: int | None
     because: str
-    interval: tuple[float, float] | None = None
+    interval: Sequence[float] | None = None
 
 
 @dataclass(frozen=True)

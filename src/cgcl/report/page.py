@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from cgcl.files import write_atomically
 from cgcl.report import figures
 from cgcl.report.document import filled, packaged
 from cgcl.report.inputs import AuditFinding, Comparison, Probabilities, Suggestions
@@ -26,14 +28,27 @@ from cgcl.report.words import chance, percent
 
 if TYPE_CHECKING:
     from cgcl.graph.survey import Survey
+    from cgcl.report.results import RunResults
 
-__all__ = ["render_page"]
+REPORT = "report.html"
 
 _MOST_NOTES = 50
 _MOST_LINKS = 100
 
 # What the head of the page shows of a test.
 _HEADLINE = ("node_mrr", "precision@100", "auc", "ap")
+
+
+def write_report(folder: Path, results: RunResults) -> Path:
+    """Draw the page of a run as `report.html` in its folder and return its path.
+
+    Raises:
+        ResourceError: The disk is full.
+    """
+    path = folder / REPORT
+    page = render_page(**vars(results))
+    write_atomically(path, page.encode(errors="replace"))  # a command may hold undecodable bytes
+    return path
 
 
 def render_page(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 __all__ = [
     "FIRST",
@@ -57,8 +58,13 @@ def short(value: float) -> str:
 
 
 def points(x: Iterable[float], y: Iterable[float]) -> str:
-    """Return the way through some points, as the commands of a path."""
-    return "M" + "L".join(f"{short(a)} {short(b)}" for a, b in zip(x, y, strict=True))
+    """Return the way through some points, as the commands of a path.
+
+    Points that lie on the one before, to a fifth of a unit, are left out.
+    """
+    places = zip(x, y, strict=True)
+    groups = groupby(places, key=lambda place: (round(5 * place[0]), round(5 * place[1])))
+    return "M" + "L".join(f"{short(a)} {short(b)}" for a, b in (next(group) for _, group in groups))
 
 
 def stroke(color: str, width: float, dashes: Sequence[float] = SOLID) -> str:

@@ -16,7 +16,7 @@ from cgcl.graph import Graph
 from cgcl.graph.structure import has_structural_features
 from cgcl.methods.heuristics import PageRank, PageRankSettings
 from cgcl.methods.method import PairScorer
-from cgcl.metrics import auc, average_precision, own_ranks
+from cgcl.metrics import ON_REQUEST, Ranked, own_ranks
 from cgcl.seeds import stream
 from cgcl.split import Split, degree_negatives
 from cgcl.train.hard_negatives import PER_LINK, HardNegatives, hard_negatives, released_negatives
@@ -128,17 +128,18 @@ def heart_metrics(
     """
     owner = negatives.link.numpy()
     ranks = own_ranks(scorer.logits(links), scorer.logits(negatives.pairs), owner)
-    return {"heart_mrr": 1 / ranks, "heart_hits@10": (ranks <= 10).astype(np.float64)}
+    return {
+        name: np.asarray(metric.function(ranks), dtype=np.float64)
+        for name, metric in ON_REQUEST.items()
+        if metric.over == "nodes"
+    }
 
 
 def _against_degree(scorer: PairScorer, split: Split, seed: int) -> Harder:
     pairs = degree_negatives(split, seed)
-    positive, negative = scorer.logits(split.test), scorer.logits(pairs)
+    ranked = Ranked(scorer.logits(split.test), scorer.logits(pairs))
     return Harder(
-        {
-            "degree_auc": auc(positive, negative),
-            "degree_ap": average_precision(positive, negative),
-        },
+        {n: m.function(ranked) for n, m in ON_REQUEST.items() if m.over == "links"},
         "as many unlinked pairs, their ends drawn from the ends of links",
         (1, 1),
     )

@@ -11,20 +11,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cgcl.calibrate import Calibration, Sample, fit_calibration
-from cgcl.calibrate.reservoir import Kept, Reservoir
 from cgcl.errors import TrainingError
 from cgcl.methods.method import PairScorer
 from cgcl.methods.scoring import BLOCK_PAIRS
+from cgcl.metrics.calibration import Calibration, Sample
+from cgcl.metrics.calibrators import Kept, Reservoir, fit_calibration
 from cgcl.seeds import stream
 from cgcl.split import Split, UnlinkedPairs
+from cgcl.train.top_of_list import DEAR, Progress, ScoreTable, scored_once, silent
 
 __all__ = ["calibrate", "pairs_to_score", "validation_sample"]
 
 # How many unlinked pairs are scored: some seconds on two cores. The best thousand of a graph can
 # be one pair in 10^5 or fewer, so that a hundred thousand pairs would hold none of them.
 _MAX_SCORED = 2**24
-_MAX_OPERATIONS = 2**38
+_MAX_OPERATIONS, _MAX_DEAR = 2**38, 2**35
 # A method that looks at the surroundings of every pair takes a millisecond for each.
 _MIN_SCORED = 10_000
 # How many of those are kept: the best, and as many that stand for the rest.
@@ -35,7 +36,12 @@ _SHIFT_BAND = 1.5
 
 
 def calibrate(
-    scorer_for: Callable[[Tensor], PairScorer], split: Split, *, seed: int
+    scorer_for: Callable[[Tensor], PairScorer],
+    split: Split,
+    *,
+    seed: int,
+    scorer: PairScorer | None = None,
+    progress: Progress = silent,
 ) -> Calibration | None:
     """Return how a method's logits become probabilities, or None without validation links.
 
@@ -46,12 +52,16 @@ def calibrate(
         scorer_for: Returns the method as it scores pairs by some links, int64 [2, m].
         split: The links that it learned from, chose by and was tested on.
         seed: The sample and the folds follow from it.
+        scorer: The method as it scores pairs by the training links, if there is one already.
+        progress: Told about blocks of pairs that were scored.
 
     Raises:
         TrainingError: The method gives scores that are not finite.
     """
     num_val, num_test = split.val.shape[1], split.test.shape[1]
-    found = validation_sample(scorer_for(split.train), split, seed=seed)
+    found = validation_sample(
+        scorer or scorer_for(split.train), split, seed=seed, progress=progress
+    )
     if found is None:
         return None
     sample, others = found
@@ -68,7 +78,9 @@ def calibrate(
     )
 
 
-def validation_sample(scorer: PairScorer, split: Split, *, seed: int) -> tuple[Sample, Kept] | None:
+def validation_sample(
+    scorer: PairScorer, split: Split, *, seed: int, progress: Progress = silent
+) -> tuple[Sample, Kept] | None:
     """Return what a calibration is fitted on, and the unlinked pairs in it.
 
     None without validation links, or where every pair is linked.
@@ -77,6 +89,7 @@ def validation_sample(scorer: PairScorer, split: Split, *, seed: int) -> tuple[S
         scorer: The method as it scores pairs by the training links.
         split: The links that it learned from, chose by and was tested on.
         seed: The sample follows from it.
+        progress: Told about blocks of pairs that were scored.
 
     Raises:
         TrainingError: The method gives scores that are not finite.
@@ -85,7 +98,7 @@ def validation_sample(scorer: PairScorer, split: Split, *, seed: int) -> tuple[S
     unlinked = UnlinkedPairs(known, split.num_nodes, split.sides)
     if split.val.shape[1] == 0 or unlinked.count == 0:
         return None
-    others = _sample_unlinked(scorer, split, known, unlinked.count, seed)
+    others = _sample_unlinked(scorer, split, known, unlinked.count, seed, progress)
     return _as_sample(scorer.logits(split.val), others.logits, others), others
 
 
@@ -98,11 +111,12 @@ def pairs_to_score(cost_per_pair: float, cost_per_node: float = 0.0, num_nodes: 
         num_nodes: Number of nodes; a block of random pairs has nearly all of them at one end.
     """
     cost = cost_per_pair + min(1.0, num_nodes / BLOCK_PAIRS) * cost_per_node
-    return int(max(_MIN_SCORED, min(_MAX_SCORED, _MAX_OPERATIONS // max(cost, 1.0))))
+    most = _MAX_DEAR if cost_per_pair > DEAR else _MAX_OPERATIONS
+    return int(max(_MIN_SCORED, min(_MAX_SCORED, most // max(cost, 1.0))))
 
 
 def _sample_unlinked(
-    scorer: PairScorer, split: Split, known: Tensor, count: int, seed: int
+    scorer: PairScorer, split: Split, known: Tensor, count: int, seed: int, progress: Progress
 ) -> Kept:
     """Score as many unlinked pairs as is cheap, and keep those that tell most.
 
@@ -116,13 +130,19 @@ def _sample_unlinked(
     else:  # a graph so dense that the test has taken every pair
         unlinked = UnlinkedPairs(known, split.num_nodes, split.sides)
     scored = pairs_to_score(scorer.cost_per_pair, scorer.cost_per_node, scorer.num_nodes)
+    logits = scorer.logits
     if unlinked.count <= scored:
         scored, blocks = unlinked.count, _every_pair(known, split.num_nodes, split.sides)
+        table = scored_once(scorer)
+        logits = table.of if isinstance(table, ScoreTable) else logits
     else:
         blocks = _random_pairs(unlinked, scored, seed)
     reservoir = Reservoir(_KEPT, scored, stream(seed, "calibration sample"))
+    done = 0
     for pairs in blocks:
-        reservoir.offer(pairs, scorer.logits(pairs))
+        progress("Calibrating", done, scored)
+        reservoir.offer(pairs, logits(pairs))
+        done += pairs.shape[1]
     return reservoir.kept(count)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from cgcl.calibrate import Calibration
 from cgcl.errors import ConfigError, ModelFileError
 from cgcl.graph import Graph
 from cgcl.methods.method import Learner
+from cgcl.metrics.calibration import Calibration
 from cgcl.split import Split
 from cgcl.tensors import read_tensors, write_tensors
 from cgcl.train.recipe import Recipe

@@ -25,6 +25,7 @@ from cgcl.train.once import known_of
 from cgcl.train.recipe import Recipe
 from cgcl.train.run_folder import RunFolder
 from cgcl.train.signals import StopRequest, stop_on_signals
+from cgcl.train.top_of_list import Progress, silent
 from cgcl.train.trainer import EpochRecord, Trainer
 
 __all__ = ["Run"]
@@ -53,12 +54,14 @@ class Run:
         self,
         on_start: Callable[[int, Sequence[str]], None] = lambda _epoch, _warnings: None,
         on_epoch: Callable[[EpochRecord], None] = lambda _: None,
+        progress: Progress = silent,
     ) -> StopRequest:
         """Train from the last checkpoint, or from the start, to the end; write everything down.
 
         Args:
             on_start: Told the epoch that training goes on from, and what to be warned of.
             on_epoch: Told about every epoch.
+            progress: Told about every step after the last epoch.
 
         Returns:
             Whether a signal stopped the run. If not, it is finished.
@@ -85,7 +88,7 @@ class Run:
                     on_start(trainer.epoch, [*warnings, *_lost(history)])
                     stopped = self._loop(trainer, history, request, on_epoch)
                 self.about["seconds"] += time.monotonic() - started
-                self._conclude(trainer, stopped)
+                self._conclude(trainer, stopped, progress)
             except CGCLError as error:
                 self._note_failure(trainer, error)
                 raise
@@ -156,17 +159,19 @@ class Run:
         history.sync()
         write_checkpoint(self.folder.path, *trainer.state(), self._identity())
 
-    def _conclude(self, trainer: Trainer, stopped: Stopped | None) -> None:
+    def _conclude(self, trainer: Trainer, stopped: Stopped | None, progress: Progress) -> None:
         """Test the best epoch and write the model and the results."""
         self.about["stopped"] = asdict(stopped) if stopped else None
         if stopped is not None and stopped.reason == "signal":
             self._note_progress(trainer, "interrupted")
             return
-        test, learner = trainer.finish(), trainer.learner
+        test, learner = trainer.finish(progress), trainer.learner
         calibration = calibrate(
             lambda links: learner.scorer(known_of(self.graph, links, learner)),
             self.split,
             seed=self.recipe.split.seed,
+            scorer=trainer.tested,
+            progress=progress,
         )
         self.about |= {"test": test, "test_sampled": trainer.sampled}
         about = describe_model(

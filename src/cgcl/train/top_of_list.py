@@ -5,21 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import cached_property, partial
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cgcl.methods.method import PairScorer
+from cgcl.metrics.table import METRICS
 from cgcl.seeds import stream
 from cgcl.split import Split, UnlinkedPairs
 
-__all__ = ["BUDGET", "RankingMetrics", "ranking_metrics"]
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Told the name of what is computed, how much is done and how much there is. It may raise, such as
+KeyboardInterrupt, to end the computation there."""
 
 BUDGET = 4e11
 """How many operations measuring one method may take on a CPU, 10 s on two cores; each formula
 beside it has half of that, so that nobody waits more than half a minute unasked."""
+DEAR = 1e5
+"""A pair that takes more operations has its surroundings cut out, slow ones: who measures or
+calibrates such a method asks for less, so that nobody waits more than a minute after training."""
 _GPU = 400.0
 """So many times as much on a GPU, which is at least so many times as fast."""
 # Counting an entry of a row, and comparing it with one link, in the same operations.
@@ -29,9 +36,14 @@ _PER_COMPARISON = 100.0
 _CELLS_CPU, _CELLS_GPU, _PAIRS = 2**20, 2**24, 2**18
 # Fewer sampled links say nothing; they are worth twice the budget, not more.
 _FEWEST_LINKS = 10
-_BEST = (100, 1000)
 # Below ten pairs for each place in the list, even chance would fill a good part of it.
 _PAIRS_PER_PLACE = 10
+# Up to so many scores of a graph are kept, 256 MiB.
+_TABLE = 2**26
+
+
+def silent(name: str, done: int, total: int) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +73,7 @@ def ranking_metrics(
     most_links: int | None = None,
     over_pairs: bool = True,
     seed: int = 0,
+    progress: Progress = silent,
 ) -> RankingMetrics:
     """Measure where hidden links stand among all nodes and among all pairs.
 
@@ -83,16 +96,17 @@ def ranking_metrics(
         most_links: Look at no more links than this.
         over_pairs: Whether to go through all pairs at all.
         seed: Decides which links are sampled.
+        progress: Told about blocks of nodes that were looked at.
     """
     links = split.test if part == "test" else split.val
     if links.shape[1] == 0:
         return RankingMetrics({})
-    sweep = _Sweep(scorer, split, links, split.val if part == "test" else links[:, :0])
+    sweep = _Sweep(scorer, split, links, split.val if part == "test" else links[:, :0], progress)
     budget *= _GPU if sweep.device.type != "cpu" else 1.0
     n, m = split.num_nodes, links.shape[1]
     if over_pairs and most_links is None and sweep.cost(n, m) <= budget:
         ranks, counts = sweep.run(torch.arange(n), links, counting=True)
-        return RankingMetrics(_of_ranks(ranks)[0] | _of_counts(counts, sweep.num_pairs))
+        return RankingMetrics(_of_ranks(ranks)[0] | _of_counts(counts))
     asked = links[:, _sample(sweep, links, budget, most_links, seed)]
     if asked.shape[1] == 0:
         return RankingMetrics({})
@@ -137,7 +151,7 @@ class _Cells:
 
 
 @dataclass(frozen=True, eq=False)
-class _Counts:
+class PairCounts:
     """For each different score of a hidden link, ascending: what stands there and above."""
 
     links: Tensor
@@ -146,12 +160,48 @@ class _Counts:
     """How many other pairs have it."""
     others_above: Tensor
     """How many other pairs have a higher one."""
+    num_pairs: int
+    """How many pairs there are in all."""
+
+    def precision_at(self, k: int) -> float | None:
+        """Return the share of hidden links among the best; None where too few pairs compete."""
+        if self.num_pairs < _PAIRS_PER_PLACE * k:
+            return None
+        links, above, at = self._standing()
+        # Of pairs that tie at the cut, each has the same chance to be above it.
+        return float((links * ((k - above) / at).clamp(0, 1)).sum() / k)
+
+    def average_precision(self) -> float:
+        """Return the average precision over all pairs."""
+        links, above, at = self._standing()
+        precision = (links.sum() - links.cumsum(0) + links) / (above + at)
+        return float((links * precision).sum() / links.sum())
+
+    def _standing(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the links at each score, and all pairs above it and at it."""
+        links = self.links.double()
+        above = links.sum() - links.cumsum(0) + self.others_above
+        return links, above, links + self.others_at
+
+
+def _of_counts(counts: PairCounts | None) -> dict[str, float]:
+    """Return the metrics over all pairs, where they say something."""
+    found = {n: m.function(counts) for n, m in METRICS.items() if counts and m.over == "pairs"}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 class _Sweep:
     """Goes through rows of scores, a node against all nodes, block by block."""
 
-    def __init__(self, scorer: PairScorer, split: Split, links: Tensor, more_known: Tensor) -> None:
+    def __init__(
+        self,
+        scorer: PairScorer,
+        split: Split,
+        links: Tensor,
+        more_known: Tensor,
+        progress: Progress = silent,
+    ) -> None:
+        self._progress = progress
         known = torch.cat([split.train, more_known], dim=1)
         self._scorer, self._links = scorer, links
         self._rows: Callable[[Tensor], Tensor] | None = getattr(scorer, "rows", None)
@@ -167,7 +217,9 @@ class _Sweep:
         per_entry = getattr(scorer, "cost_in_rows", scorer.cost_per_pair) + _PER_ENTRY
         return rows * (n * per_entry + scorer.cost_per_node) + 2 * links * n * _PER_COMPARISON
 
-    def run(self, nodes: Tensor, asked: Tensor, *, counting: bool) -> tuple[Tensor, _Counts]:
+    def run(
+        self, nodes: Tensor, asked: Tensor, *, counting: bool
+    ) -> tuple[Tensor, PairCounts | None]:
         """Return the rank of each link from both ends, float64 [2, links], and the counts.
 
         Args:
@@ -181,8 +233,12 @@ class _Sweep:
         barred, hidden = (self._cells(p, nodes, height)[0] for p in (self._barred, self._links))
         places, which = self._cells(asked, nodes, height)
         scale = _Scale(self._scorer.logits(self._links).to(self.device)) if counting else None
+        if counting and isinstance(self._scorer, ScoreTable):
+            self._rows = partial(self._scorer.scores.index_select, 0)
         ranks: list[Tensor] = []
-        for number, block in enumerate(nodes.split(height)):
+        blocks = nodes.split(height)
+        for number, block in enumerate(blocks):
+            self._progress("Testing", number, len(blocks))
             scores = self._scores(block, barred.block(number))
             rows, columns = places.block(number)
             own = scores[rows, columns]
@@ -193,8 +249,7 @@ class _Sweep:
                 scale.count(scores[:, number * height :])
         found = torch.empty(which.numel(), dtype=torch.float64)
         found[which] = torch.cat(ranks).cpu()
-        empty = torch.empty(0)
-        return found.view(2, -1), scale.counts() if scale else _Counts(empty, empty, empty)
+        return found.view(2, -1), scale.counts(self.num_pairs) if scale else None
 
     def _cells(self, pairs: Tensor, nodes: Tensor, height: int) -> tuple[_Cells, Tensor]:
         """Return where pairs lie in the rows of `nodes`, both ways round, and which they are."""
@@ -255,11 +310,11 @@ class _Scale:
         place = torch.bucketize(high, self._edges, out_int32=True, right=True)
         self._found += torch.bincount(place, minlength=self._found.numel())
 
-    def counts(self) -> _Counts:
+    def counts(self, num_pairs: int) -> PairCounts:
         """Return what was found, on the CPU."""
         found = self._found.cpu()
         above = found.sum() - found.cumsum(0)
-        return _Counts(self._links.cpu(), found[1::2], above[1::2])
+        return PairCounts(self._links.cpu(), found[1::2], above[1::2], num_pairs)
 
 
 def _ranks(scores: Tensor, own: Tensor) -> Tensor:
@@ -275,22 +330,56 @@ def _ranks(scores: Tensor, own: Tensor) -> Tensor:
 
 def _of_ranks(ranks: Tensor) -> tuple[dict[str, float], dict[str, float]]:
     """Return the metrics of ranks, [2, links], and their standard errors as means over links."""
-    by_link = {"node_mrr": (1 / ranks).mean(dim=0), "node_hits@10": (ranks <= 10).double().mean(0)}
+    by_link = {
+        name: metric.function(ranks).double().mean(dim=0)
+        for name, metric in METRICS.items()
+        if metric.over == "nodes"
+    }
     m = ranks.shape[1]
     errors = {k: float(v.std()) / math.sqrt(m) if m > 1 else math.nan for k, v in by_link.items()}
     return {name: float(values.mean()) for name, values in by_link.items()}, errors
 
 
-def _of_counts(counts: _Counts, num_pairs: int) -> dict[str, float]:
-    """Return the metrics over all pairs."""
-    links = counts.links.double()
-    links_above = links.sum() - links.cumsum(0)
-    above, at = links_above + counts.others_above, links + counts.others_at
-    metrics = {
-        # Of pairs that tie at the cut, each has the same chance to be above it.
-        f"precision@{k}": float((links * ((k - above) / at).clamp(0, 1)).sum() / k)
-        for k in _BEST
-        if num_pairs >= _PAIRS_PER_PLACE * k
-    }
-    precision = (links_above + links) / (above + at)
-    return metrics | {"pair_ap": float((links * precision).sum() / links.sum())}
+def scored_once(scorer: Any) -> Any:  # noqa: ANN401, a PairScorer
+    """Return the scorer with a memory for the scores of all pairs, where that is cheap to keep.
+
+    Who goes through all pairs after somebody else did then has nothing left to compute.
+    """
+    n = scorer.num_nodes
+    if isinstance(scorer, ScoreTable) or not hasattr(scorer, "rows") or not 0 < n * n <= _TABLE:
+        return scorer
+    table = ScoreTable(scorer)
+    return table if table.rows(torch.zeros(1, dtype=torch.int64)).is_cpu else scorer
+
+
+class ScoreTable:
+    """A scorer, and the scores of all pairs by it."""
+
+    def __init__(self, scorer: Any) -> None:  # noqa: ANN401, a PairScorer with `rows`
+        """Take the scorer; nothing is scored yet."""
+        self._scorer = scorer
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        """Return what the scorer has."""
+        return getattr(self._scorer, name)
+
+    def of(self, pairs: Tensor) -> Tensor:
+        """Return the scores of pairs, the smaller node first, as the table has them."""
+        return self.scores.flatten().take(pairs[0] * self.num_nodes + pairs[1])
+
+    @cached_property
+    def scores(self) -> Tensor:
+        """The scores of all nodes with all nodes, float32 [n, n]; the diagonal means nothing."""
+        n = self.num_nodes
+        table, nodes = torch.empty(n, n), torch.arange(n)
+        for rows in nodes.split(max(1, _CELLS_CPU // n)):
+            first, last = int(rows[0]), int(rows[-1]) + 1
+            if hasattr(self._scorer, "cost_in_rows"):
+                table[first:last] = self._scorer.rows(rows)
+                continue
+            # Pair by pair, once is enough: the order of the ends plays no part.
+            columns = nodes[first:]
+            found = self._scorer.logits(torch.cartesian_prod(rows, columns).T)
+            table[first:last, first:] = found.view(rows.numel(), -1)
+            table[last:, first:last] = table[first:last, last:].T
+        return table

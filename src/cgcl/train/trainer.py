@@ -20,7 +20,7 @@ from cgcl.split import Split
 from cgcl.train.config import Resources
 from cgcl.train.engines import Moments, engine_for
 from cgcl.train.recipe import Recipe
-from cgcl.train.top_of_list import BUDGET, ranking_metrics
+from cgcl.train.top_of_list import BUDGET, DEAR, Progress, ranking_metrics, scored_once, silent
 
 __all__ = [
     "CHANCE_AUC",
@@ -139,6 +139,8 @@ class Trainer:
         """Whether losses, weights and scores have been finite numbers so far."""
         self.sampled: dict[str, Any] | None = None
         """Where `measure` looked at some test links only: how many, and the standard errors."""
+        self.tested: PairScorer | None = None
+        """What `measure` scored the test links with."""
         self._looks_at_chance = 0
 
     @property
@@ -229,32 +231,37 @@ class Trainer:
             )
         self.learner.load_state_dict(self.best_weights)
 
-    def measure(self, *, top_of_list: bool = True) -> dict[str, float] | None:
+    def measure(
+        self, *, top_of_list: bool = True, progress: Progress = silent
+    ) -> dict[str, float] | None:
         """Return all metrics on the test links as fractions, or None if there are none.
 
         Only the training links are looked at: neither validation nor test links may be seen.
 
         Args:
             top_of_list: Whether to measure where test links stand among all nodes and pairs, too.
+            progress: Told how far that is.
         """
         split = self._split
         if split.test.shape[1] == 0:
             return None
-        scorer = self.learner.scorer(self.known)
+        scorer = self.tested = scored_once(self.learner.scorer(self.known))
         found: dict[str, float] = {}
         if top_of_list:
-            top = ranking_metrics(scorer, split, seed=self._recipe.split.seed)
+            seed = self._recipe.split.seed
+            budget = BUDGET / 2 if scorer.cost_per_pair > DEAR else BUDGET
+            top = ranking_metrics(scorer, split, budget=budget, seed=seed, progress=progress)
             found, self.sampled = top.metrics, top.sampling
         return found | link_metrics(scorer.logits(split.test), scorer.logits(split.test_negatives))
 
-    def finish(self) -> dict[str, float] | None:
+    def finish(self, progress: Progress = silent) -> dict[str, float] | None:
         """Go back to the weights of the best epoch and return the metrics on the test links.
 
         Raises:
             TrainingError: No epoch gave finite scores.
         """
         self.keep_best()
-        return self.measure()
+        return self.measure(progress=progress)
 
     @property
     def has_collapsed(self) -> bool:

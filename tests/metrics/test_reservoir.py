@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cgcl.calibrate.reservoir import Kept, Reservoir
+from cgcl.metrics.calibrators import Kept, Reservoir
 from cgcl.seeds import stream
 
 

@@ -12,8 +12,8 @@ import torch
 from cgcl.graph import Graph
 from cgcl.methods.heuristics import AdamicAdar
 from cgcl.metrics import auc, average_precision
-from cgcl.predict import LinkPredictor, beside
-from cgcl.predict.beside import Compared, set_beside
+from cgcl.predict import LinkPredictor, baselines
+from cgcl.predict.baselines import Compared, compare_with_baselines
 from cgcl.predict.saved import Fitted, read_fitted
 from cgcl.split import Split
 from cgcl.train.config import Resources
@@ -21,6 +21,7 @@ from cgcl.train.once import known_of
 from cgcl.train.top_of_list import ranking_metrics
 
 SETTINGS = {"hidden": 4, "epochs": 4, "threads": 1, "device": "cpu"}
+ONE = Resources(threads=1, device="cpu")
 NAMES = [f"n{number:02d}" for number in range(30)]
 
 # 0 to 9 is a clique. Of its 45 links six are hidden for the test and two choose the epoch; the
@@ -63,7 +64,7 @@ def fitted(tmp_path_factory) -> Fitted:
 
 
 def compare(fitted: Fitted, *, thorough: bool = False) -> Compared | None:
-    return set_beside(fitted, Resources(threads=1, device="cpu"), thorough=thorough)
+    return compare_with_baselines(fitted, ONE, thorough=thorough)
 
 
 def by_method(compared) -> dict[str, dict[str, float]]:
@@ -137,23 +138,29 @@ def test_the_run_itself_is_measured_on_its_own_test(fitted: Fitted) -> None:
     assert found["CGCL-rank"]["ap"] == pytest.approx(average_precision(links, others))
 
 
-def test_the_features_only_network_has_the_settings_of_the_run(tmp_path, monkeypatch) -> None:
-    """Where both have a setting of that name, and the width, rate and length above all."""
-    told = {"hidden": 6, "epochs": 3, "lr": 0.02, "decoder_dropout": 0.1, "seed": 5}
-    fitted = fit(tmp_path, torch.eye(30), **told)
-    seen = []
-    original = beside.train_once
+def test_the_features_only_network_has_settings_of_its_own(fitted, monkeypatch) -> None:
+    """And the seed of the run, whose learning rate would be a poor one for it."""
+    seen, told = [], []
+    original = baselines.train_once
 
     def spy(graph, split, recipe, resources, **kwargs):
-        seen.append((recipe.name, recipe.to_json()))
-        assert kwargs == {"measure_test": False}
+        seen.append(recipe)
+        assert not kwargs["measure_test"]
         return original(graph, split, recipe, resources, **kwargs)
 
-    monkeypatch.setattr(beside, "train_once", spy)
-    compare(fitted)
-    formulas = ["common-neighbours", "adamic-adar", "resource-allocation"]
-    assert [name for name, _ in seen] == [*formulas, "mlp"]
-    assert told.items() <= seen[-1][1].items()
+    monkeypatch.setattr(baselines, "train_once", spy)
+    recipe = replace(fitted.recipe, split=replace(fitted.recipe.split, seed=5))
+    compare_with_baselines(
+        replace(fitted, recipe=recipe), ONE, progress=lambda *step: told.append(step)
+    )
+    assert [one.name for one in seen] == [
+        "common-neighbours", "adamic-adar", "resource-allocation", "mlp",
+    ]  # fmt: skip
+    own = seen[-1].to_json()
+    assert (own["hidden"], own["lr"], own["epochs"], own["seed"]) == (64, 0.015, 100, 5)
+    names = list(dict.fromkeys(name for name, _, _ in told))
+    assert names == [f"Comparing with {title}" for title in (*FORMULAS, "Features only (MLP)")]
+    assert all(0 <= done <= total for _, done, total in told)
 
 
 @pytest.mark.parametrize("method", ["mlp", "adamic-adar"])
@@ -192,8 +199,7 @@ def test_a_large_graph_is_set_beside_formulas_and_nothing_is_trained_unasked(
     fitted: Fitted, monkeypatch
 ) -> None:
     """As if it were so large that formulas could only look at some links."""
-    monkeypatch.setattr("cgcl.predict.beside.CHEAP_PAIRS", 0)
-    monkeypatch.setattr("cgcl.predict.beside.BUDGET", 6e5)
+    monkeypatch.setattr(baselines, "BUDGET", 6e5)
     monkeypatch.setattr("cgcl.train.top_of_list._FEWEST_LINKS", 2)
     compared = compare(fitted)
     assert compared is not None
@@ -201,6 +207,8 @@ def test_a_large_graph_is_set_beside_formulas_and_nothing_is_trained_unasked(
     assert list(found) == ["CGCL-rank", *FORMULAS]
     assert all("node_mrr" in metrics for metrics in found.values())
     assert re.search(r"For Adamic-Adar on [2-5] of them, drawn", compared.protocol)
+    assert "Features only (MLP) is left out: it would take more than 6e+05" in compared.protocol
+    monkeypatch.setattr(baselines, "_THOROUGH", 1e5)
     assert "Features only (MLP)" in by_method(compare(fitted, thorough=True))
 
 

@@ -8,13 +8,24 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgcl.calibrate import METHODS, Knots, Line, Sample, fit_calibration, lines, probability_of
-from cgcl.calibrate.bent import BentLine, _grouped, _knots, _Loss
-from cgcl.calibrate.choose import _best
-from cgcl.calibrate.lines import fit_platt, fit_temperature
-from cgcl.calibrate.losses import entropy, log_loss_at, unexplained
-from cgcl.calibrate.newton import Place, newton
-from cgcl.calibrate.sample import log_odds_of, softplus
+from cgcl.metrics.calibration import Knots, Line, Sample, log_odds_of, probability_of, softplus
+from cgcl.metrics.calibrators import (
+    METHODS,
+    BentLine,
+    Place,
+    _BentLoss,
+    _best,
+    _grouped,
+    _knots,
+    _LineLoss,
+    entropy,
+    fit_calibration,
+    fit_platt,
+    fit_temperature,
+    log_loss_at,
+    newton,
+    unexplained,
+)
 
 
 def sample(links: list[float], others: list[float], weights: list[float] | None = None) -> Sample:
@@ -108,7 +119,7 @@ def test_a_bent_line_does_not_depend_on_the_scale_of_the_weights(factor: float) 
 
 def test_a_bent_line_goes_by_the_slope_of_its_loss() -> None:
     data = gaussians(8, 30, 90)
-    loss = _Loss(_knots(data.links), data, 0.02)
+    loss = _BentLoss(_knots(data.links), data, 0.02)
     point = np.random.default_rng(0).normal(0, 0.5, loss.start.size)
     here = loss.at(point)
     for axis, step in enumerate(1e-6 * np.eye(point.size)):
@@ -184,7 +195,7 @@ def test_newton_goes_by_the_slope_and_the_bend_of_what_is_unexplained(
     random = np.random.default_rng(8)
     plain = gaussians(8, 30, 90)
     data = Sample(plain.links, plain.others, random.uniform(0.1, 50, 90))
-    loss = lines._Loss(data, (0.5, prior), size)
+    loss = _LineLoss(data, (0.5, prior), size)
 
     def value(point: np.ndarray) -> float:
         line = Line(*point.tolist())
@@ -204,13 +215,13 @@ def test_newton_goes_by_the_slope_and_the_bend_of_what_is_unexplained(
 def test_newton_is_not_kept_busy_by_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     """Near the end a step changes the sum by less than its own rounding; it is taken as it is."""
     looked: list[np.ndarray] = []
-    at = lines._Loss.at
+    at = _LineLoss.at
 
-    def spy(self: lines._Loss, point: np.ndarray) -> Place:
+    def spy(self: _LineLoss, point: np.ndarray) -> Place:
         looked.append(point)
         return at(self, point)
 
-    monkeypatch.setattr(lines._Loss, "at", spy)
+    monkeypatch.setattr(_LineLoss, "at", spy)
     for seed in range(8):
         plain = gaussians(seed, 300, 20_000, scale=0.05)
         weights = np.random.default_rng(seed).choice([1.0, 35.0], 20_000)
@@ -220,7 +231,7 @@ def test_newton_is_not_kept_busy_by_rounding(monkeypatch: pytest.MonkeyPatch) ->
             line = fit(data, (0.5, 0.0002))
             assert len(looked) <= 6
             point = np.array([line.slope, line.offset][:size])
-            end = at(lines._Loss(data, (0.5, 0.0002), size), point)
+            end = at(_LineLoss(data, (0.5, 0.0002), size), point)
             assert np.linalg.solve(end.bend, end.slope) == pytest.approx(0, abs=1e-9)
 
 

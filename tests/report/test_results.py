@@ -1,0 +1,313 @@
+"""What the page of a run shows beyond the run, from the folder of a small one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cgcl.cli.main import main
+from cgcl.predict import LinkPredictor, baselines
+from cgcl.predict.saved import read_fitted
+from cgcl.report import AuditFinding, results
+from cgcl.report.page import write_report
+from cgcl.report.results import COMPARISON, SUGGESTIONS, read_results
+
+NAMES = [f"<n{number:02d}>" for number in range(24)]
+
+
+def write_files(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    group = np.arange(24) % 3
+    chance = np.where(group[:, None] == group[None, :], 0.7, 0.08)
+    links = np.argwhere(np.triu(rng.random((24, 24)) < chance, 1))
+    rows = "".join(f"{NAMES[a]},{NAMES[b]}\n" for a, b in links)
+    (folder / "people.csv").write_text(f"source,target\n{rows}")
+    rows = "".join(f"{name},{int(i % 3 == 0)},{int(i % 3 == 1)}\n" for i, name in enumerate(NAMES))
+    (folder / "nodes.csv").write_text(f"name,a,b\n{rows}")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    write_files(folder)
+    common = ["--hidden", "4", "--epochs", "4", "--threads", "1", "--quiet", "--device", "cpu"]
+    features = ["--features", "nodes.csv"]
+    for out, more in (
+        ("one", [*features, "--val", "0.1", "--no-compare"]),
+        ("two", [*features, "--val", "0.1", "--seed", "1", "--no-compare"]),
+        ("bare", ["--val", "0", "--test", "0", "--no-compare"]),
+    ):
+        with contextlib.chdir(folder), pytest.raises(SystemExit) as stopped:
+            main(["train", "people.csv", *common, *more, "--out", out])
+        assert not stopped.value.code
+    heuristic = ["--method", "adamic-adar", *common[4:], *features, "--val", "0.1", "--no-compare"]
+    with contextlib.chdir(folder), pytest.raises(SystemExit) as stopped:
+        main(["train", "people.csv", *heuristic, "--out", "counted"])
+    assert not stopped.value.code
+    return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained / "one" / "people-1", tmp_path / "run"))
+
+
+@pytest.fixture
+def bare(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained / "bare" / "people-1", tmp_path / "bare"))
+
+
+@pytest.fixture
+def untrained(trained: Path, tmp_path: Path) -> Path:
+    """The run of a method that has nothing to train."""
+    return Path(shutil.copytree(trained / "counted" / "people-1", tmp_path / "untrained"))
+
+
+@pytest.fixture(autouse=True)
+def short_comparison(monkeypatch) -> None:
+    monkeypatch.setitem(baselines._SETTINGS, "epochs", 3)
+
+
+@pytest.fixture
+def worked(monkeypatch) -> list[str]:
+    """What was computed: a comparison, by how thorough it was, or a search."""
+    calls: list[str] = []
+    compare, search = results.compare_with_baselines, results._search
+
+    def compared(fitted, resources, *, thorough: bool, progress):
+        calls.append("thorough" if thorough else "quick")
+        return compare(fitted, resources, thorough=thorough, progress=progress)
+
+    def searched(predictor, fitted):
+        calls.append("search")
+        return search(predictor, fitted)
+
+    monkeypatch.setattr(results, "compare_with_baselines", compared)
+    monkeypatch.setattr(results, "_search", searched)
+    return calls
+
+
+def loaded(folder: Path) -> LinkPredictor:
+    return LinkPredictor.load(folder, device="cpu").set_params(threads=1)
+
+
+def test_steps_are_done_once_and_kept_whatever_is_drawn_later(run: Path, worked) -> None:
+    for name in (COMPARISON, SUGGESTIONS):  # as in a run of before
+        (run / name).unlink(missing_ok=True)
+    first = read_results(run)
+    stored = [(run / name).read_bytes() for name in (COMPARISON, SUGGESTIONS)]
+    second = read_results(run)
+    assert worked == ["quick", "search"]
+    assert (first.comparison, first.suggestions) == (second.comparison, second.suggestions)
+    assert first.comparison is not None
+    methods = [result.method for result in first.comparison.results]
+    assert methods[:2] == ["CGCL-rank", "Common neighbours"]
+    assert first.comparison.ours == "CGCL-rank"
+    assert [(run / name).read_bytes() for name in (COMPARISON, SUGGESTIONS)] == stored
+
+
+def test_training_leaves_nothing_to_do_for_the_report(run: Path, worked, monkeypatch) -> None:
+    """It reads each file of the run once, and neither trains nor searches."""
+    read_results(run)
+    worked.clear()
+    opened: list[str] = []
+    monkeypatch.setattr(
+        results, "read_fitted", lambda folder: opened.append(folder.name) or read_fitted(folder)
+    )
+    monkeypatch.setattr(LinkPredictor, "top", lambda *_, **__: pytest.fail("it was searched"))
+    write_report(run, read_results(run))
+    assert (worked, opened) == ([], ["run"])
+
+
+def test_another_model_is_compared_and_searched_anew(run: Path, trained: Path, worked) -> None:
+    first = read_results(run)
+    for name in ("model.safetensors", "split.safetensors", "graph.safetensors"):
+        shutil.copy(trained / "two" / "people-1" / name, run / name)
+    worked.clear()
+    second = read_results(run)
+    assert worked == ["quick", "search"]
+    assert first.comparison != second.comparison
+    assert first.suggestions != second.suggestions
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]", b'{"model": 3}'])
+def test_a_damaged_result_is_made_again(run: Path, worked, content: bytes) -> None:
+    first = read_results(run)
+    worked.clear()
+    for name in (COMPARISON, SUGGESTIONS):
+        (run / name).write_bytes(content)
+    second = read_results(run)
+    assert worked == ["quick", "search"]
+    assert (first.comparison, first.suggestions) == (second.comparison, second.suggestions)
+
+
+@pytest.mark.parametrize("change", [{"results": ["CGCL"]}, {"protocol": 7}, {"thorough": True}])
+def test_a_comparison_with_the_right_model_and_wrong_insides_is_made_again(
+    run: Path, worked, change: dict
+) -> None:
+    first = read_results(run).comparison
+    worked.clear()
+    found = json.loads((run / COMPARISON).read_text()) | change
+    (run / COMPARISON).write_text(json.dumps(found))
+    assert read_results(run).comparison == first
+    assert worked == ["quick"]
+
+
+def test_asking_makes_a_quick_comparison_thorough_and_only_once(run: Path, worked) -> None:
+    read_results(run)
+    worked.clear()
+    thorough = read_results(run, compare=True).comparison
+    assert thorough is not None
+    assert read_results(run, compare=True).comparison == thorough
+    assert read_results(run).comparison == thorough
+    assert worked == ["thorough"]
+
+
+def test_without_a_test_nothing_is_compared_and_nothing_written(bare: Path) -> None:
+    assert read_results(bare, compare=True).comparison is None
+    assert not (bare / COMPARISON).exists()
+
+
+def test_suggestions_are_the_best_hundred_with_evidence(run: Path) -> None:
+    found, top = read_results(run).suggestions, loaded(run).top(100, explain=True)
+    assert found is not None
+    assert found.how_found == top.found
+    for shown, link in zip(found.links, top, strict=True):
+        assert (shown.source, shown.target) == (link.source, link.target)
+        assert (shown.probability, shown.score) == (link.probability, link.score)
+        assert shown.interval is not None
+        assert tuple(shown.interval) == link.interval
+        names = ("because", "shared_neighbours", "common_features", "distance")
+        assert {name: getattr(shown, name) for name in names}.items() <= link.evidence.items()
+
+
+def test_a_dear_method_scores_what_a_formula_proposes(run: Path, monkeypatch) -> None:
+    every = loaded(run).top(1000)
+    cost = loaded(run).scorer().cost_per_pair
+    (run / SUGGESTIONS).unlink(missing_ok=True)
+    monkeypatch.setattr(results, "DEAR", cost - 1)
+    monkeypatch.setattr(results, "_DEAR_BUDGET", cost * 120)
+    found = read_results(run, compare=False).suggestions
+    assert found is not None
+    assert found.how_found == "The best 120 new pairs by resource allocation were scored."
+    scores = [link.score for link in found.links]
+    assert scores == sorted(scores, reverse=True)
+    assert len(scores) == 100
+    known = {frozenset((link.source, link.target)): link.score for link in every}
+    shown = {frozenset((link.source, link.target)): link.score for link in found.links}
+    assert shown.items() <= known.items()
+
+
+def test_what_is_too_large_or_too_dear_is_not_searched(run: Path, monkeypatch) -> None:
+    (run / SUGGESTIONS).unlink(missing_ok=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(results, "DEAR", 0.0)
+        patch.setattr(results, "_DEAR_BUDGET", 0.0)
+        assert read_results(run, compare=False).suggestions is None
+    monkeypatch.setattr(results, "_SEARCHED_PAIRS", 24 * 23 // 2 - 1)
+    monkeypatch.setattr(LinkPredictor, "top", lambda *_, **__: pytest.fail("it was searched"))
+    page = write_report(run, read_results(run, compare=False))
+    assert "New links, best first" not in text_of(page)
+
+
+def test_a_search_that_is_refused_leaves_the_page_without_suggestions(run, monkeypatch) -> None:
+    (run / SUGGESTIONS).unlink(missing_ok=True)
+    monkeypatch.setattr("cgcl.search.way._NEVER_REFUSED", 0)
+    monkeypatch.setattr("cgcl.search.way._MAX_SECONDS", 0.0)
+    assert read_results(run, compare=False).suggestions is None
+
+
+def test_probabilities_are_shown_at_even_odds_on_the_test_pairs(run: Path) -> None:
+    found, predictor = read_results(run, compare=False).probabilities, loaded(run)
+    calibration = predictor.calibration_
+    assert found is not None
+    assert calibration is not None
+    links, others = predictor.test_scores()
+    assert np.array_equal(found.test_links, calibration.probability(links, 0.5))
+    assert np.array_equal(found.test_others, calibration.probability(others, 0.5))
+    assert (found.method, found.base_rate) == (calibration.method, calibration.prior)
+
+
+def test_a_run_without_validation_or_test_links_has_less_to_show(bare: Path) -> None:
+    found = read_results(bare)
+    assert found.probabilities is None
+    assert found.suggestions is not None
+    assert {link.probability for link in found.suggestions.links} == {None}
+    assert {link.common_features for link in found.suggestions.links} == {None}
+
+
+def test_the_audit_of_a_split_of_ours_finds_no_leak_and_a_doctored_one_is_caught(run) -> None:
+    predictor = loaded(run)
+    assert "leak" not in {finding.severity for finding in results._audited(predictor)}
+    split = predictor.split_
+    predictor.split_ = replace(split, test_negatives=split.train[:, : split.test.shape[1]])
+    leaks = [found for found in results._audited(predictor) if found.severity == "leak"]
+    assert leaks
+    assert all(len(finding.examples) <= 5 for finding in leaks)
+    assert {name for finding in leaks for pair in finding.examples for name in pair} <= set(NAMES)
+    assert leaks[0].count == split.test.shape[1]
+
+
+def text_of(page: Path) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", page.read_text())).split())
+
+
+def page_of(folder: Path, **options) -> Path:
+    return write_report(folder, read_results(folder, **options))
+
+
+def test_the_page_holds_suggestions_probabilities_audit_and_comparison(run: Path) -> None:
+    page = page_of(run)
+    assert page == run / "report.html"
+    text, markup = text_of(page), page.read_text()
+    for heading in ("Suggested links", "Probabilities", "Split audit:", "Beside simple methods"):
+        assert heading in text
+    assert "no leaks found" in text
+    best = loaded(run).top(1, explain=True)[0]
+    assert f"{best.source} {best.target}" in text
+    assert best.evidence["because"] in text
+    assert "<n00>" not in markup
+    assert page_of(run).read_text() == markup
+
+
+def test_the_page_of_a_method_without_training_says_which_it_is(untrained: Path) -> None:
+    text = text_of(page_of(untrained))
+    for words in ("Link prediction report, Adamic-Adar", "Suggested links", "Probabilities"):
+        assert words in text
+    assert "Beside simple methods" in text
+    assert "epoch 0" not in text
+    assert "nan" not in text.lower().split()
+
+
+def test_the_page_says_what_the_audit_found(run: Path) -> None:
+    finding = AuditFinding("7 test links are learned from.", "leak", [("<n00>", "<n01>")], 7)
+    found = replace(read_results(run, compare=False), audit=[finding])
+    text = text_of(write_report(run, found))
+    assert "Leak 7 test links are learned from. <n00> and <n01> and 6 more pairs" in text
+    assert "no leaks found" not in text
+
+
+def test_the_page_leaves_out_what_is_not_wanted_or_not_there(run: Path, bare: Path) -> None:
+    assert "Beside simple methods" not in text_of(page_of(run, compare=False))
+    assert not (run / COMPARISON).exists()
+    text = text_of(page_of(bare, compare=True))
+    assert "Beside simple methods" not in text
+    assert "without probabilities: how many of them are real is not known" in text
+
+
+def test_steps_tell_how_far_they_are(run: Path) -> None:
+    (run / SUGGESTIONS).unlink(missing_ok=True)
+    told: list[tuple[str, int, int]] = []
+    read_results(run, progress=lambda *step: told.append(step))
+    names = list(dict.fromkeys(name for name, _, _ in told))
+    assert names[0] == "Comparing with Common neighbours"
+    assert names[-1] == "Looking for new links"
+    assert ("Comparing with Features only (MLP)", 3, 3) in told
