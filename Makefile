@@ -14,8 +14,9 @@ demo: $(VENV)/.ready        ## train on the bundled Cora, write a report, sugges
 	$(BIN)/cgcl predict "$$run" --top 10
 	@echo; echo "The program is $(BIN)/cgcl; with 'source $(BIN)/activate' it is just cgcl."
 
+# A process for each core, each on one thread: threads of two processes would wait for each other.
 test: $(VENV)/.ready-test   ## run the test suite
-	$(BIN)/python -m pytest -q -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not slow" -n logical --dist loadfile
 
 slow: $(VENV)/.ready-test   ## run the tests that take minutes
 	$(BIN)/python -m pytest -q -m slow
