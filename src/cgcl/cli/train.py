@@ -25,7 +25,7 @@ from cgcl.settings import pick
 from cgcl.train.config import Resources, SplitConfig
 
 if TYPE_CHECKING:
-    from cgcl.report.inputs import Comparison
+    from cgcl.report.results import Comparison
     from cgcl.train.recipe import Recipe
     from cgcl.train.run import Run
 
@@ -257,7 +257,7 @@ def _warn(run: Run) -> None:
 
 def _tell_result(run: Run, page: Path, found: Comparison | None, seconds: float) -> None:
     from cgcl.metrics.table import in_order, metric_title
-    from cgcl.report.verdict import ahead_at_top
+    from cgcl.report.words import ahead_at_top
 
     about, path = run.about, run.folder.path
     val, test = about["val"], about["test"]
@@ -305,8 +305,8 @@ def _tell_comparison(found: Comparison) -> None:
     from cgcl.metrics.table import metric_title
 
     for place, one in enumerate(found.results[1:]):
-        figures = [f"{metric_title(k)} {v:.4f}" for k, v in one.metrics.items() if v is not None]
-        say_fact("" if place else "Beside", f"{one.method}: {'   '.join(figures)}")
+        figures = [f"{metric_title(k)} {v:.4f}" for k, v in one["metrics"].items() if v is not None]
+        say_fact("" if place else "Beside", f"{one['method']}: {'   '.join(figures)}")
 
 
 def _in_words(recipe: Recipe) -> str:
