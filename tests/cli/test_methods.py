@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cgcl.cli.told import from_text
+from cgcl.cli.settings import from_text
 from cgcl.errors import ConfigError
 from cgcl.methods.method import EVERY_GRAPH
 from cgcl.methods.networks import MLP

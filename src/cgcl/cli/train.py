@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from cgcl.cli.held_out import HeldOut
-from cgcl.cli.reading import Reading
-from cgcl.cli.settings import FLAT, given_settings
+from cgcl.cli.settings import FLAT, HeldOut, Preset, Reading, Told, given_settings
 from cgcl.cli.terminal import StepLine, TrainingLine, say, say_fact
-from cgcl.cli.told import Preset, Told
 from cgcl.errors import ConfigError
 from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD
@@ -139,7 +136,6 @@ def _start(
         raise ConfigError(
             f"The folder name after --out is not valid UTF-8: {str(out)!r}. Choose another one."
         ) from error
-    told.require_method()
     if resources.track_consistency and told.method != PAPER_METHOD:
         raise ConfigError(
             f"--track-consistency logs terms of the paper's model; this is {told.method}. "
