@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -39,28 +42,41 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return run
 
 
-@pytest.fixture
-def friends(tmp_path: Path) -> Path:
-    """Two circles of friends with names of all kinds, and what they like."""
+def write_friends(folder: Path) -> Path:
     names = ["Anna", "Bob", "NA", "007", "1e3", "é", "a b", "<b>", "[red]", "10"]
     pairs = [(a, b) for half in (names[:5], names[5:]) for a in half for b in half if a < b]
     pairs += [("Anna", "é"), ("Bob", "10"), ("007", "a b"), ("NA", "<b>"), ("1e3", "[red]")]
-    (tmp_path / "friends.csv").write_text(
-        "source,target\n" + "".join(f"{a},{b}\n" for a, b in pairs)
-    )
-    (tmp_path / "nodes.csv").write_text(
-        "name,likes_tea,likes_coffee\n"
-        + "".join(f"{name},{int(i < 5)},{int(i >= 5)}\n" for i, name in enumerate(names))
-    )
-    return tmp_path / "friends.csv"
+    rows = "".join(f"{a},{b}\n" for a, b in pairs)
+    (folder / "friends.csv").write_text(f"source,target\n{rows}")
+    rows = "".join(f"{name},{int(i < 5)},{int(i >= 5)}\n" for i, name in enumerate(names))
+    (folder / "nodes.csv").write_text(f"name,likes_tea,likes_coffee\n{rows}")
+    return folder / "friends.csv"
 
 
 @pytest.fixture
-def run_folder(cli: Cli, friends: Path) -> Path:
-    result = cli(
-        "train", "friends.csv", "--features", "nodes.csv", "--epochs", "20", "--hidden", "8",
-        "--test", "0.2", "--val", "0.1", "--threads", "1",
-    )  # fmt: skip
-    assert result.code == 0, result.err
-    assert result.out == "runs/friends-1\n"
+def friends(tmp_path: Path) -> Path:
+    """Two circles of friends with names of all kinds, and what they like."""
+    return write_friends(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one run of these friends, trained once for all tests."""
+    folder = tmp_path_factory.mktemp("trained")
+    write_friends(folder)
+    train = ["train", "friends.csv", "--features", "nodes.csv", "--epochs", "20", "--hidden", "8"]
+    shares = ["--test", "0.2", "--val", "0.1", "--threads", "1", "--quiet"]
+    with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(io.StringIO()):
+        patched.chdir(folder)
+        for name in [name for name in os.environ if name.startswith("CGCL_")]:
+            patched.delenv(name)
+        with pytest.raises(SystemExit, match="0"):
+            main([*train, *shares])
+    return folder / "runs"
+
+
+@pytest.fixture
+def run_folder(cli: Cli, runs: Path, friends: Path) -> Path:
+    """A copy of that run, in the current folder."""
+    shutil.copytree(runs, friends.parent / "runs")
     return friends.parent / "runs" / "friends-1"

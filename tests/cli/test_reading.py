@@ -13,8 +13,7 @@ from cyclopts import App
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cgcl.cli.reading import Reading
-from cgcl.cli.settings import FLAT, OPTIONS
+from cgcl.cli.settings import FLAT, OPTIONS, Reading
 from cgcl.graph import Graph
 
 app = App(default_parameter=OPTIONS)

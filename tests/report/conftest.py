@@ -1,19 +1,18 @@
-"""A run as the trainer records it, with plausible numbers."""
+"""A run as the trainer records it, with plausible numbers, and its page."""
 
 import copy
 import math
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
 from cgcl.graph.survey import Survey
-from cgcl.report import (
-    Comparison,
-    MethodResult,
-    Probabilities,
-    SuggestedLink,
-    Suggestions,
-)
+from cgcl.metrics.calibration import Calibration, Line
+from cgcl.report.page import render_page
+from cgcl.report.results import Comparison, RunResults, Suggestions, reliability
+
+VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 RUN = {
     "format": 1,
@@ -93,6 +92,73 @@ def make_history(epochs=200, views=2):
     return history
 
 
+class Document(HTMLParser):
+    """Collects tags, attributes and text, and checks that every tag is closed."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.attributes, self.open, self.pieces = [], [], [], []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.handle_startendtag(tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"style", "script"} & set(self.open):
+            self.pieces.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.pieces).split()).replace("\N{NO-BREAK SPACE}", " ")
+
+    def values_of(self, *names):
+        return [value for name, value in self.attributes if name in names]
+
+    def check_that_it_needs_nothing_else(self):
+        foreign = {"link", "img", "iframe", "object", "embed", "base", "form"}
+        assert not foreign & set(self.tags)
+        assert not any(name.startswith("on") for name, _ in self.attributes)
+        links = self.values_of("src", "href", "xlink:href", "action")
+        assert all(value.startswith("#") for value in links)
+        ids = self.values_of("id")
+        assert len(ids) == len(set(ids))
+        assert {link[1:] for link in links} <= set(ids)
+        assert set(self.values_of("for", "aria-labelledby")) <= set(ids)
+
+
+@pytest.fixture(scope="session")
+def parse():
+    return Document
+
+
+@pytest.fixture
+def draw(run, history, scores):
+    """Return the page of the run, with further parts or others."""
+
+    def page(**parts):
+        usual = {"run": run, "history": history, "positive": scores[0], "negative": scores[1]}
+        return render_page(RunResults(**usual | parts))
+
+    return page
+
+
+@pytest.fixture
+def told(draw):
+    """Return the text of that page."""
+    return lambda **parts: Document(draw(**parts)).text
+
+
 @pytest.fixture(scope="session")
 def finished_run():
     return RUN
@@ -130,27 +196,26 @@ NASTY = [
 ]
 
 
+def method(name, **metrics):
+    return {"method": name, "metrics": metrics}
+
+
 def make_links(count=100):
     """Ranks and probabilities fall together; distance is missing in every third row."""
     return [
-        SuggestedLink(
-            source=NASTY[rank] if rank < len(NASTY) else f"node {rank}",
-            target=f"target {count - rank}",
-            probability=0.8 - 0.006 * rank,
-            score=1 - 0.001 * rank,
-            shared_neighbours=rank * 7 % 11,
-            common_features=rank % 4,
-            distance=None if rank % 3 == 0 else 2 + rank % 5,
-            because=f"{rank * 7 % 11} shared neighbours",
-            interval=(0.7 - 0.006 * rank, 0.9 - 0.006 * rank),
-        )
+        {
+            "source": NASTY[rank] if rank < len(NASTY) else f"node {rank}",
+            "target": f"target {count - rank}",
+            "probability": 0.8 - 0.006 * rank,
+            "score": 1 - 0.001 * rank,
+            "shared_neighbours": rank * 7 % 11,
+            "common_features": rank % 4,
+            "distance": None if rank % 3 == 0 else 2 + rank % 5,
+            "because": f"{rank * 7 % 11} shared neighbours",
+            "interval": (0.7 - 0.006 * rank, 0.9 - 0.006 * rank),
+        }
         for rank in range(count)
     ]
-
-
-@pytest.fixture
-def more(everything):
-    return dict(everything)
 
 
 @pytest.fixture(scope="session")
@@ -159,26 +224,26 @@ def everything():
     generator = np.random.default_rng(0)
     return {
         "suggestions": Suggestions(make_links(), "All 3,659,500 unknown pairs were scored."),
-        "probabilities": Probabilities(
+        "calibration": Calibration(
             method="bent",
+            curve=Line(1.0),
+            prior=1.45e-4,
+            counts={},
             losses={
                 "platt": {"even_odds": 0.231, "base_rate": 0.00131, "unexplained": 0.41},
                 "bent": {"even_odds": 0.222, "base_rate": 0.001241, "unexplained": 0.396},
             },
-            base_rate=1.45e-4,
-            base_rate_from="held-out links over unknown pairs",
-            test_links=generator.beta(1.6, 0.5, 527),
-            test_others=generator.beta(0.5, 1.6, 527),
             shift={
                 "expected": 240.4,
                 "observed": 263,
                 "top": {"pairs": 1000, "expected": 61.2, "observed": 70},
             },
         ),
+        "reliability": reliability(generator.beta(1.6, 0.5, 527), generator.beta(0.5, 1.6, 527)),
         "comparison": Comparison(
             results=[
-                MethodResult("CGCL", {"auc": 0.968, "ap": 0.97, "precision@100": 0.28}),
-                MethodResult("Adamic-Adar", {"auc": 0.722, "ap": 0.724, "precision@100": 0.31}),
+                method("CGCL", auc=0.968, ap=0.97, **{"precision@100": 0.28}),
+                method("Adamic-Adar", auc=0.722, ap=0.724, **{"precision@100": 0.31}),
             ],
             protocol="527 links were taken out of the file.",
         ),

@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 
-from cgcl.report import render_page
+from cgcl.report.page import render_page
+from cgcl.report.results import RunResults
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
@@ -64,7 +65,7 @@ def dump(page, folder):
 
 @pytest.fixture(scope="module")
 def full_page(everything, history, scores, finished_run):
-    return render_page(finished_run, history, *scores, **everything)
+    return render_page(RunResults(finished_run, history, *scores, **everything))
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +94,8 @@ def ordered(links, value, *, falling):
 def test_the_columns_can_be_sorted_both_ways(seen, everything):
     links = everything["suggestions"].links
     assert seen["start"] == seen["byRank"] == list(range(1, 101))
-    assert seen["once"] == ordered(links, lambda link: link.shared_neighbours, falling=True)
-    assert seen["twice"] == ordered(links, lambda link: link.shared_neighbours, falling=False)
+    assert seen["once"] == ordered(links, lambda link: link["shared_neighbours"], falling=True)
+    assert seen["twice"] == ordered(links, lambda link: link["shared_neighbours"], falling=False)
     assert (seen["onceSaid"], seen["twiceSaid"]) == ("descending", "ascending")
     assert seen["sorted"] == 1
     # "target 100" is that of the first link, and names count by their numbers.
@@ -104,8 +105,8 @@ def test_the_columns_can_be_sorted_both_ways(seen, everything):
 
 def test_a_missing_distance_comes_last_in_both_directions(seen, everything):
     links = everything["suggestions"].links
-    assert seen["byDistance"] == ordered(links, lambda link: link.distance, falling=False)
-    assert seen["byDistanceBack"] == ordered(links, lambda link: link.distance, falling=True)
+    assert seen["byDistance"] == ordered(links, lambda link: link["distance"], falling=False)
+    assert seen["byDistanceBack"] == ordered(links, lambda link: link["distance"], falling=True)
 
 
 def test_the_search_finds_names_in_any_case_and_cut_ones_too(seen):

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
@@ -12,41 +11,8 @@ from cgcl.experiments.statistics import paired_difference, spread_of
 from cgcl.experiments.summary import DegreeCell, Row, Summary
 from cgcl.report.comparison_page import render_comparison, write_comparison
 
-VOID = {"meta", "br", "hr", "img", "link", "input"}
 SECTIONS = ["table", "chart", "degree", "protocol", "settings", "machine", "reproduce"]
 NASTY = "<script>alert(1)</script>\u202e{{ 7 * 7 }}\" onload='x'"
-
-
-class Document(HTMLParser):
-    """Collects tags, attributes and text, and checks that every tag is closed."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.tags, self.attributes, self.open, self.pieces = [], [], [], []
-        self.feed(page)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if "style" not in self.open:
-            self.pieces.append(data)
-
-    @property
-    def text(self):
-        return " ".join(" ".join(self.pieces).split()).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def row(method, title, values, reference=None, **changes):
@@ -121,10 +87,16 @@ def page(summary):
     return render_comparison(summary, by_degree=True, command="cgcl compare cora --runs 3")
 
 
-def test_the_page_has_every_section_in_order(page):
-    assert re.findall(r'<section id="(\w+)">', page) == SECTIONS
+def test_the_page_is_whole_needs_nothing_else_and_runs_nothing(page, parse):
     assert page.startswith("<!DOCTYPE html>")
-    assert Document(page).tags.count("svg") == 1
+    assert re.findall(r'<section id="(\w+)">', page) == SECTIONS
+    document = parse(page)
+    document.check_that_it_needs_nothing_else()
+    assert document.tags.count("svg") == 1
+    assert "script" not in document.tags
+    assert "default-src 'none'; style-src 'unsafe-inline'\"" in page
+    assert "http://" not in page
+    assert "https://" not in page
 
 
 def test_by_degree_is_shown_only_if_asked_for(summary):
@@ -133,8 +105,8 @@ def test_by_degree_is_shown_only_if_asked_for(summary):
     assert 'href="#degree"' not in page
 
 
-def test_the_page_says_what_a_reader_wants_to_know(page):
-    text = Document(page).text
+def test_the_page_says_what_a_reader_wants_to_know(page, parse):
+    text = parse(page).text
     for fact in (
         "2,708 nodes, 5,278 links, 1,433 features. 5 methods, 3 runs each.",
         "CGCL 96.50 ± 0.50",
@@ -159,16 +131,13 @@ def test_the_page_says_what_a_reader_wants_to_know(page):
         assert fact in text, fact
 
 
-def test_a_complete_comparison_has_no_warning(summary):
+def test_what_is_missing_and_where_it_was_computed_are_told_only_if_it_matters(summary, parse):
     whole = replace(summary, rows=(summary.rows[0], summary.rows[1]))
-    text = Document(render_comparison(whole)).text
+    text = parse(render_comparison(whole)).text
     assert "Not every run" not in text
     assert "Not all of it" not in text
-
-
-def test_results_from_two_machines_are_told(summary):
     moved = replace(summary, machines=("cpu, 2 threads", "NVIDIA H200, 4 threads"))
-    assert "Times do not compare" in Document(render_comparison(moved)).text
+    assert "Times do not compare" in parse(render_comparison(moved)).text
 
 
 def test_the_best_is_bold_and_ours_is_marked(page):
@@ -176,24 +145,7 @@ def test_the_best_is_bold_and_ours_is_marked(page):
     assert page.count('class="ours"') == 3
 
 
-def test_the_page_needs_nothing_else_and_runs_nothing(page):
-    document = Document(page)
-    foreign = {"link", "img", "iframe", "object", "embed", "base", "form", "script"}
-    assert not foreign & set(document.tags)
-    assert "default-src 'none'; style-src 'unsafe-inline'\"" in page
-    for name, value in document.attributes:
-        assert not name.startswith("on")
-        if name in {"src", "href", "xlink:href", "action"}:
-            assert value.startswith("#")
-    references = {value[1:] for name, value in document.attributes if name == "href"}
-    ids = [value for name, value in document.attributes if name == "id"]
-    assert references <= set(ids)
-    assert len(ids) == len(set(ids))
-    assert "http://" not in page
-    assert "https://" not in page
-
-
-def test_words_from_files_are_text_and_never_markup(summary):
+def test_words_from_files_are_text_and_never_markup(summary, parse):
     graph = {**summary.graph, "title": NASTY}
     failed = replace(summary.rows[1], title=NASTY, failures=((0, "Error", NASTY),), caps=NASTY)
     nasty = replace(
@@ -204,42 +156,31 @@ def test_words_from_files_are_text_and_never_markup(summary):
         machines=(NASTY,),
         versions=({NASTY: NASTY},),
     )
-    page = render_comparison(nasty, by_degree=True, command=NASTY)
-    document = Document(page)
+    document = parse(render_comparison(nasty, by_degree=True, command=NASTY))
+    document.check_that_it_needs_nothing_else()
     assert "script" not in document.tags
-    assert not any(name.startswith("on") for name, _ in document.attributes)
     assert "<script>alert(1)</script>" in document.text
     assert "49" not in re.findall(r"\{\{ 7 \* 7 \}\}|\b49\b", document.text)
 
 
-def test_the_same_summary_gives_the_same_bytes(summary, page):
-    again = render_comparison(summary, by_degree=True, command="cgcl compare cora --runs 3")
-    assert again == page
-
-
-def test_before_any_result_there_is_a_page_too(summary):
+def test_before_any_result_there_is_a_page_too(summary, parse):
     empty = replace(summary, rows=(row("cgcl", "CGCL", []),), machines=(), versions=(), notes=())
-    text = Document(render_comparison(empty, by_degree=True)).text
+    text = parse(render_comparison(empty, by_degree=True)).text
     assert "Nothing was measured." in text
     assert "CGCL: 0 runs of 3 so far." in text
 
 
-def test_one_run_has_bars_without_intervals_and_no_claims(summary):
-    one = replace(
-        summary,
-        plan=Plan(runs=1),
-        rows=(row("cgcl", "CGCL", [0.96]), row("vgae", "VGAE", [0.45], [0.96])),
-    )
-    page = render_comparison(one)
+def test_one_run_has_bars_without_intervals_and_no_claims(summary, parse):
+    rows = (row("cgcl", "CGCL", [0.96]), row("vgae", "VGAE", [0.45], [0.96]))
+    page = render_comparison(replace(summary, plan=Plan(runs=1), rows=rows))
     assert "The column of p decides" not in page
-    assert "±" not in Document(page).text.replace("mean ± standard deviation", "")
-    assert Document(page).tags.count("svg") == 1
+    assert "±" not in parse(page).text.replace("mean ± standard deviation", "")
+    assert parse(page).tags.count("svg") == 1
 
 
-def test_bars_of_ranking_metrics_begin_at_nothing(summary):
-    caption = "Mean MRR with 95 % interval"
-    text = Document(render_comparison(replace(summary, metric="mrr"))).text
-    assert caption in text
+def test_bars_of_ranking_metrics_begin_at_nothing(summary, parse):
+    text = parse(render_comparison(replace(summary, metric="mrr"))).text
+    assert "Mean MRR with 95 % interval" in text
     assert "guessing reaches" not in text
 
 
@@ -247,3 +188,4 @@ def test_the_page_is_written_beside_the_results(summary, tmp_path):
     path = write_comparison(tmp_path, summary, command="cgcl compare \udcff.csv")
     assert path == tmp_path / "comparison.html"
     assert "cgcl compare ?.csv" in path.read_text(encoding="utf-8")
+    assert render_comparison(summary) == render_comparison(summary)

@@ -5,9 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from cgcl.report import (
-    Comparison,
-    MethodResult,
+from cgcl.report.figures import (
     comparison_figure,
     consistency_figure,
     loss_figure,
@@ -17,7 +15,7 @@ from cgcl.report import (
     score_histogram,
     validation_figure,
 )
-from cgcl.report.reliability import reliability
+from cgcl.report.results import Comparison, reliability
 
 
 @pytest.fixture(scope="module")
@@ -34,25 +32,19 @@ def drawn(history, scores, everything):
     }
 
 
-def test_every_figure_is_one_svg_that_scales(drawn):
+def test_every_figure_is_one_svg_in_the_colours_of_the_page_and_reaches_nowhere(drawn):
+    """Black text would vanish in dark mode."""
     for svg in drawn.values():
         assert re.match(r'<svg viewBox="[\d. ]+" role="img" aria-label="[^"]+">', svg)
         assert svg.endswith("</svg>")
         assert svg.count("<svg") == 1
-
-
-def test_colours_are_variables_of_the_page(drawn):
-    for svg in drawn.values():
         outside_variables = re.sub(r"var\(--\w+, #[0-9a-f]{6}\)", "", svg)
         assert not re.search(r"#[0-9a-f]{6}\b", outside_variables)
-
-
-def test_text_without_a_colour_follows_the_page(drawn):
-    """Black text would vanish in dark mode."""
-    for svg in drawn.values():
         texts = re.findall(r"<text [^>]*>", svg)
         assert len(texts) > 5
         assert all("fill: var(--" in text for text in texts)
+        for foreign in ("http", "<style", "<script", "<metadata", "<?xml", "<!DOCTYPE"):
+            assert foreign not in svg
 
 
 def test_ids_of_different_figures_do_not_clash(drawn):
@@ -63,12 +55,6 @@ def test_ids_of_different_figures_do_not_clash(drawn):
         assert references
         assert all(reference.startswith(f"{name}-") for reference in references)
         assert set(references) <= set(ids)
-
-
-def test_nothing_reaches_out_of_the_figure(drawn):
-    for svg in drawn.values():
-        for foreign in ("http", "<style", "<script", "<metadata", "<?xml", "<!DOCTYPE"):
-            assert foreign not in svg
 
 
 def test_the_best_epoch_is_marked(history):
@@ -135,22 +121,22 @@ def test_probabilities_of_zero_and_one_can_be_drawn():
     assert reliability_figure(reliability([1.0, 1.0], [0.0])).endswith("</svg>")
 
 
-def test_every_method_has_its_bars_and_numbers(more):
-    svg = comparison_figure(more["comparison"])
+def compared(*results):
+    return comparison_figure(Comparison([{"method": m, "metrics": found} for m, found in results]))
+
+
+def test_every_method_has_its_bars_and_numbers(everything):
+    svg = comparison_figure(everything["comparison"])
     assert svg.count(">CGCL<") == svg.count(">Adamic-Adar<") == 3
     for words in ("AUC", "AP", "precision@100", "96.8", "72.2", "28.0", "31.0"):
         assert f">{words}<" in svg
 
 
-def test_a_bar_that_was_not_measured_says_so():
-    methods = [MethodResult("A", {"auc": 0.5, "ap": None}), MethodResult("B", {"ap": 0.25})]
-    assert comparison_figure(Comparison(methods)).count(">not measured<") == 2
-    assert comparison_figure(Comparison([MethodResult("A", {"auc": None})])) == ""
-
-
-def test_a_dollar_in_the_name_of_a_method_is_no_formula():
-    svg = comparison_figure(Comparison([MethodResult("$x$ <b>", {"auc": 0.5})]))
+def test_a_bar_that_was_not_measured_says_so_and_a_name_is_no_formula():
+    svg = compared(("A", {"auc": 0.5, "ap": None}), ("$x$ <b>", {"ap": 0.25}))
+    assert svg.count(">not measured<") == 2
     assert ">$x$ &lt;b&gt;<" in svg
+    assert compared(("A", {"auc": None})) == ""
 
 
 def test_a_run_whose_epoch_node_mrr_chose_shows_that() -> None:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import re
 import shutil
-from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -16,9 +15,9 @@ import pytest
 from cgcl.cli.main import main
 from cgcl.predict import LinkPredictor, baselines
 from cgcl.predict.saved import read_fitted
-from cgcl.report import AuditFinding, results
+from cgcl.report import results
 from cgcl.report.page import write_report
-from cgcl.report.results import COMPARISON, SUGGESTIONS, read_results
+from cgcl.report.results import COMPARISON, SUGGESTIONS, read_results, reliability
 
 NAMES = [f"<n{number:02d}>" for number in range(24)]
 
@@ -36,39 +35,31 @@ def write_files(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
+    """Runs: two that differ in their seed, one without held-out links, one without training."""
     folder = tmp_path_factory.mktemp("trained")
     write_files(folder)
-    common = ["--hidden", "4", "--epochs", "4", "--threads", "1", "--quiet", "--device", "cpu"]
-    features = ["--features", "nodes.csv"]
-    for out, more in (
-        ("one", [*features, "--val", "0.1", "--no-compare"]),
-        ("two", [*features, "--val", "0.1", "--seed", "1", "--no-compare"]),
-        ("bare", ["--val", "0", "--test", "0", "--no-compare"]),
+    features, network = ["--features", "nodes.csv"], ["--hidden", "4", "--epochs", "4"]
+    common = ["--threads", "1", "--quiet", "--device", "cpu", "--no-compare"]
+    for out, options in (
+        ("run", [*network, *features, "--val", "0.1"]),
+        ("two", [*network, *features, "--val", "0.1", "--seed", "1"]),
+        ("bare", [*network, "--val", "0", "--test", "0"]),
+        ("untrained", ["--method", "adamic-adar", *features, "--val", "0.1"]),
     ):
         with contextlib.chdir(folder), pytest.raises(SystemExit) as stopped:
-            main(["train", "people.csv", *common, *more, "--out", out])
+            main(["train", "people.csv", *common, *options, "--out", out])
         assert not stopped.value.code
-    heuristic = ["--method", "adamic-adar", *common[4:], *features, "--val", "0.1", "--no-compare"]
-    with contextlib.chdir(folder), pytest.raises(SystemExit) as stopped:
-        main(["train", "people.csv", *heuristic, "--out", "counted"])
-    assert not stopped.value.code
     return folder
 
 
 @pytest.fixture
 def run(trained: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(trained / "one" / "people-1", tmp_path / "run"))
+    return Path(shutil.copytree(trained / "run" / "people-1", tmp_path / "run"))
 
 
 @pytest.fixture
 def bare(trained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained / "bare" / "people-1", tmp_path / "bare"))
-
-
-@pytest.fixture
-def untrained(trained: Path, tmp_path: Path) -> Path:
-    """The run of a method that has nothing to train."""
-    return Path(shutil.copytree(trained / "counted" / "people-1", tmp_path / "untrained"))
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +99,7 @@ def test_steps_are_done_once_and_kept_whatever_is_drawn_later(run: Path, worked)
     assert worked == ["quick", "search"]
     assert (first.comparison, first.suggestions) == (second.comparison, second.suggestions)
     assert first.comparison is not None
-    methods = [result.method for result in first.comparison.results]
+    methods = [result["method"] for result in first.comparison.results]
     assert methods[:2] == ["CGCL-rank", "Common neighbours"]
     assert first.comparison.ours == "CGCL-rank"
     assert [(run / name).read_bytes() for name in (COMPARISON, SUGGESTIONS)] == stored
@@ -138,27 +129,21 @@ def test_another_model_is_compared_and_searched_anew(run: Path, trained: Path, w
     assert first.suggestions != second.suggestions
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]", b'{"model": 3}'])
-def test_a_damaged_result_is_made_again(run: Path, worked, content: bytes) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [b"\xff\xfe", b'{"model": 3}', {"results": ["CGCL"]}, {"thorough": True}],
+)
+def test_a_damaged_result_is_made_again(run: Path, worked, damage: bytes | dict) -> None:
+    """Also one with the right model and wrong insides."""
     first = read_results(run)
     worked.clear()
     for name in (COMPARISON, SUGGESTIONS):
-        (run / name).write_bytes(content)
+        whole = json.loads((run / name).read_text())
+        changed = damage if isinstance(damage, bytes) else json.dumps(whole | damage).encode()
+        (run / name).write_bytes(changed)
     second = read_results(run)
     assert worked == ["quick", "search"]
     assert (first.comparison, first.suggestions) == (second.comparison, second.suggestions)
-
-
-@pytest.mark.parametrize("change", [{"results": ["CGCL"]}, {"protocol": 7}, {"thorough": True}])
-def test_a_comparison_with_the_right_model_and_wrong_insides_is_made_again(
-    run: Path, worked, change: dict
-) -> None:
-    first = read_results(run).comparison
-    worked.clear()
-    found = json.loads((run / COMPARISON).read_text()) | change
-    (run / COMPARISON).write_text(json.dumps(found))
-    assert read_results(run).comparison == first
-    assert worked == ["quick"]
 
 
 def test_asking_makes_a_quick_comparison_thorough_and_only_once(run: Path, worked) -> None:
@@ -171,22 +156,17 @@ def test_asking_makes_a_quick_comparison_thorough_and_only_once(run: Path, worke
     assert worked == ["thorough"]
 
 
-def test_without_a_test_nothing_is_compared_and_nothing_written(bare: Path) -> None:
-    assert read_results(bare, compare=True).comparison is None
-    assert not (bare / COMPARISON).exists()
-
-
 def test_suggestions_are_the_best_hundred_with_evidence(run: Path) -> None:
     found, top = read_results(run).suggestions, loaded(run).top(100, explain=True)
     assert found is not None
     assert found.how_found == top.found
     for shown, link in zip(found.links, top, strict=True):
-        assert (shown.source, shown.target) == (link.source, link.target)
-        assert (shown.probability, shown.score) == (link.probability, link.score)
-        assert shown.interval is not None
-        assert tuple(shown.interval) == link.interval
+        same = (link.source, link.target, link.probability, link.score, list(link.interval))
+        assert same == tuple(
+            shown[name] for name in ("source", "target", "probability", "score", "interval")
+        )
         names = ("because", "shared_neighbours", "common_features", "distance")
-        assert {name: getattr(shown, name) for name in names}.items() <= link.evidence.items()
+        assert {name: shown[name] for name in names}.items() <= link.evidence.items()
 
 
 def test_a_dear_method_scores_what_a_formula_proposes(run: Path, monkeypatch) -> None:
@@ -198,11 +178,11 @@ def test_a_dear_method_scores_what_a_formula_proposes(run: Path, monkeypatch) ->
     found = read_results(run, compare=False).suggestions
     assert found is not None
     assert found.how_found == "The best 120 new pairs by resource allocation were scored."
-    scores = [link.score for link in found.links]
+    scores = [link["score"] for link in found.links]
     assert scores == sorted(scores, reverse=True)
     assert len(scores) == 100
     known = {frozenset((link.source, link.target)): link.score for link in every}
-    shown = {frozenset((link.source, link.target)): link.score for link in found.links}
+    shown = {frozenset((link["source"], link["target"])): link["score"] for link in found.links}
     assert shown.items() <= known.items()
 
 
@@ -225,35 +205,47 @@ def test_a_search_that_is_refused_leaves_the_page_without_suggestions(run, monke
     assert read_results(run, compare=False).suggestions is None
 
 
-def test_probabilities_are_shown_at_even_odds_on_the_test_pairs(run: Path) -> None:
-    found, predictor = read_results(run, compare=False).probabilities, loaded(run)
-    calibration = predictor.calibration_
+def test_the_test_pairs_are_set_against_probabilities_at_even_odds(run: Path) -> None:
+    found, predictor = read_results(run, compare=False).reliability, loaded(run)
     assert found is not None
-    assert calibration is not None
-    links, others = predictor.test_scores()
-    assert np.array_equal(found.test_links, calibration.probability(links, 0.5))
-    assert np.array_equal(found.test_others, calibration.probability(others, 0.5))
-    assert (found.method, found.base_rate) == (calibration.method, calibration.prior)
+    assert predictor.calibration_ is not None
+    links, others = (predictor.calibration_.probability(s, 0.5) for s in predictor.test_scores())
+    assert np.array_equal(found.links, links)
+    assert np.array_equal(found.others, others)
+
+
+def test_reliability_in_two_bins_by_hand():
+    """Two pairs are two bins: off by 0.25 and by 0.5."""
+    result = reliability([0.75], [0.5])
+    assert [(part.predicted, part.observed) for part in result.bins] == [(0.5, 0.0), (0.75, 1.0)]
+    assert result.error == pytest.approx((0.25 + 0.5) / 2)
+    # (sqrt(0.5 / pi) + sqrt(0.375 / pi)) / 2 = (0.398942 + 0.345494) / 2
+    assert result.error_by_chance == pytest.approx(0.372218, abs=1e-6)
+    assert reliability([], []) is None
+
+
+def test_a_perfect_model_shows_about_the_error_by_chance():
+    generator = np.random.default_rng(0)
+    errors, foretold = [], []
+    for _ in range(50):
+        predicted = generator.uniform(0, 1, 1000)
+        is_link = generator.uniform(0, 1, 1000) < predicted
+        result = reliability(predicted[is_link], predicted[~is_link])
+        errors.append(result.error)
+        foretold.append(result.error_by_chance)
+    assert np.mean(errors) == pytest.approx(np.mean(foretold), rel=0.1)
 
 
 def test_a_run_without_validation_or_test_links_has_less_to_show(bare: Path) -> None:
-    found = read_results(bare)
-    assert found.probabilities is None
+    found = read_results(bare, compare=True)
+    assert (found.calibration, found.reliability, found.comparison) == (None, None, None)
+    assert not (bare / COMPARISON).exists()
     assert found.suggestions is not None
-    assert {link.probability for link in found.suggestions.links} == {None}
-    assert {link.common_features for link in found.suggestions.links} == {None}
-
-
-def test_the_audit_of_a_split_of_ours_finds_no_leak_and_a_doctored_one_is_caught(run) -> None:
-    predictor = loaded(run)
-    assert "leak" not in {finding.severity for finding in results._audited(predictor)}
-    split = predictor.split_
-    predictor.split_ = replace(split, test_negatives=split.train[:, : split.test.shape[1]])
-    leaks = [found for found in results._audited(predictor) if found.severity == "leak"]
-    assert leaks
-    assert all(len(finding.examples) <= 5 for finding in leaks)
-    assert {name for finding in leaks for pair in finding.examples for name in pair} <= set(NAMES)
-    assert leaks[0].count == split.test.shape[1]
+    assert {link["probability"] for link in found.suggestions.links} == {None}
+    assert {link["common_features"] for link in found.suggestions.links} == {None}
+    text = text_of(write_report(bare, found))
+    assert "Beside simple methods" not in text
+    assert "without probabilities: how many of them are real is not known" in text
 
 
 def text_of(page: Path) -> str:
@@ -278,8 +270,8 @@ def test_the_page_holds_suggestions_probabilities_audit_and_comparison(run: Path
     assert page_of(run).read_text() == markup
 
 
-def test_the_page_of_a_method_without_training_says_which_it_is(untrained: Path) -> None:
-    text = text_of(page_of(untrained))
+def test_the_page_of_a_method_without_training_says_which_it_is(trained: Path) -> None:
+    text = text_of(page_of(trained / "untrained" / "people-1"))
     for words in ("Link prediction report, Adamic-Adar", "Suggested links", "Probabilities"):
         assert words in text
     assert "Beside simple methods" in text
@@ -287,20 +279,9 @@ def test_the_page_of_a_method_without_training_says_which_it_is(untrained: Path)
     assert "nan" not in text.lower().split()
 
 
-def test_the_page_says_what_the_audit_found(run: Path) -> None:
-    finding = AuditFinding("7 test links are learned from.", "leak", [("<n00>", "<n01>")], 7)
-    found = replace(read_results(run, compare=False), audit=[finding])
-    text = text_of(write_report(run, found))
-    assert "Leak 7 test links are learned from. <n00> and <n01> and 6 more pairs" in text
-    assert "no leaks found" not in text
-
-
-def test_the_page_leaves_out_what_is_not_wanted_or_not_there(run: Path, bare: Path) -> None:
+def test_the_page_leaves_out_what_is_not_wanted(run: Path) -> None:
     assert "Beside simple methods" not in text_of(page_of(run, compare=False))
     assert not (run / COMPARISON).exists()
-    text = text_of(page_of(bare, compare=True))
-    assert "Beside simple methods" not in text
-    assert "without probabilities: how many of them are real is not known" in text
 
 
 def test_steps_tell_how_far_they_are(run: Path) -> None:

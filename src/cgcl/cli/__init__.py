@@ -2,5 +2,3 @@
 
 No module here imports torch, numpy or pyarrow at its top: help and usage errors answer at once.
 """
-
-__all__: list[str] = []

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from cgcl.split import Audit
 
-__all__ = ["audit"]
-
 
 def audit(
     run: Path | None = None,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from cgcl.cli.reading import Reading
-from cgcl.cli.settings import FLAT
+from cgcl.cli.settings import FLAT, Reading
 from cgcl.cli.terminal import TrainingLine, say, say_fact
 from cgcl.errors import ConfigError
 from cgcl.experiments.plan import Listener, Metric, Plan

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import sys
-import textwrap
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from cgcl.cli.reading import Reading
-from cgcl.cli.settings import FLAT
+from cgcl.cli.settings import FLAT, Reading
+from cgcl.cli.terminal import fact
 from cgcl.errors import CGCLError
 from cgcl.methods.settings import PRESETS, CGCLSettings, RankSettings, chosen_for
 from cgcl.settings import pick
@@ -23,10 +21,6 @@ if TYPE_CHECKING:
     from cgcl.graph import Graph
     from cgcl.graph.survey import FeatureSurvey, Survey
     from cgcl.train.estimate import Estimate
-
-__all__ = ["inspect"]
-
-_INDENT = 14
 
 
 def inspect(
@@ -53,153 +47,132 @@ def inspect(
 
     read = reading.read(graph)
     resources = Resources(threads=threads)
-    found = survey(read)
-    split = _Split.of(read)
-    costs = _Costs.of(read, measure_speed(resources), resources.num_threads, free_memory())
+    found, split = survey(read), _split(read)
+    presets, more = _costs(read, resources, measure_speed(resources))
+    machine = {"threads": resources.num_threads, "free_bytes": free_memory()}
+    about: dict[str, Any] = {**machine, **more}
     if as_json:
+        costs = {
+            name: {
+                "memory_bytes": cost.memory_bytes,
+                "memory_parts": dict(cost.parts),
+                "seconds": cost.seconds,
+            }
+            for name, cost in presets.items()
+        }
         answer = {
             "title": read.title,
             "survey": found.to_json(),
             "notes": list(read.notes),
-            "split": asdict(split),
-            "costs": costs.to_json(),
+            "split": split,
+            "costs": {"presets": costs, **about},
         }
         print(json.dumps(answer, indent=2, ensure_ascii=False))  # noqa: T201
         return
-    command = shlex.join(["cgcl", "train", graph, *reading.words_of_command()])
     facts = [
         *_graph_facts(read, found),
-        *split.facts(),
-        *costs.facts(),
-        ("Next", command),
+        *_split_facts(**split),
+        *_cost_facts(presets, **about),
+        ("Next", shlex.join(["cgcl", "train", graph, *reading.words_of_command()])),
     ]
-    print("\n".join(_laid_out(what, text) for what, text in facts))  # noqa: T201
+    for what, text in facts:
+        for line in text.splitlines():
+            print(fact(what, line, sys.stdout))  # noqa: T201
+            what = ""
 
 
-@dataclass(frozen=True)
-class _Split:
-    """The split that training would make, or why it cannot be made."""
+def _split(graph: Graph) -> dict[str, Any]:
+    """Return the split that training would make, or the problem why it cannot be made."""
+    from cgcl.split import audit_split, random_split, time_split
 
-    sizes: dict[str, int] | None = None
+    config = SplitConfig()
     notes: tuple[str, ...] = ()
-    problem: str | None = None
+    try:
+        if graph.times is None:
+            split = random_split(graph, config.val, config.test, config.seed)
+        else:
+            split, notes = time_split(graph, config.val, config.test, config.seed)
+    except CGCLError as error:
+        return {"sizes": None, "notes": (), "problem": str(error)}
+    found = (finding.sentence for finding in audit_split(split, graph).findings)
+    return {"sizes": split.sizes, "notes": (*notes, *found), "problem": None}
 
-    @classmethod
-    def of(cls, graph: Graph) -> _Split:
-        from cgcl.split import audit_split, random_split, time_split
 
-        config = SplitConfig()
-        notes: tuple[str, ...] = ()
-        try:
-            if graph.times is None:
-                split = random_split(graph, config.val, config.test, config.seed)
-            else:
-                split, notes = time_split(graph, config.val, config.test, config.seed)
-        except CGCLError as error:
-            return cls(problem=str(error))
-        found = audit_split(split, graph).findings
-        return cls(split.sizes, (*notes, *(finding.sentence for finding in found)))
+def _split_facts(
+    sizes: Mapping[str, int] | None, notes: Iterable[str], problem: str | None
+) -> list[tuple[str, str]]:
+    if sizes is None:
+        return [("Split", f"not possible as it is.\n{problem}")]
+    first = (
+        f"{sizes['train']:,} links to learn from, {sizes['val']:,} to choose the "
+        f"epoch by, {sizes['test']:,} to test on"
+    )
+    return [("Split", "\n".join([first, *notes]))]
 
-    def facts(self) -> list[tuple[str, str]]:
-        if self.sizes is None:
-            return _lines("Split", f"not possible as it is.\n{self.problem}")
-        first = (
-            f"{self.sizes['train']:,} links to learn from, {self.sizes['val']:,} to choose the "
-            f"epoch by, {self.sizes['test']:,} to test on"
+
+def _costs(
+    graph: Graph, resources: Resources, speed: float
+) -> tuple[dict[str, Estimate], dict[str, Any]]:
+    """Return what training takes with each preset and notes, or the problem why it cannot be."""
+    from cgcl.graph.prepare import prepare
+    from cgcl.train.estimate import estimate_graph
+
+    try:
+        # Only their number counts here, so that all links will do.
+        prepared = prepare(graph, graph.edges)
+    except CGCLError as error:
+        return {}, {"notes": (), "problem": str(error)}
+    told: dict[str, CGCLSettings | RankSettings] = {
+        name: pick(RankSettings, {"preset": name, **chosen_for(prepared, name)})
+        for name in ("quick", "best")
+    }
+    told["paper"] = pick(CGCLSettings, PRESETS["paper"])
+    presets = {
+        name: estimate_graph(prepared, settings, SplitConfig(), resources=resources, speed=speed)
+        for name, settings in told.items()
+    }
+    return presets, {"notes": prepared.notes[len(graph.notes) :], "problem": None}
+
+
+def _cost_facts(
+    presets: Mapping[str, Estimate],
+    notes: Iterable[str],
+    problem: str | None,
+    threads: int,
+    free_bytes: int,
+) -> list[tuple[str, str]]:
+    from cgcl.memory import in_words
+
+    if problem is not None:
+        return [("Training", f"not possible as it is.\n{problem}")]
+    lines = list(notes)
+    for name, cost in presets.items():
+        lines.append(
+            f"--preset {name}: about {in_words(cost.memory_bytes)} and "
+            f"{_duration(cost.seconds)} (width {cost.hidden}, {cost.epochs} epochs)"
+            f"{'' if cost.fits_into(free_bytes) else '; does not fit into memory'}"
         )
-        return _lines("Split", "\n".join([first, *self.notes]))
-
-
-@dataclass(frozen=True)
-class _Costs:
-    """What training would take with each preset, or why it cannot be done."""
-
-    presets: dict[str, Estimate]
-    threads: int
-    free_bytes: int
-    notes: tuple[str, ...] = ()
-    problem: str | None = None
-
-    @classmethod
-    def of(cls, graph: Graph, speed: float, threads: int, free: int) -> _Costs:
-        from cgcl.graph.prepare import prepare
-        from cgcl.train.estimate import estimate_graph
-
-        try:
-            # Only their number counts here, so that all links will do.
-            prepared = prepare(graph, graph.edges)
-        except CGCLError as error:
-            return cls({}, threads, free, problem=str(error))
-        told: dict[str, CGCLSettings | RankSettings] = {
-            name: pick(RankSettings, {"preset": name, **chosen_for(prepared, name)})
-            for name in ("quick", "best")
-        }
-        told["paper"] = pick(CGCLSettings, PRESETS["paper"])
-        presets = {
-            name: estimate_graph(
-                prepared,
-                settings,
-                SplitConfig(),
-                resources=Resources(threads=threads),
-                speed=speed,
-            )
-            for name, settings in told.items()
-        }
-        return cls(presets, threads, free, prepared.notes[len(graph.notes) :])
-
-    def facts(self) -> list[tuple[str, str]]:
-        from cgcl.memory import in_words
-
-        if self.problem is not None:
-            return _lines("Training", f"not possible as it is.\n{self.problem}")
-        lines = list(self.notes)
-        for name, cost in self.presets.items():
-            lines.append(
-                f"--preset {name}: about {in_words(cost.memory_bytes)} and "
-                f"{_duration(cost.seconds)} (width {cost.hidden}, {cost.epochs} epochs)"
-                f"{'' if cost.fits_into(self.free_bytes) else '; does not fit into memory'}"
-            )
-        threads = "1 CPU thread" if self.threads == 1 else f"{self.threads} CPU threads"
-        lines.append(f"{in_words(self.free_bytes)} of memory are free; times are for {threads}")
-        return _lines("Training", "\n".join(lines))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the costs as JSON can hold them."""
-        return {
-            "presets": {
-                name: {
-                    "memory_bytes": cost.memory_bytes,
-                    "memory_parts": dict(cost.parts),
-                    "seconds": cost.seconds,
-                }
-                for name, cost in self.presets.items()
-            },
-            "threads": self.threads,
-            "free_bytes": self.free_bytes,
-            "notes": list(self.notes),
-            "problem": self.problem,
-        }
+    machine = f"times are for {_plural(threads, 'CPU thread')}"
+    lines.append(f"{in_words(free_bytes)} of memory are free; {machine}")
+    return [("Training", "\n".join(lines))]
 
 
 def _graph_facts(graph: Graph, found: Survey) -> list[tuple[str, str]]:
     from cgcl.graph.wording import shown
 
-    facts = [("Graph", f"{graph.title}: {found.nodes:,} nodes, {_plural(found.links, 'link')}")]
-    for note in graph.notes:
-        facts += _lines("", note)
-    facts.append(("Pieces", _pieces(found)))
+    nodes_and_links = f"{found.nodes:,} nodes, {_plural(found.links, 'link')}"
+    facts = [
+        ("Graph", "\n".join([f"{graph.title}: {nodes_and_links}", *graph.notes])),
+        ("Pieces", _pieces(found)),
+    ]
     if found.hub is not None:
-        facts.append(
-            (
-                "Links",
-                f"{found.mean_degree:.1f} at a node on average, {found.median_degree:g} in the "
-                f"middle, at most {found.max_degree:,} ('{shown(found.hub)}'); "
-                f"{100 * found.density:.3g} % of all possible links",
-            )
+        links = (
+            f"{found.mean_degree:.1f} at a node on average, {found.median_degree:g} in the "
+            f"middle, at most {found.max_degree:,} ('{shown(found.hub)}'); "
+            f"{100 * found.density:.3g} % of all possible links"
         )
-    facts += _lines("Sides", _sides(found))
-    facts.append(("Features", _features(found.features)))
-    return facts
+        facts.append(("Links", links))
+    return [*facts, ("Sides", _sides(found)), ("Features", _features(found.features))]
 
 
 def _pieces(found: Survey) -> str:
@@ -232,33 +205,16 @@ def _sides(found: Survey) -> str:
 def _features(features: FeatureSurvey | None) -> str:
     if features is None:
         return "none"
+    storage = "sparse" if features.is_sparse else "dense"
     parts = [
         f"{features.count:,} for each node",
-        f"{features.nonzeros:,} entries are not zero, kept {_storage(features)}",
+        f"{features.nonzeros:,} entries are not zero, kept {storage}",
     ]
     if features.constant:
         parts.append(f"{features.constant:,} the same at every node, so of no use")
     if features.nodes_without:
         parts.append(f"{_plural(features.nodes_without, 'node')} with nothing but zeros")
     return "; ".join(parts)
-
-
-def _storage(features: FeatureSurvey) -> str:
-    return "sparse" if features.is_sparse else "dense"
-
-
-def _lines(what: str, text: str) -> list[tuple[str, str]]:
-    """Return one fact per line of `text`, the first one headed."""
-    first, *others = text.splitlines()
-    return [(what, first), *(("", line) for line in others)]
-
-
-def _laid_out(what: str, text: str) -> str:
-    """Return a fact as lines, which on a terminal too narrow for it go on below themselves."""
-    if sys.stdout.isatty():
-        width = max(shutil.get_terminal_size().columns - _INDENT, 20)
-        text = f"\n{'':<{_INDENT}}".join(textwrap.wrap(text, width, break_on_hyphens=False))
-    return f"  {what:<{_INDENT - 2}}{text}"
 
 
 def _plural(count: int, what: str) -> str:

@@ -8,6 +8,7 @@ import io
 import sys
 import tempfile
 import traceback
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,23 +16,9 @@ from cyclopts import App
 from cyclopts.config import Env
 
 from cgcl import __version__
-from cgcl.cli.audit import audit
-from cgcl.cli.compare import compare
-from cgcl.cli.doctor import doctor
-from cgcl.cli.embed import embed
-from cgcl.cli.evaluate import evaluate
-from cgcl.cli.inspect import inspect
-from cgcl.cli.methods import methods
-from cgcl.cli.predict import predict
-from cgcl.cli.report import report
-from cgcl.cli.reproduce import reproduce
-from cgcl.cli.settings import OPTIONS, settings_file, settings_preset
+from cgcl.cli.settings import COMMANDS, OPTIONS, settings_file, settings_preset
 from cgcl.cli.terminal import forget, say
-from cgcl.cli.train import train
-from cgcl.cli.tune import tune
 from cgcl.errors import CGCLError, ConfigError
-
-__all__ = ["app", "main"]
 
 # Exit codes: 0 done, 1 our own error, 2 wrong usage, 70 a bug, 130 and 143 stopped by a signal.
 _ERROR, _USAGE, _BUG, _INTERRUPTED = 1, 2, 70, 130
@@ -50,21 +37,8 @@ app = App(
     config=[Env("CGCL_", command=False), settings_file, settings_preset],
     default_parameter=OPTIONS,
 )
-for command in (
-    inspect,
-    train,
-    predict,
-    evaluate,
-    compare,
-    tune,
-    report,
-    audit,
-    embed,
-    reproduce,
-    methods,
-    doctor,
-):
-    app.command(command)
+for command in COMMANDS:
+    app.command(getattr(import_module(f"cgcl.cli.{command}"), command))
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import fields
 from importlib.util import find_spec
 from itertools import pairwise
@@ -13,8 +14,6 @@ from cgcl.methods.table import installed_methods, method_named
 
 if TYPE_CHECKING:
     from cgcl.methods.settings import MethodSettings
-
-__all__ = ["methods"]
 
 
 def methods(name: str | None = None, /) -> None:
@@ -46,12 +45,18 @@ def _first_line(where: str) -> str:
     """Return what the text below a method says of it, else its file, without running that."""
     module, _, attribute = where.partition(":")
     tree = _parsed(module)
-    text = ast.get_docstring(tree) or ""
-    for node, below in pairwise(tree.body):
-        is_method = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == attribute
-        if is_method and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            text = str(below.value.value)
+    text = _texts_below(tree.body).get(attribute) or ast.get_docstring(tree) or ""
     return text.split("\n", maxsplit=1)[0]
+
+
+def _explained(kind: type[MethodSettings]) -> dict[str, str]:
+    """Return the text below each field of a class of settings and of its bases."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        for node in ast.walk(_parsed(base.__module__)):
+            if isinstance(node, ast.ClassDef) and node.name == base.__name__:
+                found |= _texts_below(node.body)
+    return {name: " ".join(text.split()) for name, text in found.items()}
 
 
 def _parsed(module: str) -> ast.Module:
@@ -61,21 +66,12 @@ def _parsed(module: str) -> ast.Module:
     return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
 
 
-def _explained(kind: type[MethodSettings]) -> dict[str, str]:
-    """Return the text below each field of a class of settings and of its bases."""
+def _texts_below(body: Iterable[ast.stmt]) -> dict[str, str]:
+    """Return the text below each name that is assigned to, where there is one."""
     found: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        for node in ast.walk(_parsed(base.__module__)):
-            if isinstance(node, ast.ClassDef) and node.name == base.__name__:
-                found |= _texts(node)
-    return found
-
-
-def _texts(body: ast.ClassDef) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for field, after in zip(body.body, body.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            text = after.value if isinstance(after, ast.Expr) else None
-            if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                found[field.target.id] = " ".join(text.value.split())
+    for node, below in pairwise(body):
+        text = below.value if isinstance(below, ast.Expr) else None
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(text, ast.Constant):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            found[ast.unparse(target)] = str(text.value)
     return found

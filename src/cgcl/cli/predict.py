@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from cgcl.cli.output import Format, choose_format, write_answer
 from cgcl.cli.settings import FLAT, given_settings
-from cgcl.cli.terminal import say, say_fact
+from cgcl.cli.terminal import Format, choose_format, say, say_fact, write_answer
 from cgcl.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from cgcl.cli.terminal import StepLine
 
-__all__ = ["report"]
-
 
 def report(run: Path, /, *, compare: bool | None = None) -> None:
     """Write the page of a run again and print its path.

@@ -1,18 +1,33 @@
-"""Where settings come from: flags over the environment over a file over a preset."""
+"""What a user says: where settings come from, and the options that several commands share."""
 
 from __future__ import annotations
 
 import difflib
 import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
 
 from cyclopts import App, ArgumentCollection, Parameter, Token
 from cyclopts.config import Toml
 
 from cgcl.errors import ConfigError
-from cgcl.methods.settings import PRESETS
+from cgcl.methods.settings import PRESETS, CGCLSettings
+from cgcl.methods.table import PAPER_METHOD, method_named, no_such_setting
+from cgcl.train.config import SplitConfig
 
-__all__ = ["COMMANDS", "FLAT", "OPTIONS", "given_settings", "settings_file", "settings_preset"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from cgcl.graph import Graph
+    from cgcl.methods.method import Method
+    from cgcl.methods.settings import MethodSettings
+    from cgcl.readers.edge_table import EdgeTable
+    from cgcl.split import Split
+    from cgcl.train.recipe import Recipe
+
+Preset = Literal["quick", "best", "paper"]
 
 OPTIONS = Parameter(show_env_var=False)
 """How all options behave; the environment is explained once, below the list of commands."""
@@ -34,9 +49,10 @@ COMMANDS = (
     "methods",
     "doctor",
 )
-"""The tables that a settings file may hold."""
+"""Each is a function in the module of its name, and a table that a settings file may hold."""
 
 _DEFAULT_FILE = "cgcl.toml"
+_TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 _sources: dict[str, str] = {}
 
 
@@ -68,12 +84,12 @@ def settings_preset(
     """Note what the user gave, then let the preset fill in what is left."""
     _sources.clear()
     _sources.update({_setting(a.name): a.tokens[0].source for a in arguments if a.tokens})
-    chosen = [a.tokens[0].value for a in arguments if a.name == "--preset" and a.tokens]
-    values = PRESETS.get(chosen[0], {}) if chosen else {}
+    preset = next((a.tokens[0].value for a in arguments if a.name == "--preset" and a.tokens), "")
+    values = PRESETS.get(preset, {})
     for argument in arguments:
         name = _setting(argument.name)
         if name in values and not argument.tokens:
-            argument.append(Token(value=str(values[name]), source=f"preset {chosen[0]}"))
+            argument.append(Token(value=str(values[name]), source=f"preset {preset}"))
 
 
 def _check_tables(path: Path) -> None:
@@ -94,3 +110,240 @@ def _check_tables(path: Path) -> None:
 
 def _setting(flag: str) -> str:
     return flag.removeprefix("--").replace("-", "_")
+
+
+def flag_of(setting: str) -> str:
+    """Return the flag of a setting.
+
+    Example:
+        >>> flag_of("row_names")
+        '--row-names'
+    """
+    return f"--{setting.replace('_', '-')}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The files."""
+
+    source: str = "source"
+    """The column with one end of each link."""
+    target: str = "target"
+    """The column with the other end."""
+    separator: str | None = None
+    """What separates the columns of links; by default a comma, a tab in .tsv files, and in edge
+    lists (.txt, .edges) what the first line shows."""
+    header: bool | None = None
+    """Whether the first row holds column names; by default yes, in edge lists only if it does."""
+    time: str | None = None
+    """The column with the time of each link: the newest links become the test."""
+    directed: Literal["drop", "error"] = "drop"
+    """What to do with directed links: drop the direction, or refuse the file."""
+    bipartite: Literal["auto", "yes", "no", "columns"] = "auto"
+    """Whether links only join two kinds of nodes; auto looks whether the columns share names. With
+    columns, equal names in the two columns are different nodes: customer:5 and product:5."""
+    features: Path | None = None
+    """Node features: a table whose first column names the node, or a sparse matrix (.npz, .mtx)."""
+    feature_separator: str | None = None
+    """What separates the columns of features, if not the same as that of links."""
+    one_hot: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
+    """A column of categories: each becomes a feature. May be repeated."""
+    words: str | None = None
+    """A column of text: each of its words becomes a feature."""
+    row_names: Path | None = None
+    """The node of each row of a feature matrix: a text file with a name per line."""
+    data_root: Annotated[Path | None, Parameter(env_var="CGCL_DATA")] = None
+    """Where data sets lie, or are downloaded to; also the environment's CGCL_DATA."""
+
+    def read(self, graph: str, also: tuple[Path, ...] = ()) -> Graph:
+        """Return the graph that these options describe.
+
+        Args:
+            graph: A file or the name of a data set.
+            also: Files with further links of the graph.
+
+        Raises:
+            GraphFormatError: A file cannot be read.
+            FeatureError: The features do not fit.
+            ConfigError: The options contradict each other.
+            ResourceError: A data set is missing and cannot be fetched.
+        """
+        from cgcl.readers import DATASETS, read
+
+        for name in self._given() if graph.lower() in DATASETS else ():
+            if name not in ("data_root", "features"):
+                raise ConfigError(
+                    f"The data set {graph.lower()} is read as it is; {flag_of(name)} is for files."
+                    f"\nLeave it out, or give a file instead of the data set's name."
+                )
+        return read(graph, also=also, **asdict(self))
+
+    def _given(self) -> dict[str, Any]:
+        """Return the options that differ from their defaults."""
+        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}
+
+    def read_links(self, file: Path) -> EdgeTable:
+        """Return the links of another file that is written in the same way.
+
+        Raises:
+            GraphFormatError: It cannot be read.
+        """
+        from cgcl.readers.read import read_links
+
+        how = {name: getattr(self, name) for name in ("source", "target", "separator", "header")}
+        return read_links(file, **how)
+
+    def words_of_command(self) -> list[str]:
+        """Return the options that differ from their defaults, as a command line has them."""
+        words: list[str] = []
+        for name, value in self._given().items():
+            flag = flag_of(name)
+            if isinstance(value, bool):
+                words.append(flag if value else flag.replace("--", "--no-", 1))
+            else:
+                for part in map(str, value if isinstance(value, tuple) else (value,)):
+                    # A value that begins with a dash would be taken for an option.
+                    words += [f"{flag}={part}"] if part.startswith("-") else [flag, part]
+        return words
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The user's own files of links to test on and to choose the epoch by, if there are any."""
+
+    test: Path | None = None
+    val: Path | None = None
+
+    def words(self) -> list[str]:
+        """Return the options as a command line has them."""
+        flags = (("--test-edges", self.test), ("--val-edges", self.val))
+        return [f"{flag}={file}" for flag, file in flags if file]
+
+    def read(self, graph: str, reading: Reading, config: SplitConfig) -> tuple[Graph, Split | None]:
+        """Return the graph with all its links, and its split; None if it is to be drawn.
+
+        Raises:
+            GraphFormatError: A file cannot be read.
+            SplitError: The split leaves too few links, or its parts overlap.
+            ConfigError: The options contradict each other.
+        """
+        if self.val is not None and self.test is None:
+            raise ConfigError(
+                "--val-edges goes with --test-edges: give the links to test on, too.\n"
+                "To have both drawn, leave both out and use --val and --test."
+            )
+        if self.test is not None and reading.time is not None:
+            raise ConfigError(
+                "--time and --test-edges both say which links to test on. Give one of them."
+            )
+        for name, file in (("test", self.test), ("val", self.val)):
+            if file is not None and name in given_settings(by_flag=True):
+                raise ConfigError(
+                    f"--{name}-edges names the links, so --{name} has nothing to decide. "
+                    f"Give one of them."
+                )
+        files = tuple(file for file in (self.test, self.val) if file is not None)
+        return self._divided(reading.read(graph, also=files), reading, config)
+
+    def _divided(
+        self, graph: Graph, reading: Reading, config: SplitConfig
+    ) -> tuple[Graph, Split | None]:
+        from cgcl.split import given_split, time_split
+
+        def pairs(file: Path) -> Tensor:
+            """Return the links of a file as node numbers of the graph, [2, any]."""
+            table = reading.read_links(file)
+            return graph.nodes_named(table.names)[table.pairs]
+
+        if self.test is not None:
+            val = None if self.val is None else pairs(self.val)
+            split, notes = given_split(
+                graph, test=pairs(self.test), val=val, val_share=config.val, seed=config.seed
+            )
+        elif reading.time is not None:
+            split, notes = time_split(graph, config.val, config.test, config.seed)
+        else:
+            return graph, None
+        return replace(graph, notes=(*graph.notes, *notes)), split
+
+
+@dataclass(frozen=True)
+class Told:
+    """The options of a command that say which method to train and how."""
+
+    method: str
+    preset: Preset
+    settings: CGCLSettings
+    """The flags of CGCL, which hold for any method that has a setting of the same name."""
+    shares: SplitConfig
+    more: Mapping[str, str]
+    """Settings of the method by name, as text."""
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown method before anything is read.
+
+        Raises:
+            ConfigError: There is no such method.
+        """
+        method_named(self.method)
+
+    def recipe(self, graph: Graph) -> Recipe:
+        """Return the recipe for a graph.
+
+        Raises:
+            ConfigError: The method has no such setting, or it is out of range.
+        """
+        from cgcl.train.recipe import Recipe
+
+        method = method_named(self.method)
+        known = ("quick", "paper") if method.rule is None else ("quick", "best")
+        if self.preset not in known:
+            remedy = " The preset best is that of --method cgcl-rank."
+            raise ConfigError(
+                f"{self.method} has no preset {self.preset}; it has {' and '.join(known)}."
+                f"{remedy if self.preset == 'best' else ''}"
+            )
+        values: dict[str, Any] = asdict(self.settings)
+        if self.method != PAPER_METHOD:
+            flags = {field.name for field in fields(CGCLSettings)} & given_settings()
+            named = self._preset_of(method, graph.title)
+            values = {**named, **{name: values[name] for name in sorted(flags)}}
+        values |= from_text(method.settings, self.more, self.method)
+        return Recipe.for_graph(self.method, {**values, **asdict(self.shares)}, graph)
+
+    def _preset_of(self, method: Method, graph: str) -> dict[str, Any]:
+        """Return what the preset says about the settings of another method than the paper's."""
+        if method.rule is not None:
+            return {"preset": self.preset}
+        return method.authors_settings(graph) if self.preset == "paper" else {}
+
+
+def from_text(kind: type[MethodSettings], told: Mapping[str, str], method: str) -> dict[str, Any]:
+    """Return settings that were given as text as what their types say.
+
+    Raises:
+        ConfigError: The method has no such setting, or the text is not of its type.
+    """
+    hints = get_type_hints(kind)
+    known = [field.name for field in fields(kind)]
+    values: dict[str, Any] = {}
+    for flag, text in told.items():
+        name = flag.replace("-", "_")
+        if name not in known:
+            raise no_such_setting(method, [name], known)
+        values[name] = _converted(name, text, hints[name])
+    return values
+
+
+def _converted(name: str, text: str, hint: Any) -> Any:  # noqa: ANN401
+    if hint is str or get_origin(hint) is Literal:
+        return text
+    if hint is bool:
+        if text.lower() not in _TRUTH:
+            raise ConfigError(f"{name} is {text!r}; it must be true or false.")
+        return _TRUTH[text.lower()]
+    try:
+        return hint(text)
+    except ValueError as error:
+        kind = "a whole number" if hint is int else "a number"
+        raise ConfigError(f"{name} is {text!r}; it must be {kind}.") from error

@@ -1,4 +1,4 @@
-"""What a person sees while waiting: on stderr, so that stdout carries only the answer."""
+"""What a person sees: answers on stdout, and on stderr all that is told while waiting."""
 
 from __future__ import annotations
 
@@ -9,15 +9,26 @@ import sys
 import textwrap
 import threading
 import time
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
+
+from cgcl.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress, TaskID
 
+    from cgcl.predict import Links
+    from cgcl.predict.links import Link
     from cgcl.train.trainer import EpochRecord
 
-__all__ = ["StepLine", "TrainingLine", "forget", "say", "say_fact"]
-
+Format = Literal["table", "csv", "json", "parquet"]
+_BY_SUFFIX: dict[str, Format] = {".csv": "csv", ".json": "json", ".parquet": "parquet"}
+# Short, because the table has to fit into 80 columns.
+_HEADS = {"shared_neighbours": "shared", "common_features": "common"}
+_MOST_ROWS = 10_000
+_ENDLESS = 100_000
 _INDENT = 14
 # Nobody asks about a step that takes less, in seconds.
 _PATIENCE = 2.0
@@ -51,10 +62,15 @@ def say_fact(what: str, text: str) -> None:
 
     On a terminal too narrow for it, the sentence goes on below itself.
     """
-    if sys.stderr.isatty():
+    say(fact(what, text, sys.stderr))
+
+
+def fact(what: str, text: str, stream: TextIO) -> str:
+    """Return such a line as it is printed to a stream."""
+    if stream.isatty():
         width = max(shutil.get_terminal_size().columns - _INDENT, 20)
         text = f"\n{'':<{_INDENT}}".join(textwrap.wrap(text, width, break_on_hyphens=False))
-    say(f"  {what:<{_INDENT - 3}} {text}")
+    return f"  {what:<{_INDENT - 3}} {text}"
 
 
 class TrainingLine:
@@ -153,19 +169,161 @@ class StepLine:
     def _tell(self) -> None:
         self._told = time.monotonic()
         name, done, total = self._step
-        share = f", {100 * done // total} %" if done else ""
+        text = f"{name}, {100 * done // total} %" if done else name
         if sys.stderr.isatty():
-            with contextlib.suppress(OSError):
-                sys.stderr.write(f"\r\x1b[K  {name}{share}")
-                sys.stderr.flush()
+            _overwrite(f"  {text}")
         else:
-            say_fact("Then", f"{name}{share}")
+            say_fact("Then", text)
 
     def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._told and sys.stderr.isatty():
-            with contextlib.suppress(OSError):
-                sys.stderr.write("\r\x1b[K")
+            _overwrite("")
         self._told = 0.0
+
+
+def _overwrite(text: str) -> None:
+    """Show a text in place of the live line."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+def choose_format(asked: Format | None, out: Path | None) -> Format:
+    """Return the format that was asked for, or the one that the file's suffix names.
+
+    Raises:
+        ConfigError: The suffix names none, or Parquet would go to a terminal.
+    """
+    if asked is None and out is not None:
+        if out.suffix.lower() not in _BY_SUFFIX:
+            raise ConfigError(
+                f"'{out.name}' does not say in which format to write.\n"
+                f"Give it one of the suffixes {', '.join(_BY_SUFFIX)}, or add --format."
+            )
+        return _BY_SUFFIX[out.suffix.lower()]
+    if asked == "parquet" and out is None and sys.stdout.isatty():
+        raise ConfigError("Parquet is not text for a terminal. Add --out FILE.parquet, or a pipe.")
+    return asked or "table"
+
+
+def write_answer(
+    blocks: Iterable[Links], form: Format, out: Path | None, *, excel: bool = False
+) -> None:
+    """Write links block by block, to a file or to standard output.
+
+    Raises:
+        ResourceError: The file cannot be written; the one that was there before is intact.
+    """
+    from cgcl.predict.formats import WRITERS
+
+    if form == "table" and out is None:
+        sys.stdout.write(_table(blocks))
+        return
+    with _opened(out) as stream:
+        if form == "table":
+            stream.write(_table(blocks).encode())
+            return
+        with WRITERS[form](stream, excel=excel) as writer:
+            for links in blocks:
+                writer.write(links)
+
+
+@contextlib.contextmanager
+def _opened(out: Path | None) -> Iterator[BinaryIO]:
+    if out is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    from cgcl.files import writing_atomically
+
+    with writing_atomically(out) as stream:
+        yield stream
+
+
+def _table(blocks: Iterable[Links]) -> str:
+    from rich.console import Console
+
+    from cgcl.predict.links import INTERVAL
+
+    heads: list[str] = []
+    rows: list[tuple[str, ...]] = []
+    because: list[list[str]] = []
+    for links in blocks:
+        columns = links.to_dict()
+        for end in INTERVAL:
+            columns.pop(end, None)
+        reasons = columns.pop("because", None)
+        because += map(_paragraphs, links, reasons) if reasons else [[] for _ in links]
+        heads = [_HEADS.get(name, name) for name in columns]
+        if len(rows) + len(links) > _MOST_ROWS:
+            raise ConfigError(
+                f"The answer has more than {_MOST_ROWS:,} links, too many for a table.\n"
+                f"Add --format csv, json or parquet, which take any number, or ask for --top N."
+            )
+        rows += zip(*map(_cells, columns.values()), strict=True)
+    if not heads:
+        return ""
+    # A terminal has a width; a file or a pipe takes whatever comes.
+    console = Console(width=None if sys.stdout.isatty() else _ENDLESS)
+    text = _aligned(console, heads, rows)
+    for row, paragraphs in zip(rows, because, strict=True):
+        wrapped = [textwrap.wrap(p, console.width - 2, break_on_hyphens=False) for p in paragraphs]
+        if wrapped:
+            lines = [f"  {line}" for paragraph in wrapped for line in paragraph]
+            text += "\n".join(["", f"{row[0]} - {row[1]}", *lines, ""])
+    return text
+
+
+def _paragraphs(link: Link, reason: str) -> list[str]:
+    """Return how sure the probability of a link is, and what speaks for it."""
+    if link.interval is None:
+        return [_printable(reason)]
+    low, high = link.interval
+    return [f"95 % interval of the probability: {low:.2g} to {high:.2g}", _printable(reason)]
+
+
+def _aligned(console: Console, heads: list[str], rows: list[tuple[str, ...]]) -> str:
+    """Return two columns of names flush left, numbers flush right; what is too wide is folded."""
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
+    fits = sum(widths) + 2 * (len(widths) - 1) <= console.width
+    table = Table(box=None, pad_edge=False)
+    for number, (head, width) in enumerate(zip(heads, widths, strict=True)):
+        justify: Literal["left", "right"] = "left" if number < 2 else "right"
+        table.add_column(head, justify=justify, overflow="fold", min_width=width if fits else None)
+    # Text, because a name such as "[red]" is a name and not markup.
+    for row in () if fits else rows:
+        table.add_row(*map(Text, row))
+    with console.capture() as captured:
+        console.print(table)
+    if not fits:
+        return captured.get()
+
+    # A thousand rows take rich seconds, and these need no folding.
+    def line(row: tuple[str, ...]) -> str:
+        gaps = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
+        cells = [c + g if i < 2 else g + c for i, (c, g) in enumerate(zip(row, gaps, strict=True))]
+        return "  ".join(cells)
+
+    return captured.get() + "".join(f"{line(row)}\n" for row in rows)
+
+
+def _cells(column: list[Any]) -> list[str]:
+    from cgcl.predict.digits import decimals, told_apart
+
+    if any(isinstance(cell, float) for cell in column):
+        return told_apart(column, decimals)
+    return ["" if cell is None else _printable(str(cell)) for cell in column]
+
+
+def _printable(text: str) -> str:
+    """Return a text without characters that would move the cursor or colour the terminal."""
+    from cgcl.graph.wording import shown
+
+    return shown(text, limit=sys.maxsize)

@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from cgcl.cli.held_out import HeldOut
-from cgcl.cli.reading import Reading
-from cgcl.cli.settings import FLAT, given_settings
+from cgcl.cli.settings import FLAT, HeldOut, Preset, Reading, Told, given_settings
 from cgcl.cli.terminal import StepLine, TrainingLine, say, say_fact
-from cgcl.cli.told import Preset, Told
 from cgcl.errors import ConfigError
 from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD
@@ -25,7 +22,7 @@ from cgcl.settings import pick
 from cgcl.train.config import Resources, SplitConfig
 
 if TYPE_CHECKING:
-    from cgcl.report.inputs import Comparison
+    from cgcl.report.results import Comparison
     from cgcl.train.recipe import Recipe
     from cgcl.train.run import Run
 
@@ -139,7 +136,6 @@ def _start(
         raise ConfigError(
             f"The folder name after --out is not valid UTF-8: {str(out)!r}. Choose another one."
         ) from error
-    told.require_method()
     if resources.track_consistency and told.method != PAPER_METHOD:
         raise ConfigError(
             f"--track-consistency logs terms of the paper's model; this is {told.method}. "
@@ -257,7 +253,7 @@ def _warn(run: Run) -> None:
 
 def _tell_result(run: Run, page: Path, found: Comparison | None, seconds: float) -> None:
     from cgcl.metrics.table import in_order, metric_title
-    from cgcl.report.verdict import ahead_at_top
+    from cgcl.report.words import ahead_at_top
 
     about, path = run.about, run.folder.path
     val, test = about["val"], about["test"]
@@ -305,8 +301,8 @@ def _tell_comparison(found: Comparison) -> None:
     from cgcl.metrics.table import metric_title
 
     for place, one in enumerate(found.results[1:]):
-        figures = [f"{metric_title(k)} {v:.4f}" for k, v in one.metrics.items() if v is not None]
-        say_fact("" if place else "Beside", f"{one.method}: {'   '.join(figures)}")
+        figures = [f"{metric_title(k)} {v:.4f}" for k, v in one["metrics"].items() if v is not None]
+        say_fact("" if place else "Beside", f"{one['method']}: {'   '.join(figures)}")
 
 
 def _in_words(recipe: Recipe) -> str:

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from cgcl.cli.held_out import HeldOut
-from cgcl.cli.reading import Reading
-from cgcl.cli.settings import FLAT
+from cgcl.cli.settings import FLAT, HeldOut, Reading
 from cgcl.cli.terminal import TrainingLine, say, say_fact
 from cgcl.errors import ConfigError
 from cgcl.experiments.plan import Watcher

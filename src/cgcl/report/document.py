@@ -7,14 +7,11 @@ import hashlib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
 from cgcl.report.words import FILTERS
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-__all__ = ["filled", "packaged"]
 
 
 def filled(template: str, drawn: Mapping[str, str], *, script: str = "", **values: object) -> str:
@@ -26,8 +23,6 @@ def filled(template: str, drawn: Mapping[str, str], *, script: str = "", **value
         script: What the page runs; nothing else can run in it.
         values: What the template shows; all of it appears as text, never as markup.
     """
-    from markupsafe import Markup
-
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     if script:
         # This script and no other: a browser refuses whatever has another hash.
@@ -56,8 +51,6 @@ def packaged(name: str) -> str:
 @cache
 def _environment() -> Environment:
     """Return the template engine: everything escaped, nothing undefined."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,

@@ -1,4 +1,4 @@
-"""The figures of a run's page, each a small SVG of its own.
+"""The figures of the pages, each a small SVG of its own.
 
 One panel a figure: the page sets them side by side on a screen and below each other on a phone.
 A figure for which there is nothing to draw is an empty string.
@@ -8,36 +8,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cgcl.report.drawing import HEIGHT, drawing
-from cgcl.report.inputs import Comparison
-from cgcl.report.names import legible
-from cgcl.report.panel import Panel
-from cgcl.report.reliability import Reliability
-from cgcl.report.svg import FIRST, INK, MUTED, SECOND, SOLID, THIRD
-from cgcl.report.verdict import measured, metric_name, metrics_of
+from cgcl.metrics import (
+    CONSISTENCY_LOWER_BOUND,
+    CONSISTENCY_UPPER_BOUND,
+    metric_title,
+    precision_recall_curve,
+    roc_curve,
+)
+from cgcl.report.drawing import FIRST, HEIGHT, INK, MUTED, SECOND, SOLID, THIRD, Panel, drawing
+from cgcl.report.words import legible, standings
 
-__all__ = [
-    "comparison_figure",
-    "consistency_figure",
-    "loss_figure",
-    "precision_recall_figure",
-    "reliability_figure",
-    "roc_figure",
-    "score_histogram",
-    "validation_figure",
-]
+if TYPE_CHECKING:
+    from cgcl.experiments.summary import Summary
+    from cgcl.report.results import Comparison, Reliability
 
 Epochs = Sequence[Mapping[str, Any]]
 Array = npt.NDArray[Any]
+Line = tuple[str | int, str, str, Sequence[float]]
+"""What was recorded, its label, colour and dashes."""
 
 # Dash and gap, in widths of the line: no two lines differ by colour alone.
 _DASHED, _DOTTED, _MIXED = (5, 1), (1, 1), (3, 1, 1, 1)
 _WIDE, _EVEN = (6, 4), (4, 4)
+# What guessing reaches, in percent: a bar's length is what a method does better than that.
+_GUESSING = {"auc": 50.0, "ap": 50.0}
 # A little air, so that a perfect curve stays visible.
 _UNIT_X, _UNIT_Y = (-0.01, 1.01), (0.0, 1.02)
 
@@ -57,17 +56,12 @@ def loss_figure(history: Epochs, best_epoch: int | None = None) -> str:
         best_epoch: The epoch whose weights were kept, to be marked.
     """
     views = max((len(entry.get("losses") or ()) for entry in history), default=0)
-    series = [_series(history, "losses", view) for view in range(views)]
-    if not any(epochs.size for epochs, _ in series):
+    labels = [f"view {view}" for view in range(1, views + 1)] if views > 1 else ["training loss"]
+    styles = zip(labels, (FIRST, SECOND), (SOLID, _DASHED), strict=False)
+    lines = [(view, *style) for view, style in enumerate(styles)]
+    panel, drawn = _over_epochs(history, "losses", lines, "Training loss")
+    if not drawn:
         return ""
-    panel = Panel("Epoch", "Training loss", is_counted=True)
-    styles = ((FIRST, SOLID), (SECOND, _DASHED))
-    for number, ((epochs, losses), (color, dashes)) in enumerate(
-        zip(series, styles, strict=False), start=1
-    ):
-        label = f"view {number}" if views > 1 else "training loss"
-        if epochs.size:
-            panel.line(epochs, losses, color, dashes=dashes, label=label)
     _mark_epoch(panel, best_epoch)
     return drawing("loss", "Training loss over the epochs, a line for each view", [panel])
 
@@ -79,17 +73,11 @@ def validation_figure(history: Epochs, best_epoch: int | None = None) -> str:
         history: Entries with "epoch" and, where the epoch was evaluated, "val".
         best_epoch: The epoch whose weights were kept, to be marked.
     """
-    panel = Panel("Epoch", "Validation, %", is_counted=True)
-    lines = [("auc", "AUC", FIRST, SOLID), ("ap", "AP", SECOND, _DASHED)]
+    lines: Sequence[Line] = (("node_mrr", "node MRR", FIRST, SOLID),)
     # A node MRR of a quarter is a good one: beside an AUC it would be a flat line.
-    if _series(history, "val", "node_mrr")[0].size:
-        lines = [("node_mrr", "node MRR", FIRST, SOLID)]
-    drawn: list[str] = []
-    for key, label, color, dashes in lines:
-        epochs, values = _series(history, "val", key)
-        if epochs.size:
-            panel.line(epochs, 100 * values, color, dashes=dashes, label=label)
-            drawn.append(label)
+    if not _series(history, "val", "node_mrr")[0].size:
+        lines = (("auc", "AUC", FIRST, SOLID), ("ap", "AP", SECOND, _DASHED))
+    panel, drawn = _over_epochs(history, "val", lines, "Validation, %", scale=100)
     if not drawn:
         return ""
     _mark_epoch(panel, best_epoch)
@@ -102,19 +90,11 @@ def consistency_figure(history: Epochs) -> str:
     Args:
         history: Entries with "epoch" and, where it was measured, "consistency".
     """
-    from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
-
-    # Room for the words outside the bounds.
-    limits = CONSISTENCY_LOWER_BOUND - 0.05, CONSISTENCY_UPPER_BOUND + 0.05
-    panel = Panel("Epoch", "Consistency C", is_counted=True, y_limits=limits)
-    drawn = False
-    for key, label, color, dashes in _TERMS:
-        epochs, values = _series(history, "consistency", key)
-        if epochs.size:
-            panel.line(epochs, values, color, dashes=dashes, label=label)
-            drawn = True
+    panel, drawn = _over_epochs(history, "consistency", _TERMS, "Consistency C")
     if not drawn:
         return ""
+    # Room for the words outside the bounds.
+    panel.y_limits = CONSISTENCY_LOWER_BOUND - 0.05, CONSISTENCY_UPPER_BOUND + 0.05
     for bound, which, down in (
         (CONSISTENCY_UPPER_BOUND, "upper bound", -3.0),
         (CONSISTENCY_LOWER_BOUND, "lower bound", 9.0),
@@ -122,17 +102,12 @@ def consistency_figure(history: Epochs) -> str:
         panel.across(bound, INK, _WIDE)
         text = f"Theorem 1, {which} {bound:.3f}".replace("-", "\N{MINUS SIGN}")
         panel.say(text, None, bound, down=down)
-    return drawing(
-        "consistency",
-        "Consistency terms over the epochs between the bounds of Theorem 1",
-        [panel],
-    )
+    description = "Consistency terms over the epochs between the bounds of Theorem 1"
+    return drawing("consistency", description, [panel])
 
 
 def roc_figure(positive: Array, negative: Array) -> str:
     """Return the ROC curve of test scores, links against unlinked pairs."""
-    from cgcl.metrics import roc_curve
-
     panel = _unit_square("False positive rate", "True positive rate")
     panel.line([0, 1], [0, 1], MUTED, dashes=_EVEN, width=0.9)
     panel.say("guessing", 0.62, 0.57, color=MUTED, down=7)
@@ -144,8 +119,6 @@ def roc_figure(positive: Array, negative: Array) -> str:
 
 def precision_recall_figure(positive: Array, negative: Array) -> str:
     """Return the precision-recall curve of test scores, links against unlinked pairs."""
-    from cgcl.metrics import precision_recall_curve
-
     panel = _unit_square("Recall", "Precision")
     guessing = positive.size / (positive.size + negative.size)
     panel.across(guessing, MUTED, _EVEN)
@@ -183,14 +156,11 @@ def reliability_figure(result: Reliability) -> str:
     """Return predicted against observed shares of links, above the counts of test pairs."""
     panel = _unit_square("", "Share of links")
     panel.line([0, 1], [0, 1], MUTED, dashes=_EVEN, width=0.9, label="perfect")
-    panel.dots(
-        [part.predicted for part in result.bins],
-        [part.observed for part in result.bins],
-        FIRST,
-        above=[part.high for part in result.bins],
-        below=[part.low for part in result.bins],
-        label="observed, 95 % interval",
-    )
+    predicted = [part.predicted for part in result.bins]
+    for part in result.bins:
+        panel.interval((part.predicted, part.low), (part.predicted, part.high), FIRST)
+    observed = [part.observed for part in result.bins]
+    panel.dots(predicted, observed, FIRST, "observed, 95 % interval")
     edges = np.linspace(0, 1, 21)
     others, links = (np.histogram(side, edges)[0] for side in (result.others, result.links))
     # The links stand on the unlinked pairs: the outline is the count of both.
@@ -212,29 +182,80 @@ def reliability_figure(result: Reliability) -> str:
 
 def comparison_figure(comparison: Comparison) -> str:
     """Return a bar for each method, grouped by metric; ours in colour."""
-    metrics = metrics_of(comparison.results)
+    metrics = standings(comparison)
     if not metrics:
         return ""
     row = 0.0
     # Bars start at zero, and the last number needs room.
     panel = Panel("%", "", "none", x_limits=(0.0, 112.0), x_ticks=(0, 25, 50, 75, 100))
-    for key in metrics:
-        panel.say(metric_name(key), 0, row, size=8.5, right=2, down=3, bold=True)
+    for one in metrics:
+        panel.say(one.title, 0, row, size=8.5, right=2, down=3, bold=True)
         for result in comparison.results:
             row += 1
-            value = measured(result, key)
-            is_ours = result.method == comparison.ours
-            panel.rows[row] = legible(result.method, 28)
-            if value is not None:
-                color, opacity = (FIRST, 1.0) if is_ours else (MUTED, 0.55)
-                panel.bar(row, 0, 100 * value, color, thick=0.72, opacity=opacity)
-            text = "not measured" if value is None else f"{100 * value:.1f}"
-            panel.say(text, 100 * (value or 0), row, right=3, down=2.8)
+            method, text, value = result["method"], "not measured", 0.0
+            panel.rows[row] = legible(method, 28)
+            if method in one.values:
+                value = 100 * result["metrics"][one.metric]
+                text = f"{value:.1f}"
+                color, opacity = (FIRST, 1.0) if method == comparison.ours else (MUTED, 0.55)
+                panel.bar(row, 0, value, color, thick=0.72, opacity=opacity)
+            panel.say(text, value, row, right=3, down=2.8)
         row += 1.3
     panel.y_limits = (row - 0.5, -0.8)
     rows = len(metrics) * (len(comparison.results) + 1.3)
     description = "Bars of each metric for each method"
     return drawing("comparison", description, [panel], height=43 + 13.7 * rows)
+
+
+def interval_chart(summary: Summary) -> str:
+    """Return a bar for the mean of each method with a 95 % interval, ours in colour.
+
+    The best comes first. Empty if nothing was measured.
+    """
+    found = [(row, row.metrics[summary.metric]) for row in summary.rows if row.metrics]
+    if not found:
+        return ""
+    found.sort(key=lambda item: -item[1].mean)
+    base = _GUESSING.get(summary.metric, 0.0)
+    panel = Panel(f"{metric_title(summary.metric)}, %", "", "x")
+    lowest = base
+    for place, (row, spread) in enumerate(found):
+        mean, is_ours = 100 * spread.mean, row.method == summary.reference
+        low = mean if spread.low is None else max(0.0, 100 * spread.low)
+        high = mean if spread.high is None else min(100.0, 100 * spread.high)
+        lowest = min(lowest, low)
+        color, opacity = (FIRST, 0.9) if is_ours else (MUTED, 0.5)
+        panel.bar(place, base, mean, color, thick=0.66, opacity=opacity)
+        panel.interval((low, place), (high, place), INK)
+        panel.say(f"{mean:.2f}", high, place, right=5, down=2.8)
+        panel.rows[place] = legible(row.title, 28)
+    left = math.floor(lowest)
+    # The last number needs room.
+    panel.x_limits = (left, 100 + 0.16 * (100 - left))
+    panel.y_limits = (len(found) - 0.4, -0.6)
+    description = f"Bars of {metric_title(summary.metric)} with 95 % intervals"
+    return drawing("intervals", description, [panel], height=50 + 17.3 * len(found))
+
+
+def chart_caption(summary: Summary) -> str:
+    """Say what the chart shows."""
+    base = _GUESSING.get(summary.metric)
+    begin = f"; bars begin at {base:g}\N{NO-BREAK SPACE}%, what guessing reaches" if base else ""
+    return f"Mean {metric_title(summary.metric)} with 95\N{NO-BREAK SPACE}% interval{begin}"
+
+
+def _over_epochs(
+    history: Epochs, recorded: str, lines: Sequence[Line], ylabel: str, scale: float = 1.0
+) -> tuple[Panel, list[str]]:
+    """Return a panel with those lines for which something was recorded, and their labels."""
+    panel = Panel("Epoch", ylabel, is_counted=True)
+    drawn = []
+    for item, label, color, dashes in lines:
+        epochs, values = _series(history, recorded, item)
+        if epochs.size:
+            panel.line(epochs, scale * values, color, dashes=dashes, label=label)
+            drawn.append(label)
+    return panel, drawn
 
 
 def _series(history: Epochs, field: str, item: str | int) -> tuple[Array, Array]:

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from cgcl.errors import ResourceError
 from cgcl.files import write_atomically
 from cgcl.graph.survey import Survey, survey
+from cgcl.metrics.calibration import Calibration
+from cgcl.metrics.reliability import (
+    ReliabilityBin,
+    expected_calibration_error,
+    reliability_curve,
+)
 from cgcl.predict import LinkPredictor, Links
 from cgcl.predict.baselines import compare_with_baselines
 from cgcl.predict.saved import Fitted, read_fitted
-from cgcl.report.inputs import (
-    AuditFinding,
-    Comparison,
-    MethodResult,
-    Probabilities,
-    SuggestedLink,
-    Suggestions,
-)
-from cgcl.split import audit_split
+from cgcl.split import Finding, audit_split
 from cgcl.train.config import Resources
 from cgcl.train.model_file import MODEL
 from cgcl.train.recipe import Recipe
@@ -40,7 +38,7 @@ COMPARISON = "comparison.json"
 SUGGESTIONS = "suggestions.json"
 _FORMAT = 2
 _SHOWN_LINKS = 100
-_EXAMPLES = 5
+_EVIDENCE = ("shared_neighbours", "common_features", "distance", "because")
 # Searching up to so many pairs takes about a minute at most; larger graphs are asked for it.
 _SEARCHED_PAIRS = 200_000_000
 # A method that is dear to search with looks at a few thousand pairs, as many as this allows.
@@ -48,19 +46,75 @@ _DEAR_BUDGET = 2.5e9
 _PROPOSING = "resource-allocation"
 
 
+@dataclass(frozen=True)
+class Suggestions:
+    """The list of new links."""
+
+    links: Sequence[Mapping[str, Any]]
+    """Best first; each with the names of its `source` and `target`, `probability`, `score`, the
+    95 % `interval` of the probability, and what speaks for it: `shared_neighbours`,
+    `common_features`, `distance` and `because`. None where there is no such thing."""
+    how_found: str
+    """One sentence: every pair was scored, or candidates with a measured recall."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods on the same held-out links."""
+
+    results: Sequence[Mapping[str, Any]]
+    """Of each method, ours first, its name as `method` and its `metrics`, None where one was not
+    measured; more is better."""
+    protocol: str = ""
+    """Which links were held out and what was ranked, a sentence or two."""
+
+    @property
+    def ours(self) -> str:
+        """The name of the method of this run."""
+        return self.results[0]["method"]
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """How predicted probabilities compare with what was observed."""
+
+    bins: Sequence[ReliabilityBin]
+    """By rising probability, with equally many pairs."""
+    error: float
+    """The expected calibration error: |predicted - observed|, weighted by count."""
+    error_by_chance: float
+    """About what a perfect model would show on as many pairs."""
+    links: npt.NDArray[np.float64]
+    """Probabilities of the links."""
+    others: npt.NDArray[np.float64]
+    """Probabilities of the unlinked pairs."""
+
+
 @dataclass(frozen=True, eq=False)
 class RunResults:
-    """Everything that the page of a run shows; see `render_page`."""
+    """Everything that the page of a run shows. Names are as they were read, whatever they hold."""
 
-    run: dict[str, Any]
-    history: Sequence[dict[str, Any]]
-    positive: npt.ArrayLike | None
-    negative: npt.ArrayLike | None
-    suggestions: Suggestions | None
-    probabilities: Probabilities | None
-    comparison: Comparison | None
-    audit: Sequence[AuditFinding]
-    survey: Survey
+    run: Mapping[str, Any]
+    """What run.json holds, `folder`, the run folder as a shell would take it, and `method`, what
+    the method is called."""
+    history: Sequence[Mapping[str, Any]] = ()
+    """What the run recorded about every epoch."""
+    positive: npt.NDArray[Any] | None = None
+    """Scores of the test links, None if there was no test."""
+    negative: npt.NDArray[Any] | None = None
+    """Scores of the unlinked test pairs, None if there was no test."""
+    suggestions: Suggestions | None = None
+    """New links, None if nobody asked for them."""
+    calibration: Calibration | None = None
+    """How scores became probabilities, None if they did not."""
+    reliability: Reliability | None = None
+    """How these fared on the test links, None without."""
+    comparison: Comparison | None = None
+    """Methods on the same held-out links, None if there are no others."""
+    audit: Sequence[Finding] | None = None
+    """What the split audit found, empty if nothing, None if there was no audit."""
+    survey: Survey | None = None
+    """The shape of the graph, None if nobody looked."""
 
 
 def read_results(
@@ -87,11 +141,14 @@ def read_results(
     run["method"] = fitted.recipe.method.title
     run["folder"] = shlex.quote(str(folder))
     run["warnings"] = [text for text in (learned_nothing(run["val"]),) if text]
-    steps = _Steps(folder)
-    logits = predictor.test_scores() if fitted.split.test.shape[1] else ()
-    positive = negative = compared = None
-    if run["test"] and logits:
-        positive, negative = (side.sigmoid().numpy() for side in logits)
+    steps, calibration = _Steps(folder), predictor.calibration_
+    positive = negative = compared = trust = None
+    if fitted.split.test.shape[1]:
+        logits = predictor.test_scores()
+        if run["test"]:
+            positive, negative = (side.sigmoid().numpy() for side in logits)
+        if calibration is not None:  # at 1:1, as the test pairs are
+            trust = reliability(*(calibration.probability(side, 0.5) for side in logits))
     if compare is not False:
         compared = steps.comparison(fitted, thorough=bool(compare), progress=progress)
     return RunResults(
@@ -100,11 +157,38 @@ def read_results(
         positive,
         negative,
         suggestions=steps.suggestions(predictor, fitted, progress),
-        probabilities=_probabilities(predictor, logits),
+        calibration=calibration,
+        reliability=trust,
         comparison=compared,
-        audit=_audited(predictor),
+        audit=audit_split(predictor.split_, predictor.graph_).findings,
         survey=survey(predictor.graph_),
     )
+
+
+def reliability(links: npt.ArrayLike, others: npt.ArrayLike) -> Reliability | None:
+    """Compare probabilities with outcomes in ten bins of equally many pairs.
+
+    Args:
+        links: Probabilities of pairs that are links.
+        others: Probabilities of pairs that are not.
+
+    Returns:
+        None where there is nothing to compare.
+    """
+    positive = np.asarray(links, dtype=np.float64).ravel()
+    negative = np.asarray(others, dtype=np.float64).ravel()
+    predicted = np.concatenate([positive, negative])
+    if not predicted.size:
+        return None
+    is_link = np.repeat([1.0, 0.0], [positive.size, negative.size])
+    bins = reliability_curve(predicted, is_link)
+    # E|observed - p| = sqrt(2 p (1 - p) / (pi n)) in a large bin of n pairs.
+    chance = sum(
+        math.sqrt(max(0.0, 2 * part.count * part.predicted * (1 - part.predicted)) / math.pi)
+        for part in bins
+    )
+    error = expected_calibration_error(predicted, is_link)
+    return Reliability(bins, error, chance / predicted.size, positive, negative)
 
 
 class _Steps:
@@ -124,10 +208,7 @@ class _Steps:
             return None if compared is None else {"thorough": thorough, **asdict(compared)}
 
         found = self._kept(COMPARISON, compute, lambda was: was.get("thorough") or not thorough)
-        if found is None:
-            return None
-        results = [MethodResult(item["method"], item["metrics"]) for item in found["results"]]
-        return Comparison(results, found["protocol"], ours=results[0].method)
+        return None if found is None else Comparison(tuple(found["results"]), found["protocol"])
 
     def suggestions(
         self, predictor: LinkPredictor, fitted: Fitted, progress: Progress
@@ -138,10 +219,7 @@ class _Steps:
             return None if found is None else asdict(found)
 
         found = self._kept(SUGGESTIONS, compute)
-        if found is None:
-            return None
-        links = [SuggestedLink(**link) for link in found["links"]]
-        return Suggestions(links, found["how_found"])
+        return None if found is None else Suggestions(found["links"], found["how_found"])
 
     def _kept(
         self,
@@ -192,17 +270,14 @@ def _search(predictor: LinkPredictor, fitted: Fitted) -> Suggestions | None:
     if links is None:
         return None
     rows = [
-        SuggestedLink(
-            source=link.source,
-            target=link.target,
-            probability=link.probability,
-            score=link.score,
-            shared_neighbours=link.evidence["shared_neighbours"],
-            common_features=link.evidence.get("common_features"),
-            distance=link.evidence["distance"],
-            because=link.evidence["because"],
-            interval=link.interval and list(link.interval),
-        )
+        {
+            "source": link.source,
+            "target": link.target,
+            "probability": link.probability,
+            "score": link.score,
+            **{name: link.evidence.get(name) for name in _EVIDENCE},
+            "interval": link.interval and list(link.interval),
+        }
         for link in links
     ]
     return Suggestions(rows, links.found)
@@ -220,32 +295,3 @@ def _among_proposed(predictor: LinkPredictor, fitted: Fitted, count: int) -> Lin
     best = predictor.score_pairs([pairs[place] for place in order], explain=True)
     title = recipe.method.title.lower()
     return replace(best, found=f"The best {len(pairs):,} new pairs by {title} were scored.")
-
-
-def _probabilities(predictor: LinkPredictor, logits: Sequence[Tensor]) -> Probabilities | None:
-    """Return how scores became probabilities, and how they fared on the test links."""
-    calibration = predictor.calibration_
-    if calibration is None:
-        return None
-    links = others = None
-    if logits:  # at 1:1, as the test pairs are
-        links, others = (calibration.probability(side, 0.5) for side in logits)
-    return Probabilities(
-        method=calibration.method,
-        losses=calibration.losses,
-        base_rate=calibration.prior,
-        base_rate_from="held-out links over unknown pairs",
-        test_links=links,
-        test_others=others,
-        shift=calibration.shift,
-        notes=calibration.notes,
-    )
-
-
-def _audited(predictor: LinkPredictor) -> list[AuditFinding]:
-    """Return what an audit of the run's split finds."""
-    found = audit_split(predictor.split_, predictor.graph_).findings
-    return [
-        AuditFinding(item.sentence, item.severity, item.named_pairs[:_EXAMPLES], item.count)
-        for item in found
-    ]

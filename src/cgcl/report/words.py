@@ -1,26 +1,32 @@
-"""Numbers and settings as a reader wants them: the filters of the page's template."""
+"""Numbers, settings, names and results as a reader wants them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import math
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from cgcl.report.names import legible
-
-__all__ = [
-    "FILTERS",
-    "about",
-    "base_rate",
-    "chance",
-    "count",
-    "duration",
-    "one_in",
-    "percent",
-    "plural",
-    "setting",
-]
+if TYPE_CHECKING:
+    from cgcl.metrics.calibration import Calibration
+    from cgcl.report.results import Comparison
 
 _NOTHING = "\N{EN DASH}"
+# Control, surrogate, private, unassigned, format, line and paragraph separators: they show as
+# nothing, as a box, or turn the rest of the line around.
+_HIDDEN = {"Cc", "Cs", "Co", "Cn", "Cf", "Zl", "Zp"}
+# The joiners of emoji and of Persian.
+_JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
+
+# What a person sees of a ranking, and by what a method is ahead there.
+_TOP = ("node_mrr", "precision@100")
+_CALIBRATIONS = {
+    "platt": "Platt scaling",
+    "bent": "Bent-line scaling",
+    "isotonic": "Isotonic regression",
+    "temperature": "Temperature scaling",
+}
 
 
 def count(number: int | None) -> str:
@@ -116,6 +122,13 @@ def chance(probability: float | None, more: int = 0) -> str:
     return f"{digits}\N{NO-BREAK SPACE}%"
 
 
+def chances(probabilities: Sequence[float | None]) -> list[str]:
+    """Return probabilities as percent, with so many digits that those which differ look it."""
+    from cgcl.predict.digits import told_apart
+
+    return told_apart(probabilities, chance)
+
+
 def about(number: float) -> str:
     """Return an expected number, rounded to what it can mean.
 
@@ -157,16 +170,184 @@ def one_in(rate: float) -> str:
     return f"1 in {float(f'{1 / rate:.2g}'):,.0f}"
 
 
+def legible(text: str, limit: int = 100) -> str:
+    r"""Return `text` on one line of at most `limit` characters, hidden characters escaped.
+
+    A joiner between two characters beyond ASCII stays: it is part of an emoji or of a word.
+
+    Example:
+        >>> legible("report\u202egnp.exe")
+        'report\\u202egnp.exe'
+        >>> legible("abcdefgh", limit=5)
+        'abcd…'
+    """
+    # Escaping can only make text longer, so a very long name is cut before it.
+    start = text[: limit + 1]
+    shown = "".join(
+        character if _is_plain(start, place) else character.encode("unicode_escape").decode()
+        for place, character in enumerate(start)
+    )
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def _is_plain(text: str, place: int) -> bool:
+    """Tell whether the character at `place` can be shown as it is."""
+    character = text[place]
+    if character in _JOINERS:
+        around = text[place - 1 : place] + text[place + 1 : place + 2]
+        return len(around) == 2 and not any(
+            side.isascii() or unicodedata.category(side) in _HIDDEN for side in around
+        )
+    return unicodedata.category(character) not in _HIDDEN
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Who stands where by one metric; methods that look equal on the page are equal."""
+
+    metric: str
+    title: str
+    values: Mapping[str, str]
+    """By method, as the page writes them; those alone that were measured."""
+    leaders: Sequence[str]
+    best: str
+    ours: str | None
+    """What our method has, None if that was not measured."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether ours is behind at the top of the list, which is what people read."""
+        return self.metric in _TOP and self.ours is not None and self.ours != self.best
+
+
+def standings(comparison: Comparison) -> list[Standing]:
+    """Return the standing by every metric that some method has.
+
+    The top of the list comes first, then the others in the order of mention.
+    """
+    from cgcl.metrics.table import METRICS, metric_title
+
+    named = dict.fromkeys(key for result in comparison.results for key in result["metrics"])
+    found = []
+    for key in dict.fromkeys([*(key for key in METRICS if key in named), *named]):
+        measured = {
+            result["method"]: value
+            for result in comparison.results
+            if (value := result["metrics"].get(key)) is not None and math.isfinite(value)
+        }
+        if measured:
+            values = {method: percent(value) for method, value in measured.items()}
+            best = percent(max(measured.values()))
+            leaders = [method for method, words in values.items() if words == best]
+            ours = values.get(comparison.ours)
+            found.append(Standing(key, metric_title(key), values, leaders, best, ours))
+    return found
+
+
+def ahead_at_top(comparison: Comparison) -> str:
+    """Say who is ahead of the run at the top of the list; empty if nobody is.
+
+    It is what people read, so it is said before anything else.
+    """
+    told: dict[str, list[str]] = {}
+    for one in standings(comparison):
+        if one.is_behind:
+            who = f"{_joined(one.leaders)} {'is' if len(one.leaders) == 1 else 'are'} ahead of"
+            told.setdefault(who, []).append(f"{one.title} {one.best} against {one.ours}")
+    parts = [f"{who} {comparison.ours}: {_joined(what)}" for who, what in told.items()]
+    return f"At the top of the list, {'; '.join(parts)}." if parts else ""
+
+
+def verdict(comparison: Comparison) -> str:
+    """Say who is best by each metric; methods that look equal on the page share the place.
+
+    Who is behind at the top of the list is called best by nothing.
+    """
+    ahead = ahead_at_top(comparison)
+    phrases: dict[str, list[str]] = {}
+    for one in standings(comparison):
+        is_one = len(one.leaders) == 1
+        if one.is_behind:
+            continue
+        if one.best == percent(0.0) and not is_one:  # nobody is best at finding nothing
+            phrases.setdefault("Every method is at 0 % by", []).append(one.title)
+            continue
+        if ahead:
+            verb = "has the highest" if is_one else "have the highest"
+        else:
+            verb = "is best by" if is_one else "are best by"
+        behind = one.ours is not None and comparison.ours not in one.leaders
+        mine = f"; {comparison.ours} {one.ours}" if behind else ""
+        who = f"{_joined(one.leaders)} {verb}"
+        phrases.setdefault(who, []).append(f"{one.title} ({one.best}{mine})")
+    told = [ahead] if ahead else []
+    return " ".join([*told, *(f"{who} {_joined(parts)}." for who, parts in phrases.items())])
+
+
+def calibrator(key: str) -> str:
+    """Return the name of a calibration method as the page writes it.
+
+    Example:
+        >>> calibrator("platt")
+        'Platt scaling'
+    """
+    return _CALIBRATIONS.get(key, key)
+
+
+def calibration_choice(calibration: Calibration) -> str:
+    """Say which calibrator was kept and why."""
+    left = {name: loss["unexplained"] for name, loss in calibration.losses.items()}
+    begin = f"{calibrator(calibration.method)} turned scores into probabilities"
+    if calibration.method not in left or len(left) == 1:
+        return f"{begin}."
+    lowest = min(left, key=left.__getitem__)
+    if left[calibration.method] <= left[lowest]:
+        return (
+            f"{begin}: of {len(left)} methods it leaves the least uncertainty about held-out links."
+        )
+    if calibration.method == "bent":
+        return (
+            f"{begin}: {calibrator(lowest)} is ahead of it on held-out links by no more than "
+            "chance, and does not follow the highest scores."
+        )
+    return f"{begin}, although {calibrator(lowest)} does better on held-out links."
+
+
+def shift_sentence(shift: Mapping[str, Any]) -> str:
+    """Say whether the probabilities hold where more links are encoded than in training."""
+    if shift.get("warning"):
+        return str(shift["warning"])
+    top = shift["top"]
+    return (
+        "The probabilities hold where more links are encoded than in training: of the validation "
+        f"links they promise {about(shift['expected'])} where there are {shift['observed']:,}, and "
+        f"among the best {top['pairs']:,} pairs {about(top['expected'])} where there are "
+        f"{top['observed']:,}."
+    )
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Return the parts with commas and a last "and"."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
-    "about": about,
-    "base_rate": base_rate,
-    "chance": chance,
-    "count": count,
-    "duration": duration,
-    "legible": legible,
-    "one_in": one_in,
-    "percent": percent,
-    "plural": plural,
-    "setting": setting,
+    write.__name__: write
+    for write in (
+        about,
+        base_rate,
+        chance,
+        chances,
+        count,
+        duration,
+        legible,
+        one_in,
+        percent,
+        plural,
+        setting,
+        calibrator,
+        calibration_choice,
+        shift_sentence,
+    )
 }
 """Every function that puts something into words, by the name that the templates use."""
