@@ -84,15 +84,10 @@ class Reading:
         Raises:
             GraphFormatError: It cannot be read.
         """
-        from cgcl.readers.read import read_links
+        from cgcl.readers.edge_table import LinkOptions
+        from cgcl.readers.formats import read_links
 
-        return read_links(
-            file,
-            source=self.source,
-            target=self.target,
-            separator=self.separator,
-            header=self.header,
-        )
+        return read_links(file, LinkOptions(self.source, self.target, self.separator, self.header))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the options by name."""

@@ -1,9 +1,18 @@
-"""The five graphs of the paper: where they come from, and that they are what they should be."""
+"""The five graphs of the paper: where they come from, and that they are what they should be.
+
+Fetching is all or nothing: verified connection, verified content.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import http.client
 import os
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
@@ -17,11 +26,8 @@ from cgcl.errors import GraphFormatError, ResourceError
 from cgcl.graph.feature_matrix import compact, from_compressed_rows
 from cgcl.graph.graph import Graph
 from cgcl.graph.wording import shown
-from cgcl.readers.download import download as fetch
 from cgcl.readers.npz import arrays_sha256, read_npz_arrays
 from cgcl.readers.planetoid import check_sha256, read_planetoid
-
-__all__ = ["DATASETS", "DataFile", "Dataset", "data_folder", "load_dataset"]
 
 _PLANETOID_URL = "https://github.com/kimiyoung/planetoid/raw/master/data/"
 _AMAZON_URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"
@@ -31,6 +37,8 @@ _AMAZON_KEYS = tuple(
     for part in ("data", "indices", "indptr", "shape")
 )
 _CORA_KEYS = ("names", "edges", "indptr", "indices", "num_features")
+_MAX_BYTES = 200_000_000
+_CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -147,11 +155,8 @@ def load_dataset(name: str, data_root: str | Path | None = None, *, download: bo
         root = data_folder(data_root)
         folder = root / dataset.folder / "raw"
         _provide_files(dataset, root, download=download)
-        graph = (
-            _read_planetoid(dataset, folder)
-            if dataset.kind == "planetoid"
-            else _read_amazon(dataset, folder)
-        )
+        read = _read_planetoid if dataset.kind == "planetoid" else _read_amazon
+        graph = read(dataset, folder)
     _check_counts(dataset, graph)
     return graph
 
@@ -177,11 +182,8 @@ def _provide_files(dataset: Dataset, root: Path, *, download: bool) -> None:
             f"or name a folder that has {dataset.folder}/raw in it: --data-root or CGCL_DATA."
         )
     for number, file in enumerate(missing):
-        check = (
-            partial(_check_amazon, sha256=file.sha256)
-            if dataset.kind == "amazon"
-            else partial(check_sha256, sha256=file.sha256)
-        )
+        by_kind = _check_amazon if dataset.kind == "amazon" else check_sha256
+        check = partial(by_kind, sha256=file.sha256)
         try:
             fetch(dataset.url(file), folder / file.name, check=check)
         except ResourceError as error:
@@ -229,11 +231,11 @@ def _read_amazon(dataset: Dataset, folder: Path) -> Graph:
         from_compressed_rows(
             arrays[f"{matrix}_indptr"],
             arrays[f"{matrix}_indices"],
-            values,
+            # Word counts become presence, as in PyTorch Geometric.
+            arrays[f"{matrix}_data"] > 0,
             (int(arrays[f"{matrix}_shape"][0]), int(arrays[f"{matrix}_shape"][1])),
         )
-        # Word counts become presence, as in PyTorch Geometric.
-        for matrix, values in (("adj", arrays["adj_data"]), ("attr", arrays["attr_data"] > 0))
+        for matrix in ("adj", "attr")
     )
     return Graph.from_pairs(
         dataset.name, _numbered(links.shape[0]), links.indices(), compact(words)
@@ -248,14 +250,105 @@ def _check_counts(dataset: Dataset, graph: Graph) -> None:
     x = graph.x if graph.x is not None else torch.zeros(0)
     nonzeros = int(torch.count_nonzero(x.values() if x.is_sparse else x))
     found = (graph.num_nodes, graph.num_edges, graph.num_features, nonzeros)
-    expected = (
-        dataset.num_nodes,
-        dataset.num_edges,
-        dataset.num_features,
-        dataset.num_nonzeros,
-    )
+    row = dataset
+    expected = (row.num_nodes, row.num_edges, row.num_features, row.num_nonzeros)
     if found != expected:
         raise GraphFormatError(
             f"{dataset.name} has {found} nodes, links, features and nonzeros; expected {expected}."
             f"\nIts files are damaged: delete them and fetch them again."
         )
+
+
+# --- Fetching ---
+
+
+def fetch(
+    url: str,
+    target: Path,
+    *,
+    check: Callable[[Path], object],
+    timeout_s: float = 30,
+    opener: urllib.request.OpenerDirector | None = None,
+) -> None:
+    """Fetch `url` to `target`, unless it is there already; either way its content is checked.
+
+    The bytes go to `target` + ".part" and take the name only after `check` accepted them, so a cut
+    connection or a wrong file leaves nothing behind.
+
+    Args:
+        url: An https address.
+        target: The file to make; its folder is made too.
+        check: Called with a file; raises GraphFormatError if it is not the published one.
+        timeout_s: Longest silence of the server.
+        opener: Another way to open addresses; the default speaks https only, redirects included.
+
+    Raises:
+        ResourceError: The network or the disk failed; the message says how to do it by hand.
+        GraphFormatError: What is there, or what came, is not the published file.
+    """
+    if target.exists():
+        check(target)
+        return
+    partial = target.with_name(target.name + ".part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _fetch(opener or _https_only(), url, partial, timeout_s)
+        check(partial)
+        partial.replace(target)
+    except GraphFormatError as error:
+        raise _by_hand(url, target, "what came is not the published file") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise _by_hand(url, target, _reason(error)) from error
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _https_only() -> urllib.request.OpenerDirector:
+    """Return an opener that knows no scheme but https, so no redirect can leave it either."""
+    opener = urllib.request.OpenerDirector()
+    handlers: tuple[urllib.request.BaseHandler, ...] = (
+        urllib.request.ProxyHandler(),
+        urllib.request.UnknownHandler(),
+        urllib.request.HTTPSHandler(context=ssl.create_default_context()),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPRedirectHandler(),
+        urllib.request.HTTPErrorProcessor(),
+    )
+    for handler in handlers:
+        opener.add_handler(handler)
+    return opener
+
+
+def _fetch(
+    opener: urllib.request.OpenerDirector, url: str, partial: Path, timeout_s: float
+) -> None:
+    with opener.open(url, timeout=timeout_s) as response, partial.open("wb") as file:
+        promised = response.headers.get("Content-Length")
+        received = 0
+        while chunk := response.read(_CHUNK_BYTES):
+            received += len(chunk)
+            if received > _MAX_BYTES:
+                raise OSError(f"it is larger than {_MAX_BYTES / 1e6:,.0f} MB")
+            file.write(chunk)
+    if promised is not None and received != int(promised):
+        raise OSError(f"the connection ended after {received:,} of {int(promised):,} bytes")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        with contextlib.closing(error):
+            return f"the server answered {error.code} {shown(str(error.reason))}"
+    if isinstance(error, urllib.error.URLError):
+        return shown(str(error.reason), 120)
+    if isinstance(error, TimeoutError):
+        return "the server stopped answering"
+    return shown(str(error) or type(error).__name__, 120)
+
+
+def _by_hand(url: str, target: Path, reason: str) -> ResourceError:
+    return ResourceError(
+        f"Cannot download {target.name}: {reason}.\n"
+        f"Fetch {url}\n"
+        f"and save it as {target}, or name a folder that has it: --data-root or CGCL_DATA."
+    )

@@ -22,9 +22,7 @@ from torch import Tensor
 from cgcl.errors import GraphFormatError
 from cgcl.graph.feature_matrix import compact, from_compressed_rows
 from cgcl.graph.wording import shown
-from cgcl.readers.delimited import read_bytes
-
-__all__ = ["PARTS", "RawGraph", "check_sha256", "read_planetoid", "unpickle_restricted"]
+from cgcl.readers.regular_file import read_bytes
 
 PARTS = ("allx", "tx", "graph", "test.index")
 """The files that are read: `x` repeats rows of `allx`, and the classes are not needed."""
@@ -55,18 +53,18 @@ def read_planetoid(folder: Path, name: str, sha256: Mapping[str, str]) -> RawGra
     """
     files = {part: f"ind.{name}.{part}" for part in PARTS}
     content = {part: check_sha256(folder / file, sha256[file]) for part, file in files.items()}
-    known = _Matrix.checked(unpickle_restricted(content["allx"], f"ind.{name}.allx"))
-    held_out = _Matrix.checked(unpickle_restricted(content["tx"], f"ind.{name}.tx"))
-    neighbours = unpickle_restricted(content["graph"], f"ind.{name}.graph")
-    held_out_nodes = np.array(content["test.index"].split(), dtype=np.int64)
+    known, held_out = (
+        _tensor(unpickle_restricted(content[part], files[part])) for part in ("allx", "tx")
+    )
+    neighbours = unpickle_restricted(content["graph"], files["graph"])
+    held_out_nodes = torch.tensor([int(node) for node in content["test.index"].split()])
     # CiteSeer lists fewer held-out nodes than their range has: the others have no features.
-    num_nodes = max(int(held_out_nodes.max()) + 1, known.num_rows)
+    num_nodes = max(int(held_out_nodes.max()) + 1, known.shape[0])
+    rows, columns = held_out.indices()
     x = torch.sparse_coo_tensor(
-        torch.cat(
-            [known.entries(np.arange(known.num_rows)), held_out.entries(held_out_nodes)], dim=1
-        ),
+        torch.cat([known.indices(), torch.stack([held_out_nodes[rows], columns])], dim=1),
         torch.cat([known.values(), held_out.values()]),
-        (num_nodes, known.num_columns),
+        (num_nodes, known.shape[1]),
         check_invariants=True,
     )
     return RawGraph(num_nodes, _pairs(neighbours), compact(x))
@@ -142,38 +140,22 @@ class _Matrix:
     indices: _Array
     data: _Array
 
-    @classmethod
-    def checked(cls, loaded: object) -> _Matrix:
-        if not isinstance(loaded, cls):
-            raise GraphFormatError(
-                "A Planetoid file of features holds no matrix.\nDelete it and fetch it again."
-            )
-        return loaded
-
-    @property
-    def num_rows(self) -> int:
-        return int(self._shape[0])
-
-    @property
-    def num_columns(self) -> int:
-        return int(self._shape[1])
-
-    def _tensor(self) -> Tensor:
+    def tensor(self) -> Tensor:
+        """Return the matrix, coalesced sparse COO."""
         return from_compressed_rows(
             self.indptr.numbers("i4"),
             self.indices.numbers("i4"),
             self.data.numbers("f4"),
-            (self.num_rows, self.num_columns),
+            (int(self._shape[0]), int(self._shape[1])),
         )
 
-    def entries(self, nodes: np.ndarray) -> Tensor:
-        """Return node and feature of every entry, int64 [2, entries]; row i is node `nodes[i]`."""
-        rows, columns = self._tensor().indices()
-        return torch.stack([torch.from_numpy(nodes)[rows], columns])
 
-    def values(self) -> Tensor:
-        """Return the value of every entry, in the order of `entries`."""
-        return self._tensor().values()
+def _tensor(loaded: object) -> Tensor:
+    if not isinstance(loaded, _Matrix):
+        raise GraphFormatError(
+            "A Planetoid file of features holds no matrix.\nDelete it and fetch it again."
+        )
+    return loaded.tensor()
 
 
 class _Unpickler(pickle.Unpickler):
@@ -195,25 +177,17 @@ class _Unpickler(pickle.Unpickler):
         raise GraphFormatError(f"{self._file} refers to an object outside the file: {pid!r:.60}.")
 
 
-def _new_array(*_: object) -> _Array:
-    return _Array()
-
-
 def _new_dictionary(*_: object) -> dict[object, object]:
     return {}
 
 
-def _no_list(*_: object) -> None:
-    return None
-
-
 _STAND_INS: dict[tuple[str, str], Callable[..., object]] = {
     ("scipy.sparse.csr", "csr_matrix"): _Matrix,
-    ("numpy.core.multiarray", "_reconstruct"): _new_array,
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Dtype,
     ("collections", "defaultdict"): _new_dictionary,
-    ("__builtin__", "list"): _no_list,
+    ("__builtin__", "list"): _new_dictionary,  # named as the kind of new values, never called
 }
 
 
