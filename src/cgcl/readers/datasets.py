@@ -12,7 +12,7 @@ import os
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
@@ -31,6 +31,7 @@ from cgcl.readers.planetoid import check_sha256, read_planetoid
 
 _PLANETOID_URL = "https://github.com/kimiyoung/planetoid/raw/master/data/"
 _AMAZON_URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"
+_AMAZON_FILE = "amazon_electronics_{}.npz"
 _AMAZON_KEYS = tuple(
     f"{matrix}_{part}"
     for matrix in ("adj", "attr")
@@ -39,15 +40,6 @@ _AMAZON_KEYS = tuple(
 _CORA_KEYS = ("names", "edges", "indptr", "indices", "num_features")
 _MAX_BYTES = 200_000_000
 _CHUNK_BYTES = 1 << 16
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """A published file."""
-
-    name: str
-    sha256: str
-    """Of the file, or for Amazon of its arrays: those files exist saved in several ways."""
 
 
 @dataclass(frozen=True)
@@ -62,55 +54,49 @@ class Dataset:
     num_edges: int
     num_features: int
     num_nonzeros: int
-    files: tuple[DataFile, ...] = ()
+    files: Mapping[str, str]
+    """The SHA-256 of every file, or for Amazon of its arrays: those files are saved in several
+    ways."""
 
-    def url(self, file: DataFile) -> str:
+    def url(self, file: str) -> str:
         """Return the address a file is published at."""
-        return (_PLANETOID_URL if self.kind == "planetoid" else _AMAZON_URL) + file.name
+        return (_PLANETOID_URL if self.kind == "planetoid" else _AMAZON_URL) + file
 
-    def missing_files(self, root: Path) -> list[DataFile]:
+    def missing_files(self, root: Path) -> list[str]:
         """Return the files that are not in the data folder `root`; none if bundled."""
         folder = root / self.folder / "raw"
-        return [file for file in self.files if not (folder / file.name).exists()]
+        return [file for file in self.files if not (folder / file).exists()]
 
     def is_present(self, root: Path) -> bool:
         """Return whether nothing would have to be fetched; the content is not looked at."""
         return not self.missing_files(root)
 
 
-def _files(*rows: tuple[str, str]) -> tuple[DataFile, ...]:
-    return tuple(DataFile(name, sha256) for name, sha256 in rows)
-
-
-_CITESEER_FILES = _files(
-    ("ind.citeseer.allx", "2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668"),
-    ("ind.citeseer.tx", "539a8906a2da97628d212f2fdd668c109a8b3f0d36574b59e5d3fd5b5303da21"),
-    ("ind.citeseer.graph", "d79a4ef9d3e7169aee8946145f6b7306e35bc79bffad26346cfb94e10e9912a7"),
-    ("ind.citeseer.test.index", "2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4"),
-)
-_PUBMED_FILES = _files(
-    ("ind.pubmed.allx", "508e538e2abdccdd54c4d3e9f49d638b4af7107d85845f66ddea5a5152658b7e"),
-    ("ind.pubmed.tx", "4eb5f5d0f30f26497eb0ac6ac9719d09c67e284f1ed0385c93f3ef27a671da3d"),
-    ("ind.pubmed.graph", "5b89f0036ca22909471f1e6558eb42fa06e0c730a577bde5b058b40638f81dc9"),
-    ("ind.pubmed.test.index", "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5"),
-)
-_PHOTO_FILES = _files(
-    (
-        "amazon_electronics_photo.npz",
-        "56d3213900ee01fedbce864bf44b38b97b53de14557c9b4030d8d8ff9aaacbb8",
-    ),
-)
-_COMPUTERS_FILES = _files(
-    (
-        "amazon_electronics_computers.npz",
-        "eba7bae0a8160e8e9e7e70862f257550fefd572ad79e05a1c0ac7789c2123ca7",
-    ),
-)
+_CITESEER_FILES = {
+    "ind.citeseer.allx": "2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668",
+    "ind.citeseer.tx": "539a8906a2da97628d212f2fdd668c109a8b3f0d36574b59e5d3fd5b5303da21",
+    "ind.citeseer.graph": "d79a4ef9d3e7169aee8946145f6b7306e35bc79bffad26346cfb94e10e9912a7",
+    "ind.citeseer.test.index": "2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4",
+}
+_PUBMED_FILES = {
+    "ind.pubmed.allx": "508e538e2abdccdd54c4d3e9f49d638b4af7107d85845f66ddea5a5152658b7e",
+    "ind.pubmed.tx": "4eb5f5d0f30f26497eb0ac6ac9719d09c67e284f1ed0385c93f3ef27a671da3d",
+    "ind.pubmed.graph": "5b89f0036ca22909471f1e6558eb42fa06e0c730a577bde5b058b40638f81dc9",
+    "ind.pubmed.test.index": "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5",
+}
+_PHOTO_FILES = {
+    _AMAZON_FILE.format("photo"): "56d3213900ee01fedbce864bf44b38b97b53de14557c9b4030d8d8ff9aaacbb8"
+}
+_COMPUTERS_FILES = {
+    _AMAZON_FILE.format(
+        "computers"
+    ): "eba7bae0a8160e8e9e7e70862f257550fefd572ad79e05a1c0ac7789c2123ca7"
+}
 
 DATASETS: dict[str, Dataset] = {
     row.name: row
     for row in (
-        Dataset("cora", "bundled", "", 2_708, 5_278, 1_433, 49_216),
+        Dataset("cora", "bundled", "", 2_708, 5_278, 1_433, 49_216, {}),
         Dataset("citeseer", "planetoid", "CiteSeer", 3_327, 4_552, 3_703, 105_165, _CITESEER_FILES),
         Dataset("pubmed", "planetoid", "PubMed", 19_717, 44_324, 500, 988_031, _PUBMED_FILES),
         Dataset("photo", "amazon", "Photo", 7_650, 119_081, 745, 1_979_909, _PHOTO_FILES),
@@ -175,7 +161,7 @@ def _provide_files(dataset: Dataset, root: Path, *, download: bool) -> None:
     folder = root / dataset.folder / "raw"
     missing = dataset.missing_files(root)
     if missing and not download:
-        listed = ", ".join(file.name for file in missing)
+        listed = ", ".join(missing)
         raise ResourceError(
             f"The data set {dataset.name} is not in {folder}: {listed} missing.\n"
             f"Fetch from {dataset.url(missing[0]).rpartition('/')[0]}/ and put them there,\n"
@@ -183,11 +169,11 @@ def _provide_files(dataset: Dataset, root: Path, *, download: bool) -> None:
         )
     for number, file in enumerate(missing):
         by_kind = _check_amazon if dataset.kind == "amazon" else check_sha256
-        check = partial(by_kind, sha256=file.sha256)
+        check = partial(by_kind, sha256=dataset.files[file])
         try:
-            fetch(dataset.url(file), folder / file.name, check=check)
+            fetch(dataset.url(file), folder / file, check=check)
         except ResourceError as error:
-            others = ", ".join(other.name for other in missing[number + 1 :])
+            others = ", ".join(missing[number + 1 :])
             also = f"\nAlso missing, same address, same folder: {others}." if others else ""
             raise ResourceError(f"{error}{also}") from error
 
@@ -203,13 +189,13 @@ def _read_cora() -> Graph:
 
 
 def _read_planetoid(dataset: Dataset, folder: Path) -> Graph:
-    raw = read_planetoid(folder, dataset.name, {file.name: file.sha256 for file in dataset.files})
+    pairs, x = read_planetoid(folder, dataset.name, dataset.files)
     # Planetoid lists every link at both ends, a loop twice at one. Listing each once here keeps the
     # notes true: they count what the authors' data repeats, not how it is written down.
-    low, high = raw.pairs
+    low, high = pairs
     loops = torch.unique(low[low == high])
-    pairs = torch.cat([raw.pairs[:, low < high], loops.repeat(2, 1)], dim=1)
-    return Graph.from_pairs(dataset.name, _numbered(raw.num_nodes), pairs, raw.x)
+    pairs = torch.cat([pairs[:, low < high], loops.repeat(2, 1)], dim=1)
+    return Graph.from_pairs(dataset.name, _numbered(len(x)), pairs, x)
 
 
 def _check_amazon(path: Path, sha256: str) -> dict[str, np.ndarray]:
@@ -225,8 +211,8 @@ def _check_amazon(path: Path, sha256: str) -> dict[str, np.ndarray]:
 
 
 def _read_amazon(dataset: Dataset, folder: Path) -> Graph:
-    (file,) = dataset.files
-    arrays = _check_amazon(folder / file.name, file.sha256)
+    ((file, sha256),) = dataset.files.items()
+    arrays = _check_amazon(folder / file, sha256)
     links, words = (
         from_compressed_rows(
             arrays[f"{matrix}_indptr"],

@@ -47,10 +47,8 @@ class LinkOptions:
     @property
     def ends(self) -> tuple[str, str]:
         """The columns with the two ends."""
-        return (
-            "source" if self.source is None else self.source,
-            "target" if self.target is None else self.target,
-        )
+        source = "source" if self.source is None else self.source
+        return source, "target" if self.target is None else self.target
 
     def refuse_columns(self, place: str) -> None:
         """Refuse columns for a source that has none.
@@ -159,8 +157,7 @@ def kept_apart(table: EdgeTable) -> EdgeTable:
         pairs[end] = places + len(nodes)
         nodes += [f"{column}:{table.names[node]}" for node in distinct.tolist()]
     order = sorted(range(len(nodes)), key=nodes.__getitem__)
-    rank = torch.empty(len(nodes), dtype=torch.int64)
-    rank[torch.tensor(order, dtype=torch.int64)] = torch.arange(len(nodes))
+    rank = torch.tensor(order, dtype=torch.int64).argsort()
     return replace(table, names=tuple(nodes[node] for node in order), pairs=rank[pairs])
 
 
@@ -191,15 +188,13 @@ def joined(first: EdgeTable, others: Sequence[EdgeTable]) -> EdgeTable:
         )
         known = torch.cat([known, codes])
     together = torch.cat(pairs, dim=1)
-    order = torch.empty(len(names), dtype=torch.int64)
-    order[moved[0]] = torch.arange(len(first.names))
     return replace(
         first,
         names=tuple(names),
         pairs=together,
         times=None,
         sides=None if first.sides is None else _extended(first.sides, moved[0], together, names),
-        x=None if first.x is None else first.x.index_select(0, order),
+        x=None if first.x is None else first.x.index_select(0, moved[0].argsort()),
     )
 
 
@@ -237,7 +232,8 @@ def drop_direction(table: EdgeTable, directed: Directed) -> tuple[EdgeTable, tup
     both, single = _count_ways(code, shift)
     found = DROPPED if table.is_directed else ""
     if not table.is_directed and both and single:
-        found = f"{_links(both)} listed in both directions, {single:,} in one. {DROPPED}"
+        links = "link is" if both == 1 else "links are"
+        found = f"{both:,} {links} listed in both directions, {single:,} in one. {DROPPED}"
     if found and directed == "error":
         reason = found.removesuffix(DROPPED).strip() or "The source says that links are directed."
         raise GraphContentError(
@@ -277,10 +273,6 @@ def _count_ways(code: np.ndarray, shift: int) -> tuple[int, int]:
     distinct = code[is_new]
     both = int(((distinct[1:] >> 1) == (distinct[:-1] >> 1)).sum())
     return both, len(distinct) - 2 * both - int(_is_loop(distinct, shift).sum())
-
-
-def _links(count: int) -> str:
-    return f"{count:,} link{' is' if count == 1 else 's are'}"
 
 
 def find_sides(
@@ -325,12 +317,11 @@ def find_sides(
     if bipartite == "auto":
         return None, ()
     sides, components = _by_colour(table)
-    guess = (
-        (f"{components:,} separate components: which of their sides belong together is a guess.",)
-        if components > 1
-        else ()
-    )
-    return sides, (*_unlinked(table), _note(table, sides, None), *guess)
+    notes = (*_unlinked(table), _note(table, sides, None))
+    if components > 1:
+        guess = "which of their sides belong together is a guess."
+        notes += (f"{components:,} separate components: {guess}",)
+    return sides, notes
 
 
 def _by_column(table: EdgeTable) -> Tensor | None:

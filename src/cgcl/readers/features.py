@@ -22,14 +22,7 @@ from cgcl.errors import ConfigError, FeatureError, GraphFormatError, ResourceErr
 from cgcl.graph.feature_matrix import compact, same_for_every_node
 from cgcl.graph.wording import listed, shown
 from cgcl.readers.regular_file import names_of_rows
-from cgcl.readers.tables import (
-    Table,
-    encoded,
-    is_number,
-    parquet_table,
-    plain,
-    refuse_twice,
-)
+from cgcl.readers.tables import Table, encoded, is_number, parquet_table, plain, refuse_twice
 from cgcl.readers.text import open_table
 
 MAX_CATEGORIES = 10_000
@@ -192,10 +185,7 @@ def features_of_table(
 
 
 def features_of_matrix(
-    x: Tensor,
-    place: str,
-    row_names: Path | Sequence[str] | None,
-    linked: Collection[str],
+    x: Tensor, place: str, row_names: Path | Sequence[str] | None, linked: Collection[str]
 ) -> FeatureTable:
     """Return the features of a matrix: row k is that of the k-th name, or of the node called k.
 

@@ -12,12 +12,13 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from cgcl.errors import CGCLError, ConfigError, FeatureError, GraphFormatError
+from cgcl.errors import ConfigError, FeatureError, GraphFormatError
 from cgcl.graph.feature_matrix import compact
 from cgcl.graph.wording import listed, shown
 from cgcl.readers.edge_table import EdgeTable, LinkOptions
 from cgcl.readers.node_names import sorted_names
 from cgcl.readers.npz import npz_array_names, read_npz_arrays
+from cgcl.readers.regular_file import told
 from cgcl.readers.tables import read_times
 
 MAX_ISOLATED = 10_000_000
@@ -186,7 +187,7 @@ def read_npz_links(path: Path, options: LinkOptions) -> EdgeTable:
     """
     options.refuse_columns(path.name)
     found = npz_array_names(path)
-    try:
+    with told(f"{path.name} does not describe a graph", _UNDERSTOOD):
         if "edge_index" in found:
             return _links_beside_index(path, found, options.time)
         if options.time is not None:
@@ -198,12 +199,6 @@ def read_npz_links(path: Path, options: LinkOptions) -> EdgeTable:
             return links_of_entries(_scipy_entries(path), _names(path, found))
         if all(f"adj_{part}" in found for part in _COMPRESSED):
             return _adjacency_and_attributes(path, found)
-    except CGCLError:
-        raise
-    except Exception as error:  # arrays of odd shapes and types break in many ways
-        raise GraphFormatError(
-            f"{path.name} does not describe a graph: {shown(str(error), 120)}\n{_UNDERSTOOD}"
-        ) from error
     raise GraphFormatError(
         f"{path.name} holds no graph. Arrays found: {listed(found, 10, quoted=False) or 'none'}.\n"
         f"{_UNDERSTOOD}"

@@ -16,7 +16,7 @@ from numpy.lib import format as npy
 
 from cgcl.errors import GraphFormatError
 from cgcl.graph.wording import shown
-from cgcl.readers.regular_file import read_bytes
+from cgcl.readers.regular_file import read_bytes, told
 
 MAX_BYTES = 2_000_000_000
 MAX_MEMBERS = 10_000
@@ -55,17 +55,10 @@ def read_npz_arrays(path: Path, keys: Sequence[str]) -> dict[str, np.ndarray]:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open an archive; whatever its damage brings about becomes an error of ours."""
-    content = read_bytes(path)
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            yield archive
-    except GraphFormatError:
-        raise
-    except Exception as error:  # damaged bytes reach zipfile, zlib and numpy in many ways
-        raise GraphFormatError(
-            f"{path.name} is damaged or not an .npz archive: {shown(str(error), 120)}\n"
-            f"Fetch or save it again."
-        ) from error
+    content = io.BytesIO(read_bytes(path))
+    problem = f"{path.name} is damaged or not an .npz archive"
+    with told(problem, "Fetch or save it again."), zipfile.ZipFile(content) as archive:
+        yield archive
 
 
 def arrays_sha256(arrays: Mapping[str, np.ndarray]) -> str:

@@ -78,10 +78,7 @@ def read_object(graph: Any, options: LinkOptions) -> EdgeTable:  # noqa: ANN401
 
 
 def links_of_networkx(
-    graph: nx.Graph[Any],
-    place: str,
-    time: str | None,
-    names: Mapping[Hashable, str] | None = None,
+    graph: nx.Graph[Any], place: str, time: str | None, names: Mapping[Hashable, str] | None = None
 ) -> EdgeTable:
     """Return the links of a networkx graph of any kind. Isolated nodes are kept.
 

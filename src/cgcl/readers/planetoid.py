@@ -11,7 +11,6 @@ import hashlib
 import io
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,30 +21,23 @@ from torch import Tensor
 from cgcl.errors import GraphFormatError
 from cgcl.graph.feature_matrix import compact, from_compressed_rows
 from cgcl.graph.wording import shown
-from cgcl.readers.regular_file import read_bytes
+from cgcl.readers.regular_file import read_bytes, told
 
 PARTS = ("allx", "tx", "graph", "test.index")
 """The files that are read: `x` repeats rows of `allx`, and the classes are not needed."""
 
 
-@dataclass(frozen=True)
-class RawGraph:
-    """What the files of a data set say."""
-
-    num_nodes: int
-    pairs: Tensor
-    """Node numbers as listed, both directions, repeats and loops included: int64 [2, any]."""
-    x: Tensor
-    """Features, float32 [n, d], coalesced sparse COO or dense."""
-
-
-def read_planetoid(folder: Path, name: str, sha256: Mapping[str, str]) -> RawGraph:
+def read_planetoid(folder: Path, name: str, sha256: Mapping[str, str]) -> tuple[Tensor, Tensor]:
     """Read `ind.NAME.allx`, `.tx`, `.graph` and `.test.index` from `folder`.
 
     Args:
         folder: Where the files are.
         name: The data set's name inside the file names, such as "citeseer".
         sha256: The digest of every file, by file name.
+
+    Returns:
+        Node numbers as listed, both directions, repeats and loops included: int64 [2, any]; and the
+        features, float32 [n, d], coalesced sparse COO or dense.
 
     Raises:
         GraphFormatError: A file is missing, is not the published one, or names anything that these
@@ -67,7 +59,7 @@ def read_planetoid(folder: Path, name: str, sha256: Mapping[str, str]) -> RawGra
         (num_nodes, known.shape[1]),
         check_invariants=True,
     )
-    return RawGraph(num_nodes, _pairs(neighbours), compact(x))
+    return _pairs(neighbours), compact(x)
 
 
 def unpickle_restricted(content: bytes, file: str) -> Any:  # noqa: ANN401
@@ -76,14 +68,8 @@ def unpickle_restricted(content: bytes, file: str) -> Any:  # noqa: ANN401
     Raises:
         GraphFormatError: The pickle names anything but the constructors of those two, or is broken.
     """
-    try:
+    with told(f"{file} is damaged", "Delete it and fetch it again."):
         return _Unpickler(content, file).load()
-    except GraphFormatError:
-        raise
-    except Exception as error:  # a broken pickle fails in many ways
-        raise GraphFormatError(
-            f"{file} is damaged: {shown(str(error), 120)}\nDelete it and fetch it again."
-        ) from error
 
 
 def check_sha256(path: Path, sha256: str) -> bytes:
@@ -173,9 +159,6 @@ class _Unpickler(pickle.Unpickler):
             )
         return found
 
-    def persistent_load(self, pid: object) -> object:
-        raise GraphFormatError(f"{self._file} refers to an object outside the file: {pid!r:.60}.")
-
 
 def _new_dictionary(*_: object) -> dict[object, object]:
     return {}
@@ -193,8 +176,7 @@ _STAND_INS: dict[tuple[str, str], Callable[..., object]] = {
 
 def _pairs(neighbours: Mapping[int, list[int]]) -> Tensor:
     nodes = np.repeat(
-        np.fromiter(neighbours, dtype=np.int64),
-        [len(others) for others in neighbours.values()],
+        np.fromiter(neighbours, dtype=np.int64), [len(others) for others in neighbours.values()]
     )
     others = np.fromiter(
         (other for row in neighbours.values() for other in row), dtype=np.int64, count=len(nodes)

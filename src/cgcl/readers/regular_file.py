@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cgcl.errors import FeatureError, GraphFormatError, ResourceError
+from cgcl.errors import CGCLError, FeatureError, GraphFormatError, ResourceError
 from cgcl.graph.wording import shown
 
 MAX_NAME_LENGTH = 1000
@@ -47,6 +48,29 @@ def read_bytes(path: Path) -> bytes:
         raise ResourceError(
             f"{path.name} does not fit into memory.\nUse a machine with more memory, or fewer rows."
         ) from error
+
+
+@contextlib.contextmanager
+def told(problem: str, remedy: str) -> Iterator[None]:
+    """Turn whatever a damaged file or a foreign object brings about into an error of ours.
+
+    Args:
+        problem: The beginning of the message; the reason follows.
+        remedy: What to do about it.
+
+    Raises:
+        GraphFormatError: Anything was raised but an error of ours.
+        ResourceError: Memory does not suffice.
+    """
+    try:
+        yield
+    except CGCLError:
+        raise
+    except MemoryError as error:
+        raise ResourceError(f"{problem}: it does not fit into memory.") from error
+    except Exception as error:  # damaged bytes reach Arrow, zipfile, numpy, ... in many ways
+        reason = shown(str(error) or type(error).__name__, 120)
+        raise GraphFormatError(f"{problem}: {reason}\n{remedy}") from error
 
 
 def check_text(file: str, content: bytes) -> None:

@@ -5,29 +5,25 @@ A reader makes a `Table`. `links_of` makes links of it; `cgcl.readers.features` 
 
 from __future__ import annotations
 
-import contextlib
 import io
 import shlex
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch
-from pyarrow import compute
+from pyarrow import compute, parquet
 
-from cgcl.errors import CGCLError, ConfigError, GraphFormatError, ResourceError
+from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.graph.wording import listed, shown
 from cgcl.readers.edge_table import EdgeTable, LinkOptions, ignored_note
 from cgcl.readers.node_names import EncodedNames, encode_names
-from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes
-
-if TYPE_CHECKING:
-    from pyarrow import parquet
+from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes, told
 
 MAX_COLUMNS = 100_000
 MAX_BYTES = 4_000_000_000
@@ -293,10 +289,8 @@ def parquet_table(path: Path, choose: Choice) -> Table:
         ResourceError: It does not fit into memory.
         CGCLError: What `choose` raises.
     """
-    from pyarrow import parquet
-
     content = io.BytesIO(read_bytes(path))
-    with _damage_told(path.name):
+    with told(f"{path.name} is damaged or not a Parquet file", "Write it again."):
         schema = parquet.read_schema(content)
         columns = schema.names
         _check_width(path.name, columns)
@@ -334,32 +328,13 @@ def frame_table(frame: Any, place: str) -> Table:  # noqa: ANN401
     Raises:
         GraphFormatError: It cannot be read as a table.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            data = pa.table(frame)
-            data.validate(full=True)
-    except Exception as error:  # foreign code hands the columns over
-        raise GraphFormatError(
-            f"{place} cannot be read as a table: {shown(str(error), 120)}\n"
-            f"Expected columns of one type each; names of nodes are text or whole numbers."
-        ) from error
+    remedy = "Expected columns of one type each; names of nodes are text or whole numbers."
+    with told(f"{place} cannot be read as a table", remedy), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data: pa.Table = pa.table(frame)
+        data.validate(full=True)
     _check_width(place, data.column_names)
     return Table(place, data, tuple(data.column_names))
-
-
-@contextlib.contextmanager
-def _damage_told(file: str) -> Iterator[None]:
-    try:
-        yield
-    except CGCLError:
-        raise
-    except MemoryError as error:
-        raise ResourceError(f"{file} does not fit into memory.") from error
-    except Exception as error:  # damaged bytes reach Arrow in many ways
-        raise GraphFormatError(
-            f"{file} is damaged or not a Parquet file: {shown(str(error), 120)}\nWrite it again."
-        ) from error
 
 
 def _check_width(place: str, columns: Sequence[str]) -> None:
@@ -451,14 +426,10 @@ def _times_from_text(
         raise _time_error(cells[0].as_py(), column, place(0))
     whole = _cast(bare, kind)
     if whole is None:
-        # Halve the range until one cell is left: the first that cannot be read.
-        start, stop = 0, len(bare)
-        while stop - start > 1:
-            middle = (start + stop) // 2
-            if _cast(bare.slice(start, middle - start), kind) is None:
-                stop = middle
-            else:
-                start = middle
+        start = 0  # of smaller and smaller parts, at last of one cell: the first that is no time
+        for size in (1 << 16, 1 << 8, 1):
+            parts = range(start, len(bare), size)
+            start = next(k for k in parts if _cast(bare.slice(k, size), kind) is None)
         raise _time_error(cells[start].as_py(), column, place(start), first[0].as_py())
     return whole if pa.types.is_floating(kind) else _seconds(whole)
 

@@ -14,7 +14,7 @@ from cgcl.errors import GraphFormatError
 from cgcl.graph.wording import shown
 from cgcl.readers.edge_table import EdgeTable, LinkOptions
 from cgcl.readers.objects import links_of_networkx
-from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes
+from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes, told
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -128,18 +128,11 @@ class _Checker:
 def _parsed(file: str, content: bytes, is_gexf: bool) -> nx.Graph[Any]:
     import networkx as nx
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about ports and untyped keys, which are not used
-            read = nx.read_gexf if is_gexf else nx.read_graphml
-            return read(io.BytesIO(content))
-    except Exception as error:  # networkx meets odd content with many kinds of errors
-        kind = "GEXF" if is_gexf else "GraphML"
-        reason = shown(str(error) or type(error).__name__, 120)
-        raise GraphFormatError(
-            f"{file} is XML but cannot be read as {kind}: {reason}\n"
-            f"Save it again with the program that made it, or as CSV."
-        ) from error
+    kind = "GEXF" if is_gexf else "GraphML"
+    remedy = "Save it again with the program that made it, or as CSV."
+    with told(f"{file} is XML but cannot be read as {kind}", remedy), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about ports and untyped keys, which are not used
+        return (nx.read_gexf if is_gexf else nx.read_graphml)(io.BytesIO(content))
 
 
 def _labels(
