@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from cgcl.errors import CGCLError, ConfigError, GraphFormatError
-from cgcl.readers import read
-from cgcl.readers.columnar import edges_from_columns, read_parquet
+from cgcl.readers import read, tables
+from cgcl.readers.edge_table import LinkOptions
+from cgcl.readers.tables import read_parquet_links
 
 fuzzed = settings(
     deadline=None,
@@ -92,27 +93,29 @@ BAD = {
     "fraction": (
         {"source": [1.5], "target": ["b"]},
         "a.parquet: column 'source' holds values that are no node names: Float value 1.500000 was "
-        "truncated converting to int64\nExpected text (UTF-8) or whole numbers.",
+        "truncated converting to int64\nExpected text (UTF-8) or whole numbers. "
+        "Turn the column into text first.",
     ),
     "not a number": (
         {"source": [float("nan")], "target": ["b"]},
         "a.parquet: column 'source' holds values that are no node names: Float value nan was "
-        "truncated converting to int64\nExpected text (UTF-8) or whole numbers.",
+        "truncated converting to int64\nExpected text (UTF-8) or whole numbers. "
+        "Turn the column into text first.",
     ),
     "dates": (
         {"source": [datetime.date(2024, 1, 1)], "target": ["b"]},
         "a.parquet: column 'source' holds date32[day], expected text or whole numbers.\n"
-        "Turn it into text first.",
+        "Turn the column into text first.",
     ),
     "booleans": (
         {"source": [True], "target": ["b"]},
         "a.parquet: column 'source' holds bool, expected text or whole numbers.\n"
-        "Turn it into text first.",
+        "Turn the column into text first.",
     ),
     "lists": (
         {"source": [["a"]], "target": ["b"]},
         "a.parquet: column 'source' holds list<element: string>, expected text or whole numbers.\n"
-        "Turn it into text first.",
+        "Turn the column into text first.",
     ),
     "no rows": (
         {"source": pa.array([], pa.string()), "target": pa.array([], pa.string())},
@@ -151,14 +154,14 @@ def test_columns_are_chosen_and_the_others_ignored(tmp_path):
     assert graph.notes == (
         "Columns 'weight', 'source' ignored: only the two ends of each link are used.",
     )
-    with pytest.raises(ConfigError, match="must be different columns"):
+    with pytest.raises(ConfigError, match="both the column 'to'"):
         read(path, source="to", target="to")
 
 
 def test_two_columns_of_one_name_are_refused():
     table = pa.Table.from_arrays([pa.array(["a"])] * 3, names=["source", "target", "source"])
     with pytest.raises(GraphFormatError, match="two columns called 'source'"):
-        edges_from_columns(table, "The Table")
+        read(table)
 
 
 @pytest.mark.parametrize("when", [[2, 1], ["1970-01-01T00:00:02", "1970-01-01T00:00:01"]])
@@ -169,21 +172,23 @@ def test_times_are_a_column_like_any_other(tmp_path, when):
         read(path, time="then")
 
 
-def test_a_small_file_that_unpacks_to_much_is_refused_by_its_footer(tmp_path):
+def test_a_small_file_that_unpacks_to_much_is_refused_by_its_footer(tmp_path, monkeypatch):
     column = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000_000, pa.int32()), ["x" * 900])
     path = write(tmp_path / "bomb.parquet", source=column, target=column)
     assert path.stat().st_size < 400_000  # as text these would be 3.6 GB
-    assert read_parquet(path).names == ("x" * 900,)
+    assert read_parquet_links(path, LinkOptions()).names == ("x" * 900,)
+    monkeypatch.setattr(tables, "MAX_BYTES", 40_000_000)
     with pytest.raises(GraphFormatError, match=r"unpacks to 2,000,000 rows and 0\.0 GB"):
-        read_parquet(path, max_bytes=40_000_000)
+        read_parquet_links(path, LinkOptions())
 
 
-def test_a_file_with_long_texts_is_refused_while_it_is_read(tmp_path):
+def test_a_file_with_long_texts_is_refused_while_it_is_read(tmp_path, monkeypatch):
     texts = [f"{row:0900d}" for row in range(1000)]
     path = write(tmp_path / "a.parquet", source=texts, target=texts)
-    assert len(read_parquet(path).names) == 1000
+    assert len(read_parquet_links(path, LinkOptions()).names) == 1000
+    monkeypatch.setattr(tables, "MAX_BYTES", 100_000)
     with pytest.raises(GraphFormatError, match="unpacks to 1,000 rows"):
-        read_parquet(path, max_bytes=100_000)  # 24 bytes a row would be fine
+        read_parquet_links(path, LinkOptions())  # 24 bytes a row would be fine
 
 
 def test_a_null_in_a_dictionary_matters_only_if_a_row_points_to_it():
@@ -225,7 +230,7 @@ def test_arbitrary_bytes_are_refused(tmp_path, content):
 def test_names_out_are_names_in(tmp_path, rows):
     source, target = zip(*rows, strict=True)
     path = write(tmp_path / "a.parquet", source=list(source), target=list(target))
-    table = read_parquet(path)
+    table = read_parquet_links(path, LinkOptions())
     assert table.names == tuple(sorted({*source, *target}))
     pairs = [tuple(table.names[node] for node in pair) for pair in table.pairs.T.tolist()]
     assert pairs == rows

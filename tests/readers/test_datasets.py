@@ -210,5 +210,5 @@ def test_a_data_set_is_present_when_all_its_files_are(tmp_path):
     assert DATASETS["cora"].is_present(tmp_path)
     assert not photo.is_present(tmp_path)
     (tmp_path / "Photo" / "raw").mkdir(parents=True)
-    (tmp_path / "Photo" / "raw" / photo.files[0].name).touch()
+    (tmp_path / "Photo" / "raw" / next(iter(photo.files))).touch()
     assert photo.is_present(tmp_path)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from cgcl.errors import GraphFormatError, ResourceError
-from cgcl.readers.download import download
+from cgcl.readers import datasets
+from cgcl.readers.datasets import fetch as download
 from cgcl.readers.planetoid import check_sha256
 
 BODY = b"published" * 1000
@@ -59,8 +60,8 @@ def server():
 def fetch(server):
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
-    def fetch(path, target, **limits):
-        download(server + path, target, check=CHECK, opener=opener, timeout_s=5, **limits)
+    def fetch(path, target):
+        download(server + path, target, check=CHECK, opener=opener, timeout_s=5)
 
     return fetch
 
@@ -83,11 +84,12 @@ def test_a_published_file_arrives(fetch, tmp_path, path):
     ],
 )
 def test_a_failed_download_leaves_nothing_and_says_what_to_do(
-    server, fetch, tmp_path, path, reason
+    server, fetch, tmp_path, path, reason, monkeypatch
 ):
+    monkeypatch.setattr(datasets, "_MAX_BYTES", 1_000_000)
     target = tmp_path / "file"
     with pytest.raises(ResourceError) as caught:
-        fetch(path, target, max_bytes=1_000_000)
+        fetch(path, target)
     assert str(caught.value) == (
         f"Cannot download file: {reason}.\n"
         f"Fetch {server}{path}\n"

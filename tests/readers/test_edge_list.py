@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from cgcl.errors import CGCLError, GraphFormatError
 from cgcl.readers import read
-from cgcl.readers.table import read_edge_table
+from cgcl.readers.edge_table import LinkOptions
+from cgcl.readers.text import read_text_links
 
 # One folder serves all examples of a test: every example writes the same file anew.
 fuzzed = settings(
@@ -134,7 +135,7 @@ plain = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=8)
 def test_names_out_are_names_in(tmp_path, rows, sep):
     path = tmp_path / "a.edges"
     path.write_bytes("".join(f"{a}{sep}{b}\n" for a, b in rows).encode())
-    table = read_edge_table(path, header=False)
+    table = read_text_links(path, LinkOptions(header=False))
     pairs = [tuple(table.names[node] for node in pair) for pair in table.pairs.T.tolist()]
     assert pairs == rows
 

@@ -9,10 +9,9 @@ import pytest
 from pyarrow import parquet
 
 from cgcl.errors import CGCLError, ConfigError, FeatureError, GraphFormatError, ResourceError
-from cgcl.readers import feature_arrow, feature_columns
-from cgcl.readers.feature_arrow import columns_of_parquet
-from cgcl.readers.feature_columns import TextColumns
-from cgcl.readers.features import read_features
+from cgcl.readers import features as module
+from cgcl.readers import tables
+from cgcl.readers.formats import read_features
 
 
 class Frame:
@@ -133,19 +132,20 @@ BAD_TABLES = {
         {"node": ["a", None], "age": [1, 2]},
         GraphFormatError,
         "nodes.parquet, row 2: the node name in column 'node' is empty.\n"
-        "Names have 1 to 1,000 characters.",
+        "Fill in the name, or delete the row.",
     ),
     "dates for names": (
         {"node": [datetime.date(2024, 1, 1)], "age": [1]},
         GraphFormatError,
-        "nodes.parquet: the first column, 'node', holds date32[day], expected the names of the "
-        "nodes: text or whole numbers.\nPut the column of names first.",
+        "nodes.parquet: column 'node' holds date32[day], expected text or whole numbers.\n"
+        "Put the column of names first.",
     ),
     "fractions for names": (
         {"node": [1.5], "age": [1]},
         GraphFormatError,
-        "nodes.parquet: the first column, 'node', holds double, expected the names of the "
-        "nodes: text or whole numbers.\nPut the column of names first.",
+        "nodes.parquet: column 'node' holds values that are no node names: Float value 1.500000 "
+        "was truncated converting to int64\nExpected text (UTF-8) or whole numbers. "
+        "Put the column of names first.",
     ),
 }
 
@@ -183,19 +183,18 @@ def test_a_frame_that_fails_is_reported():
         read_features(Broken(), [])
 
 
-@pytest.mark.parametrize("other", ["read_batches", "_check_size"])
-def test_a_small_file_that_grows_large_is_refused(tmp_path, monkeypatch, other):
-    """By its footer before it is read; if that lies, while it is read."""
+def test_a_small_file_that_grows_large_is_refused(tmp_path, monkeypatch):
     table = pa.table({"node": [str(k) for k in range(2000)], "a": [0.0] * 2000})
     path = as_parquet(table, tmp_path)
-    assert len(columns_of_parquet(path, TextColumns(), max_bytes=200_000).names) == 2000
-    monkeypatch.setattr(feature_arrow, other, lambda *_: None)
+    monkeypatch.setattr(tables, "MAX_BYTES", 200_000)
+    assert len(read_features(path, []).names) == 2000
+    monkeypatch.setattr(tables, "MAX_BYTES", 20_000)
     with pytest.raises(GraphFormatError, match=r"unpacks to 2,000 rows and 0\.0 GB, at most 0\.0"):
-        columns_of_parquet(path, TextColumns(), max_bytes=20_000)
+        read_features(path, [])
 
 
 def test_a_table_larger_than_memory_is_refused_before_it_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(feature_columns, "_COPIES", 10**15)
+    monkeypatch.setattr(module, "_COPIES", 10**15)
     csv = tmp_path / "nodes.csv"
     csv.write_text("node,a,b\nx,1,2\ny,3,4\n")
     for source in (csv, as_parquet(TABLE, tmp_path)):

@@ -7,7 +7,7 @@ import scipy.sparse
 import torch
 
 from cgcl.errors import ConfigError, FeatureError, GraphFormatError
-from cgcl.readers.features import read_features
+from cgcl.readers.formats import read_features
 
 DENSE = np.zeros((4, 6), dtype=np.float32)
 DENSE[[0, 1, 3], [5, 2, 0]] = [7, 1.5, -2]
@@ -255,14 +255,13 @@ BAD_ROW_NAMES = {
     "an empty line": (
         "a\n\nc\nd\n",
         GraphFormatError,
-        "names.txt, line 2: an empty line, expected one node name per line of up to 1,000 "
-        "characters.",
+        "names.txt, line 2: an empty line.\nWrite one name a line, of up to 1,000 characters.",
     ),
     "too long": (
         "a" * 1001,
         GraphFormatError,
-        "names.txt, line 1: a node name of 1,001 characters, expected one node name per line of "
-        "up to 1,000 characters.",
+        "names.txt, line 1: a name of 1,001 characters, '" + "a" * 39 + "…'.\n"
+        "Write one name a line, of up to 1,000 characters.",
     ),
     "twice": (
         "a\nb\na\nd\n",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from cgcl.errors import CGCLError
-from cgcl.readers.features import read_features
+from cgcl.readers.formats import read_features
 
 SETTINGS = settings(
     max_examples=150,

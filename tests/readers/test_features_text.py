@@ -1,12 +1,11 @@
 """Categories and words as features."""
 
-import pyarrow as pa
 import pytest
 import torch
 
 from cgcl.errors import ConfigError, FeatureError
-from cgcl.readers.features import read_features
-from cgcl.readers.words import bag_of_words
+from cgcl.readers import features as module
+from cgcl.readers.formats import read_features
 
 TABLE = (
     "node,age,colour,text\n"
@@ -74,13 +73,15 @@ def test_text_keeps_features_sparse(nodes):
     assert found.notes[1:] == ("Feature 'text:all' is the same for every node.",)
 
 
-def test_words_that_occur_once_are_kept_and_too_many_are_refused():
-    cells = pa.chunked_array([["a b", "c"]])
-    assert bag_of_words(cells, "t", "x.csv", max_words=3)[1] == ("t:a", "t:b", "t:c")
+def test_words_that_occur_once_are_kept_and_too_many_are_refused(nodes, monkeypatch):
+    path = nodes("node,t\n1,a b\n2,c\n")
+    monkeypatch.setattr(module, "MAX_WORDS", 3)
+    assert read_features(path, [], words="t").feature_names == ("t:a", "t:b", "t:c")
+    monkeypatch.setattr(module, "MAX_WORDS", 2)
     with pytest.raises(FeatureError) as caught:
-        bag_of_words(cells, "t", "x.csv", max_words=2)
+        read_features(path, [], words="t")
     assert str(caught.value).startswith(
-        "x.csv: column 't' has more than 2 different words in its first 2 of 2 rows.\nLeave out"
+        "nodes.csv: column 't' has 3 different words, at most 2 are accepted.\nLeave out"
     )
 
 

@@ -5,8 +5,7 @@ import torch
 
 import cgcl
 from cgcl.errors import ConfigError
-from cgcl.readers.edge_table import EdgeTable
-from cgcl.readers.joined import joined
+from cgcl.readers.edge_table import EdgeTable, joined
 
 
 def links(graph) -> set[tuple[str, str]]:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from cgcl.errors import CGCLError, ConfigError, GraphFormatError
 from cgcl.readers import load_dataset, read
-from cgcl.readers.npz_graph import read_npz_graph
+from cgcl.readers.edge_table import LinkOptions
+from cgcl.readers.matrices import read_npz_links
 
 SHARED = Path(os.environ.get("CGCL_DATA") or Path(__file__).parents[3] / "shared" / "data")
 fuzzed = settings(
@@ -109,7 +110,7 @@ BAD = {
     "too many nodes": ({**INDEX, "num_nodes": np.array(10**12)}, "claims 1,000,000,000,000 nodes"),
     "x of another size": ({**INDEX, "num_nodes": np.array(3), "x": np.eye(2)}, "expected a row"),
     "x of text": ({**INDEX, "x": np.array([["a"]])}, "does not describe a graph"),
-    "other formats": ({**MATRIX, "format": np.array("dia")}, "in the format 'dia'; csr, csc"),
+    "other formats": ({**MATRIX, "format": np.array("dia")}, "of the format 'dia'; csr, csc"),
     "missing parts": (MATRIX, "has no array 'indices'"),
     "not square": (
         {**MATRIX, "shape": np.array([1, 3]), "indices": np.array([0]), "indptr": np.array([0, 1])},
@@ -186,7 +187,7 @@ def test_names_out_are_names_in_or_refused(tmp_path, names):
     kept = [name.rstrip("\0") for name in names]
     is_fine = len(set(kept)) == len(kept) and all(kept)
     if is_fine and not any("\ud800" <= c <= "\udfff" for name in names for c in name):
-        assert list(read_npz_graph(path).names) == kept
+        assert list(read_npz_links(path, LinkOptions()).names) == kept
     else:
         with pytest.raises(GraphFormatError):
-            read_npz_graph(path)
+            read_npz_links(path, LinkOptions())

@@ -220,7 +220,7 @@ def test_other_things_are_refused_with_what_is_read(thing):
 
 
 def test_options_that_do_not_fit_an_object_are_refused():
-    with pytest.raises(ConfigError, match="source and target name the columns of a table"):
+    with pytest.raises(ConfigError, match="A Graph has no columns"):
         read(nx.Graph([(1, 2)]), source="a")
     with pytest.raises(ConfigError, match="A Tensor has no link attributes"):
         read(INDEX, time="t")

@@ -8,7 +8,9 @@ import pytest
 
 from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.readers import DATASETS, read
-from cgcl.readers.read import GRAPH_SUFFIXES
+from cgcl.readers.formats import graph_suffixes
+
+GRAPH_SUFFIXES = graph_suffixes()
 
 
 def test_a_data_set_is_read_by_its_name_in_any_case():

@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 
 from cgcl.errors import ConfigError, GraphContentError
 from cgcl.readers import read
-from cgcl.readers.direction import DROPPED
-from cgcl.readers.edge_table import EdgeTable
-from cgcl.readers.sides import find_sides
+from cgcl.readers.edge_table import DROPPED, EdgeTable, find_sides
 
 FILMS = [(f"user{u}", f"film{f}") for u in range(6) for f in range(4) if (u + f) % 3]
 HOW = (

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from cgcl.errors import CGCLError, ConfigError, GraphFormatError
 from cgcl.readers import node_names, read
-from cgcl.readers.delimited import MAX_COLUMNS, _has_plain_quotes
-from cgcl.readers.table import read_edge_table
+from cgcl.readers.edge_table import LinkOptions
+from cgcl.readers.tables import MAX_COLUMNS
+from cgcl.readers.text import _has_plain_quotes, read_text_links
 
 # One folder serves all examples of a test: every example writes the same file anew.
 fuzzed = settings(
@@ -178,7 +179,7 @@ def test_a_bad_file_is_refused_with_place_and_remedy(tmp_path, case):
     path = tmp_path / "friends.csv"
     path.write_bytes(content)
     with pytest.raises(GraphFormatError) as caught:
-        read_edge_table(path)
+        read_text_links(path, LinkOptions())
     assert str(caught.value) == message
     assert message.count("\n") < 4
 
@@ -186,7 +187,7 @@ def test_a_bad_file_is_refused_with_place_and_remedy(tmp_path, case):
 def test_a_missing_file_is_named(tmp_path):
     path = tmp_path / "nobody.csv"
     with pytest.raises(GraphFormatError) as caught:
-        read_edge_table(path)
+        read_text_links(path, LinkOptions())
     assert str(caught.value) == (
         f"No such file: {path}\nCheck the spelling and the folder you are in."
     )
@@ -195,19 +196,19 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_folder_a_pipe_and_a_device_are_not_regular_files(tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(GraphFormatError, match="is a folder, not a regular file"):
-        read_edge_table(tmp_path)
+        read_text_links(tmp_path, LinkOptions())
     with pytest.raises(GraphFormatError, match="is not a regular file but a pipe or a device"):
-        read_edge_table(tmp_path / "pipe.csv")
+        read_text_links(tmp_path / "pipe.csv", LinkOptions())
     (tmp_path / "zero.csv").symlink_to("/dev/zero")
     with pytest.raises(GraphFormatError, match="is not a regular file but a pipe or a device"):
-        read_edge_table(tmp_path / "zero.csv")
+        read_text_links(tmp_path / "zero.csv", LinkOptions())
 
 
 def test_an_impossible_path_is_refused():
     from pathlib import Path
 
     with pytest.raises(GraphFormatError, match="Cannot read"):
-        read_edge_table(Path("x" * 5000))
+        read_text_links(Path("x" * 5000), LinkOptions())
 
 
 @pytest.mark.parametrize(
@@ -338,7 +339,7 @@ def test_text_that_is_almost_a_table_reads_as_python_reads_it_or_not_at_all(tmp_
     path = tmp_path / "almost.csv"
     path.write_bytes(content.encode())
     try:
-        found = read_edge_table(path, header=False)
+        found = read_text_links(path, LinkOptions(header=False))
     except CGCLError:
         return
     expected = [row for row in csv.reader(io.StringIO(content, newline="")) if row]

@@ -2,11 +2,12 @@ import datetime
 
 import pyarrow as pa
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cgcl.errors import GraphFormatError
-from cgcl.readers.times import read_times
+from cgcl.readers.tables import read_times
 
 
 def seconds(values, kind=None):
@@ -30,7 +31,7 @@ def seconds(values, kind=None):
 def test_numbers_stay_and_dates_become_seconds(values, kind, expected):
     found = seconds(values, kind)
     assert found.tolist() == expected
-    assert found.dtype == "float64"
+    assert found.dtype == torch.float64
 
 
 @pytest.mark.parametrize(

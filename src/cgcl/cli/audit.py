@@ -93,7 +93,8 @@ def _audit_run(run: Path) -> Audit:
 def _audit_files(
     files: Mapping[str, Path], source: str, target: str, separator: str | None, header: bool | None
 ) -> Audit:
-    from cgcl.readers.table import read_edge_table
+    from cgcl.readers.edge_table import LinkOptions
+    from cgcl.readers.text import read_text_links
     from cgcl.split import audit_split
 
     if "train" not in files or len(files) == 1:
@@ -102,13 +103,15 @@ def _audit_files(
             "Give at least: cgcl audit --train train.csv --test test.csv"
         )
     tables = {
-        part: read_edge_table(
+        part: read_text_links(
             path,
-            source=source,
-            target=target,
-            separator=separator,
-            header=header,
-            usage=f"cgcl audit --{part.replace('_', '-')} {{file}}",
+            LinkOptions(
+                source,
+                target,
+                separator,
+                header,
+                usage=f"cgcl audit --{part.replace('_', '-')} {{file}}",
+            ),
         )
         for part, path in files.items()
     }

@@ -83,15 +83,13 @@ class Tables:
         Raises:
             GraphFormatError: The file is not a table of pairs.
         """
-        from cgcl.readers.read import read_links
+        from cgcl.readers.edge_table import LinkOptions
+        from cgcl.readers.formats import read_links
 
+        usage = f"cgcl predict RUN {flag} {{file}}"
         table = read_links(
             path,
-            source=self.source,
-            target=self.target,
-            separator=self.separator,
-            header=self.header,
-            usage=f"cgcl predict RUN {flag} {{file}}",
+            LinkOptions(self.source, self.target, self.separator, self.header, usage=usage),
         )
         return [(table.names[a], table.names[b]) for a, b in table.pairs.T.tolist()]
 
@@ -180,7 +178,7 @@ def _check(question: Question, out: Path | None) -> None:
 
 def _ask(question: Question, tables: Tables, new: list[str]) -> Ask:
     from cgcl.predict.answers import Ask
-    from cgcl.readers.name_list import read_names
+    from cgcl.readers.regular_file import read_names
 
     sources = None if question.sources is None else read_names(question.sources)
     if question.node is not None:

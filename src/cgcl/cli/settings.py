@@ -188,10 +188,10 @@ class Reading:
         Raises:
             GraphFormatError: It cannot be read.
         """
-        from cgcl.readers.read import read_links
+        from cgcl.readers.edge_table import LinkOptions
+        from cgcl.readers.formats import read_links
 
-        how = {name: getattr(self, name) for name in ("source", "target", "separator", "header")}
-        return read_links(file, **how)
+        return read_links(file, LinkOptions(self.source, self.target, self.separator, self.header))
 
     def words_of_command(self) -> list[str]:
         """Return the options that differ from their defaults, as a command line has them."""

@@ -12,7 +12,6 @@ from cgcl.errors import FeatureError
 from cgcl.graph import Graph
 from cgcl.graph.structure import has_structural_features
 from cgcl.graph.wording import listed, shown
-from cgcl.readers.features import read_features
 
 __all__ = ["read_new_features"]
 
@@ -53,6 +52,8 @@ def read_new_features(
             f"'{shown(graph.title)}' was trained without features, so new nodes need none.\n"
             f"Leave out --new-features."
         )
+    from cgcl.readers.formats import read_features
+
     table = read_features(
         path, names, separator=separator, header=header, one_hot=one_hot, words=words
     )

@@ -1,9 +1,18 @@
-"""The five graphs of the paper: where they come from, and that they are what they should be."""
+"""The five graphs of the paper: where they come from, and that they are what they should be.
+
+Fetching is all or nothing: verified connection, verified content.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import http.client
 import os
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
@@ -17,29 +26,20 @@ from cgcl.errors import GraphFormatError, ResourceError
 from cgcl.graph.feature_matrix import compact, from_compressed_rows
 from cgcl.graph.graph import Graph
 from cgcl.graph.wording import shown
-from cgcl.readers.download import download as fetch
 from cgcl.readers.npz import arrays_sha256, read_npz_arrays
 from cgcl.readers.planetoid import check_sha256, read_planetoid
 
-__all__ = ["DATASETS", "DataFile", "Dataset", "data_folder", "load_dataset"]
-
 _PLANETOID_URL = "https://github.com/kimiyoung/planetoid/raw/master/data/"
 _AMAZON_URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"
+_AMAZON_FILE = "amazon_electronics_{}.npz"
 _AMAZON_KEYS = tuple(
     f"{matrix}_{part}"
     for matrix in ("adj", "attr")
     for part in ("data", "indices", "indptr", "shape")
 )
 _CORA_KEYS = ("names", "edges", "indptr", "indices", "num_features")
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """A published file."""
-
-    name: str
-    sha256: str
-    """Of the file, or for Amazon of its arrays: those files exist saved in several ways."""
+_MAX_BYTES = 200_000_000
+_CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -54,55 +54,49 @@ class Dataset:
     num_edges: int
     num_features: int
     num_nonzeros: int
-    files: tuple[DataFile, ...] = ()
+    files: Mapping[str, str]
+    """The SHA-256 of every file, or for Amazon of its arrays: those files are saved in several
+    ways."""
 
-    def url(self, file: DataFile) -> str:
+    def url(self, file: str) -> str:
         """Return the address a file is published at."""
-        return (_PLANETOID_URL if self.kind == "planetoid" else _AMAZON_URL) + file.name
+        return (_PLANETOID_URL if self.kind == "planetoid" else _AMAZON_URL) + file
 
-    def missing_files(self, root: Path) -> list[DataFile]:
+    def missing_files(self, root: Path) -> list[str]:
         """Return the files that are not in the data folder `root`; none if bundled."""
         folder = root / self.folder / "raw"
-        return [file for file in self.files if not (folder / file.name).exists()]
+        return [file for file in self.files if not (folder / file).exists()]
 
     def is_present(self, root: Path) -> bool:
         """Return whether nothing would have to be fetched; the content is not looked at."""
         return not self.missing_files(root)
 
 
-def _files(*rows: tuple[str, str]) -> tuple[DataFile, ...]:
-    return tuple(DataFile(name, sha256) for name, sha256 in rows)
-
-
-_CITESEER_FILES = _files(
-    ("ind.citeseer.allx", "2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668"),
-    ("ind.citeseer.tx", "539a8906a2da97628d212f2fdd668c109a8b3f0d36574b59e5d3fd5b5303da21"),
-    ("ind.citeseer.graph", "d79a4ef9d3e7169aee8946145f6b7306e35bc79bffad26346cfb94e10e9912a7"),
-    ("ind.citeseer.test.index", "2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4"),
-)
-_PUBMED_FILES = _files(
-    ("ind.pubmed.allx", "508e538e2abdccdd54c4d3e9f49d638b4af7107d85845f66ddea5a5152658b7e"),
-    ("ind.pubmed.tx", "4eb5f5d0f30f26497eb0ac6ac9719d09c67e284f1ed0385c93f3ef27a671da3d"),
-    ("ind.pubmed.graph", "5b89f0036ca22909471f1e6558eb42fa06e0c730a577bde5b058b40638f81dc9"),
-    ("ind.pubmed.test.index", "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5"),
-)
-_PHOTO_FILES = _files(
-    (
-        "amazon_electronics_photo.npz",
-        "56d3213900ee01fedbce864bf44b38b97b53de14557c9b4030d8d8ff9aaacbb8",
-    ),
-)
-_COMPUTERS_FILES = _files(
-    (
-        "amazon_electronics_computers.npz",
-        "eba7bae0a8160e8e9e7e70862f257550fefd572ad79e05a1c0ac7789c2123ca7",
-    ),
-)
+_CITESEER_FILES = {
+    "ind.citeseer.allx": "2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668",
+    "ind.citeseer.tx": "539a8906a2da97628d212f2fdd668c109a8b3f0d36574b59e5d3fd5b5303da21",
+    "ind.citeseer.graph": "d79a4ef9d3e7169aee8946145f6b7306e35bc79bffad26346cfb94e10e9912a7",
+    "ind.citeseer.test.index": "2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4",
+}
+_PUBMED_FILES = {
+    "ind.pubmed.allx": "508e538e2abdccdd54c4d3e9f49d638b4af7107d85845f66ddea5a5152658b7e",
+    "ind.pubmed.tx": "4eb5f5d0f30f26497eb0ac6ac9719d09c67e284f1ed0385c93f3ef27a671da3d",
+    "ind.pubmed.graph": "5b89f0036ca22909471f1e6558eb42fa06e0c730a577bde5b058b40638f81dc9",
+    "ind.pubmed.test.index": "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5",
+}
+_PHOTO_FILES = {
+    _AMAZON_FILE.format("photo"): "56d3213900ee01fedbce864bf44b38b97b53de14557c9b4030d8d8ff9aaacbb8"
+}
+_COMPUTERS_FILES = {
+    _AMAZON_FILE.format(
+        "computers"
+    ): "eba7bae0a8160e8e9e7e70862f257550fefd572ad79e05a1c0ac7789c2123ca7"
+}
 
 DATASETS: dict[str, Dataset] = {
     row.name: row
     for row in (
-        Dataset("cora", "bundled", "", 2_708, 5_278, 1_433, 49_216),
+        Dataset("cora", "bundled", "", 2_708, 5_278, 1_433, 49_216, {}),
         Dataset("citeseer", "planetoid", "CiteSeer", 3_327, 4_552, 3_703, 105_165, _CITESEER_FILES),
         Dataset("pubmed", "planetoid", "PubMed", 19_717, 44_324, 500, 988_031, _PUBMED_FILES),
         Dataset("photo", "amazon", "Photo", 7_650, 119_081, 745, 1_979_909, _PHOTO_FILES),
@@ -147,11 +141,8 @@ def load_dataset(name: str, data_root: str | Path | None = None, *, download: bo
         root = data_folder(data_root)
         folder = root / dataset.folder / "raw"
         _provide_files(dataset, root, download=download)
-        graph = (
-            _read_planetoid(dataset, folder)
-            if dataset.kind == "planetoid"
-            else _read_amazon(dataset, folder)
-        )
+        read = _read_planetoid if dataset.kind == "planetoid" else _read_amazon
+        graph = read(dataset, folder)
     _check_counts(dataset, graph)
     return graph
 
@@ -170,22 +161,19 @@ def _provide_files(dataset: Dataset, root: Path, *, download: bool) -> None:
     folder = root / dataset.folder / "raw"
     missing = dataset.missing_files(root)
     if missing and not download:
-        listed = ", ".join(file.name for file in missing)
+        listed = ", ".join(missing)
         raise ResourceError(
             f"The data set {dataset.name} is not in {folder}: {listed} missing.\n"
             f"Fetch from {dataset.url(missing[0]).rpartition('/')[0]}/ and put them there,\n"
             f"or name a folder that has {dataset.folder}/raw in it: --data-root or CGCL_DATA."
         )
     for number, file in enumerate(missing):
-        check = (
-            partial(_check_amazon, sha256=file.sha256)
-            if dataset.kind == "amazon"
-            else partial(check_sha256, sha256=file.sha256)
-        )
+        by_kind = _check_amazon if dataset.kind == "amazon" else check_sha256
+        check = partial(by_kind, sha256=dataset.files[file])
         try:
-            fetch(dataset.url(file), folder / file.name, check=check)
+            fetch(dataset.url(file), folder / file, check=check)
         except ResourceError as error:
-            others = ", ".join(other.name for other in missing[number + 1 :])
+            others = ", ".join(missing[number + 1 :])
             also = f"\nAlso missing, same address, same folder: {others}." if others else ""
             raise ResourceError(f"{error}{also}") from error
 
@@ -201,13 +189,13 @@ def _read_cora() -> Graph:
 
 
 def _read_planetoid(dataset: Dataset, folder: Path) -> Graph:
-    raw = read_planetoid(folder, dataset.name, {file.name: file.sha256 for file in dataset.files})
+    pairs, x = read_planetoid(folder, dataset.name, dataset.files)
     # Planetoid lists every link at both ends, a loop twice at one. Listing each once here keeps the
     # notes true: they count what the authors' data repeats, not how it is written down.
-    low, high = raw.pairs
+    low, high = pairs
     loops = torch.unique(low[low == high])
-    pairs = torch.cat([raw.pairs[:, low < high], loops.repeat(2, 1)], dim=1)
-    return Graph.from_pairs(dataset.name, _numbered(raw.num_nodes), pairs, raw.x)
+    pairs = torch.cat([pairs[:, low < high], loops.repeat(2, 1)], dim=1)
+    return Graph.from_pairs(dataset.name, _numbered(len(x)), pairs, x)
 
 
 def _check_amazon(path: Path, sha256: str) -> dict[str, np.ndarray]:
@@ -223,17 +211,17 @@ def _check_amazon(path: Path, sha256: str) -> dict[str, np.ndarray]:
 
 
 def _read_amazon(dataset: Dataset, folder: Path) -> Graph:
-    (file,) = dataset.files
-    arrays = _check_amazon(folder / file.name, file.sha256)
+    ((file, sha256),) = dataset.files.items()
+    arrays = _check_amazon(folder / file, sha256)
     links, words = (
         from_compressed_rows(
             arrays[f"{matrix}_indptr"],
             arrays[f"{matrix}_indices"],
-            values,
+            # Word counts become presence, as in PyTorch Geometric.
+            arrays[f"{matrix}_data"] > 0,
             (int(arrays[f"{matrix}_shape"][0]), int(arrays[f"{matrix}_shape"][1])),
         )
-        # Word counts become presence, as in PyTorch Geometric.
-        for matrix, values in (("adj", arrays["adj_data"]), ("attr", arrays["attr_data"] > 0))
+        for matrix in ("adj", "attr")
     )
     return Graph.from_pairs(
         dataset.name, _numbered(links.shape[0]), links.indices(), compact(words)
@@ -248,14 +236,105 @@ def _check_counts(dataset: Dataset, graph: Graph) -> None:
     x = graph.x if graph.x is not None else torch.zeros(0)
     nonzeros = int(torch.count_nonzero(x.values() if x.is_sparse else x))
     found = (graph.num_nodes, graph.num_edges, graph.num_features, nonzeros)
-    expected = (
-        dataset.num_nodes,
-        dataset.num_edges,
-        dataset.num_features,
-        dataset.num_nonzeros,
-    )
+    row = dataset
+    expected = (row.num_nodes, row.num_edges, row.num_features, row.num_nonzeros)
     if found != expected:
         raise GraphFormatError(
             f"{dataset.name} has {found} nodes, links, features and nonzeros; expected {expected}."
             f"\nIts files are damaged: delete them and fetch them again."
         )
+
+
+# --- Fetching ---
+
+
+def fetch(
+    url: str,
+    target: Path,
+    *,
+    check: Callable[[Path], object],
+    timeout_s: float = 30,
+    opener: urllib.request.OpenerDirector | None = None,
+) -> None:
+    """Fetch `url` to `target`, unless it is there already; either way its content is checked.
+
+    The bytes go to `target` + ".part" and take the name only after `check` accepted them, so a cut
+    connection or a wrong file leaves nothing behind.
+
+    Args:
+        url: An https address.
+        target: The file to make; its folder is made too.
+        check: Called with a file; raises GraphFormatError if it is not the published one.
+        timeout_s: Longest silence of the server.
+        opener: Another way to open addresses; the default speaks https only, redirects included.
+
+    Raises:
+        ResourceError: The network or the disk failed; the message says how to do it by hand.
+        GraphFormatError: What is there, or what came, is not the published file.
+    """
+    if target.exists():
+        check(target)
+        return
+    partial = target.with_name(target.name + ".part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _fetch(opener or _https_only(), url, partial, timeout_s)
+        check(partial)
+        partial.replace(target)
+    except GraphFormatError as error:
+        raise _by_hand(url, target, "what came is not the published file") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise _by_hand(url, target, _reason(error)) from error
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _https_only() -> urllib.request.OpenerDirector:
+    """Return an opener that knows no scheme but https, so no redirect can leave it either."""
+    opener = urllib.request.OpenerDirector()
+    handlers: tuple[urllib.request.BaseHandler, ...] = (
+        urllib.request.ProxyHandler(),
+        urllib.request.UnknownHandler(),
+        urllib.request.HTTPSHandler(context=ssl.create_default_context()),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPRedirectHandler(),
+        urllib.request.HTTPErrorProcessor(),
+    )
+    for handler in handlers:
+        opener.add_handler(handler)
+    return opener
+
+
+def _fetch(
+    opener: urllib.request.OpenerDirector, url: str, partial: Path, timeout_s: float
+) -> None:
+    with opener.open(url, timeout=timeout_s) as response, partial.open("wb") as file:
+        promised = response.headers.get("Content-Length")
+        received = 0
+        while chunk := response.read(_CHUNK_BYTES):
+            received += len(chunk)
+            if received > _MAX_BYTES:
+                raise OSError(f"it is larger than {_MAX_BYTES / 1e6:,.0f} MB")
+            file.write(chunk)
+    if promised is not None and received != int(promised):
+        raise OSError(f"the connection ended after {received:,} of {int(promised):,} bytes")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        with contextlib.closing(error):
+            return f"the server answered {error.code} {shown(str(error.reason))}"
+    if isinstance(error, urllib.error.URLError):
+        return shown(str(error.reason), 120)
+    if isinstance(error, TimeoutError):
+        return "the server stopped answering"
+    return shown(str(error) or type(error).__name__, 120)
+
+
+def _by_hand(url: str, target: Path, reason: str) -> ResourceError:
+    return ResourceError(
+        f"Cannot download {target.name}: {reason}.\n"
+        f"Fetch {url}\n"
+        f"and save it as {target}, or name a folder that has it: --data-root or CGCL_DATA."
+    )

@@ -1,12 +1,66 @@
-"""Links as a reader hands them over: nothing merged, nothing dropped yet."""
+"""Links as a reader hands them over, and what becomes of them before they are a graph.
+
+Nothing is merged or dropped by a reader. Here several files become one, equal names in two columns
+are kept apart, the sides of a bipartite graph are found, and directions are dropped.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
+import numpy as np
+import torch
 from torch import Tensor
 
-__all__ = ["EdgeTable", "ignored_note"]
+from cgcl.errors import ConfigError, GraphContentError
+from cgcl.graph.components import connected_components
+from cgcl.graph.pairs import encode
+from cgcl.graph.wording import listed, shown
+
+Bipartite = Literal["auto", "yes", "no", "columns"]
+"""Whether a graph has two sides; see `find_sides`."""
+Directed = Literal["drop", "error"]
+"""What to do with links that have a direction."""
+DROPPED = "Direction dropped: links are treated as undirected."
+_EVIDENCE = 10
+
+
+@dataclass(frozen=True)
+class LinkOptions:
+    """How links are written in a file."""
+
+    source: str | None = None
+    """The column with the one end of each link; "source" if not given."""
+    target: str | None = None
+    """The column with the other end; "target" if not given."""
+    separator: str | None = None
+    """The character between columns of text; None finds it by the file."""
+    header: bool | None = None
+    """Whether a text file begins with column names; None finds out."""
+    time: str | None = None
+    """The column or link attribute with times, if they are wanted."""
+    usage: str = "cgcl train {file}"
+    """The command that a message shows as a remedy."""
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The columns with the two ends."""
+        source = "source" if self.source is None else self.source
+        return source, "target" if self.target is None else self.target
+
+    def refuse_columns(self, place: str) -> None:
+        """Refuse columns for a source that has none.
+
+        Raises:
+            ConfigError: A column is named.
+        """
+        if self.ends != ("source", "target"):
+            raise ConfigError(
+                f"{place} has no columns.\n"
+                f"Leave out --source and --target, which name columns of a table."
+            )
 
 
 @dataclass(frozen=True)
@@ -49,4 +103,314 @@ def ignored_note(what: str, names: list[str]) -> tuple[str, ...]:
     return (
         f"{what}{plural} {', '.join(names[:5])}{more} ignored: "
         f"only the two ends of each link are used.",
+    )
+
+
+def as_one(tables: Sequence[EdgeTable], directed: Directed, bipartite: Bipartite) -> EdgeTable:
+    """Return the links of all tables, the first of which decides about direction and sides.
+
+    Raises:
+        ConfigError: An option is none of its words, or does not fit the links.
+        GraphContentError: The links are directed or not bipartite, against what was said.
+    """
+    if bipartite == "columns":
+        tables = [kept_apart(table) for table in tables]
+    first, *others = tables
+    return joined(settled(first, directed, bipartite), others) if others else first
+
+
+def settled(table: EdgeTable, directed: Directed, bipartite: Bipartite) -> EdgeTable:
+    """Return the links with their sides found and their direction dropped, which is done once.
+
+    Raises:
+        ConfigError: An option is none of its words.
+        GraphContentError: The links are directed or not bipartite, against what was said.
+    """
+    if table.is_settled:
+        return table
+    sides, about_sides = find_sides(table, bipartite)
+    table, about_direction = drop_direction(table, directed)
+    notes = (*table.notes, *about_direction, *about_sides)
+    return replace(table, sides=sides, notes=notes, is_settled=True)
+
+
+def kept_apart(table: EdgeTable) -> EdgeTable:
+    """Return the links with every node named after its column, too: customer 5 is not product 5.
+
+    Raises:
+        ConfigError: The source has no two columns.
+
+    Example:
+        >>> links = torch.tensor([[0, 1], [1, 0]])
+        >>> kept_apart(EdgeTable(("1", "2"), links, ends=("buyer", "item"))).names
+        ('buyer:1', 'buyer:2', 'item:1', 'item:2')
+    """
+    if table.ends is None:
+        raise ConfigError(
+            "--bipartite columns is for tables with two columns of names, which this is not.\n"
+            "Use --bipartite yes."
+        )
+    nodes: list[str] = []
+    pairs = torch.empty_like(table.pairs)
+    for end, column in enumerate(table.ends):
+        distinct, places = table.pairs[end].unique(return_inverse=True)
+        pairs[end] = places + len(nodes)
+        nodes += [f"{column}:{table.names[node]}" for node in distinct.tolist()]
+    order = sorted(range(len(nodes)), key=nodes.__getitem__)
+    rank = torch.tensor(order, dtype=torch.int64).argsort()
+    return replace(table, names=tuple(nodes[node] for node in order), pairs=rank[pairs])
+
+
+def joined(first: EdgeTable, others: Sequence[EdgeTable]) -> EdgeTable:
+    """Return the links of all tables, the nodes of all tables, and all else of the first.
+
+    Names are in the order of code points, as in a single table. Links that the first table has
+    already are not added again, so that nothing counts them as repetitions. If the first has sides,
+    its links tell those of new nodes.
+
+    Raises:
+        ConfigError: The first table has features of its own, which the others' nodes may lack.
+    """
+    tables = [first, *others]
+    names = sorted({name for table in tables for name in table.names})
+    if first.x is not None and len(names) > len(first.names):
+        raise ConfigError(
+            "The graph brings its own features, and further files name nodes that have none.\n"
+            "Use only nodes of the graph in them."
+        )
+    number = {name: node for node, name in enumerate(names)}
+    moved = [torch.tensor([number[name] for name in table.names]) for table in tables]
+    pairs, known = list[Tensor](), torch.empty(0, dtype=torch.int64)
+    for table, move in zip(tables, moved, strict=True):
+        codes = encode(move[table.pairs[0]], move[table.pairs[1]], len(names))
+        pairs.append(
+            move[table.pairs][:, ~torch.isin(codes, known)] if pairs else move[table.pairs]
+        )
+        known = torch.cat([known, codes])
+    together = torch.cat(pairs, dim=1)
+    return replace(
+        first,
+        names=tuple(names),
+        pairs=together,
+        times=None,
+        sides=None if first.sides is None else _extended(first.sides, moved[0], together, names),
+        x=None if first.x is None else first.x.index_select(0, moved[0].argsort()),
+    )
+
+
+def _extended(sides: Tensor, moved: Tensor, pairs: Tensor, names: Sequence[str]) -> Tensor:
+    """Return the sides of all nodes: a link joins the two, one without links is on the first."""
+    found = torch.full((len(names),), -1)
+    found[moved] = sides.long()
+    before = -1
+    while before != (before := int((found >= 0).sum())):
+        for one, other in (pairs, pairs.flip(0)):
+            tells = (found[one] >= 0) & (found[other] < 0)
+            found[other[tells]] = 1 - found[one[tells]]
+    return found == 1
+
+
+def drop_direction(table: EdgeTable, directed: Directed) -> tuple[EdgeTable, tuple[str, ...]]:
+    """Return the links, sorted and smaller node first, with a note if they had a direction.
+
+    A source may say that its links are directed. If it does not say, links of which some are listed
+    in both directions and some in one only look directed.
+
+    Args:
+        table: The links.
+        directed: "error" refuses links with a direction.
+
+    Raises:
+        GraphContentError: The links are directed, and that was to be refused.
+        ConfigError: `directed` is neither of the two words.
+    """
+    if directed not in ("drop", "error"):
+        raise ConfigError(f"directed must be 'drop' or 'error', found {directed!r}.")
+    if table.is_directed is False or table.pairs.shape[1] == 0:
+        return table, ()
+    code, shift = _coded(table)
+    both, single = _count_ways(code, shift)
+    found = DROPPED if table.is_directed else ""
+    if not table.is_directed and both and single:
+        links = "link is" if both == 1 else "links are"
+        found = f"{both:,} {links} listed in both directions, {single:,} in one. {DROPPED}"
+    if found and directed == "error":
+        reason = found.removesuffix(DROPPED).strip() or "The source says that links are directed."
+        raise GraphContentError(
+            f"{reason}\nThis method knows undirected links only. "
+            f"Leave out --directed error to drop the direction."
+        )
+    notes = (found,) if found else ()
+    if table.times is not None:  # they belong to the rows in the order they have
+        return table, notes
+    if table.lists_both_ways and both and not single:
+        # Each link once, so that no note counts its second direction as a repetition.
+        code = code[(code & 1).astype(bool) | _is_loop(code, shift)]
+    link = code >> 1
+    pairs = np.stack([link >> shift, link & ((1 << shift) - 1)])
+    return replace(table, pairs=torch.from_numpy(pairs)), notes
+
+
+def _coded(table: EdgeTable) -> tuple[np.ndarray, int]:
+    """Return a number per row, sorted: smaller node, larger node, then whether in that order.
+
+    Both directions of a link are side by side, and the shift tells the two nodes apart.
+    """
+    shift = len(table.names).bit_length()
+    source, target = table.pairs.numpy()
+    code = (np.minimum(source, target) << shift) | np.maximum(source, target)
+    return np.sort((code << 1) | (source < target)), shift
+
+
+def _is_loop(code: np.ndarray, shift: int) -> np.ndarray:
+    return (code >> (shift + 1)) == ((code >> 1) & ((1 << shift) - 1))
+
+
+def _count_ways(code: np.ndarray, shift: int) -> tuple[int, int]:
+    """Return how many links are listed in both directions, and how many in one."""
+    is_new = np.ones(len(code), dtype=bool)
+    np.not_equal(code[1:], code[:-1], out=is_new[1:])
+    distinct = code[is_new]
+    both = int(((distinct[1:] >> 1) == (distinct[:-1] >> 1)).sum())
+    return both, len(distinct) - 2 * both - int(_is_loop(distinct, shift).sum())
+
+
+def find_sides(
+    table: EdgeTable, bipartite: Bipartite = "auto"
+) -> tuple[Tensor | None, tuple[str, ...]]:
+    """Return the side of every node, bool [n], and notes; None if the graph has no sides.
+
+    "auto" takes the sides that the source itself names. Otherwise it takes the two columns for
+    sides if three things hold: no name occurs in both; on each side at least two nodes have two or
+    more links (so a star or a matching has no sides); and `2 links - nodes >= 10`. A node with k
+    links falls into one column by chance once in 2^(k-1), so columns that are apart by chance alone
+    are rarer than one in a thousand.
+
+    Args:
+        table: The links.
+        bipartite: "auto"; "yes" takes the columns if no name occurs in both, and else colours the
+            nodes with two colours; "no" never finds sides; "columns" is for tables whose columns
+            were kept apart (`kept_apart`), and then as "yes".
+
+    Raises:
+        GraphContentError: The graph was said to be bipartite and is not.
+        ConfigError: `bipartite` is none of the four words.
+    """
+    if bipartite not in get_args(Bipartite):
+        words = ", ".join(map(repr, get_args(Bipartite)))
+        raise ConfigError(f"bipartite must be one of {words}, found {bipartite!r}.")
+    if bipartite == "no" or table.pairs.shape[1] == 0:
+        return None, ()
+    if table.sides is not None:
+        low, high = table.pairs[:, table.pairs[0] != table.pairs[1]]
+        within = int((table.sides[low] == table.sides[high]).sum())
+        if within == 0:
+            return table.sides, (_note(table, table.sides, ("side 0", "side 1")),)
+        if bipartite == "auto":
+            return None, (
+                f"Node attribute 'bipartite' ignored: {within:,} link"
+                f"{' joins' if within == 1 else 's join'} nodes of the same side.",
+            )
+    by_column = _by_column(table)
+    if by_column is not None and (bipartite != "auto" or _is_convincing(table, by_column)):
+        return by_column, (*_unlinked(table), _note(table, by_column, table.ends))
+    if bipartite == "auto":
+        return None, ()
+    sides, components = _by_colour(table)
+    notes = (*_unlinked(table), _note(table, sides, None))
+    if components > 1:
+        guess = "which of their sides belong together is a guess."
+        notes += (f"{components:,} separate components: {guess}",)
+    return sides, notes
+
+
+def _by_column(table: EdgeTable) -> Tensor | None:
+    """Return True for the nodes of the target column; None if a node is in both."""
+    if table.ends is None:
+        return None
+    source, target = (torch.zeros(len(table.names), dtype=torch.bool) for _ in range(2))
+    source[table.pairs[0]] = True
+    target[table.pairs[1]] = True
+    return None if bool((source & target).any()) else target
+
+
+def _is_convincing(table: EdgeTable, sides: Tensor) -> bool:
+    n = len(table.names)
+    links = torch.unique(table.pairs[0] * n + table.pairs[1])
+    degree = torch.bincount(torch.cat([links // n, links % n]), minlength=n)
+    if 2 * links.numel() - int((degree > 0).sum()) < _EVIDENCE:
+        return False
+    return all(int((degree[side] > 1).sum()) >= 2 for side in (sides, ~sides))
+
+
+def _by_colour(table: EdgeTable) -> tuple[Tensor, int]:
+    """Return sides that every link crosses, and the number of components with links.
+
+    Every node gets two copies, and every link a - b joins a's first to b's second copy and the
+    other way round. A component with an odd cycle is then connected with its own copy; any other
+    one falls into two, which are the two ways of colouring it.
+    """
+    n, (source, target) = len(table.names), table.pairs.numpy()
+    links = source != target
+    source, target = source[links], target[links]
+    ends = np.stack([np.concatenate([source, target]), np.concatenate([target, source]) + n])
+    copy = connected_components(ends, 2 * n)
+    odd = np.flatnonzero(copy[:n] == copy[n:])
+    if len(odd):
+        cycle = [table.names[node] for node in _odd_cycle(int(odd[0]), source, target)]
+        raise GraphContentError(
+            f"The graph is not bipartite: {len(cycle)} nodes form an odd cycle, "
+            f"{listed(cycle, 9)}.\nIf equal names in the two columns are different things, use "
+            f"--bipartite columns; else leave out --bipartite yes, or correct these links."
+        )
+    component = np.minimum(copy[:n], copy[n:])
+    sides = copy[:n] != component
+    # Of the two ways of colouring, the one with more of the sources on the first side.
+    votes = np.bincount(component[source], np.where(sides[source], 1, -1), minlength=2 * n)
+    sides = sides ^ (votes[component] > 0)
+    return torch.from_numpy(sides), len(np.unique(component[source]))
+
+
+def _odd_cycle(start: int, source: np.ndarray, target: np.ndarray) -> list[int]:
+    """Return the nodes of an odd cycle in the component of `start`, in order."""
+    neighbours: dict[int, list[int]] = {}
+    for a, b in zip(source.tolist(), target.tolist(), strict=True):
+        neighbours.setdefault(a, []).append(b)
+        neighbours.setdefault(b, []).append(a)
+    parent, depth, queue = {start: start}, {start: 0}, [start]
+    for node in queue:
+        for other in neighbours[node]:
+            if other not in depth:
+                parent[other], depth[other] = node, depth[node] + 1
+                queue.append(other)
+            elif depth[other] == depth[node]:
+                left, right = [node], [other]
+                while left[-1] != right[-1]:
+                    left.append(parent[left[-1]])
+                    right.append(parent[right[-1]])
+                return left + right[-2::-1]
+    raise AssertionError("a component without an odd cycle was taken for one with")
+
+
+def _unlinked(table: EdgeTable) -> tuple[str, ...]:
+    """Return a note about nodes whose side no link tells."""
+    count = len(table.names) - int(torch.unique(table.pairs).numel())
+    if count == 0:
+        return ()
+    first = f"'{shown(table.ends[0])}'" if table.ends else "the first side"
+    return (f"{count:,} node{'' if count == 1 else 's'} without links counted with {first}.",)
+
+
+def _note(table: EdgeTable, sides: Tensor, ends: tuple[str, str] | None) -> str:
+    second = int(sides.sum())
+    first = len(table.names) - second
+    plural = "" if first == 1 else "s"
+    where = (
+        f"{first:,} node{plural} in '{shown(ends[0])}', {second:,} in '{shown(ends[1])}'"
+        if ends
+        else f"{first:,} node{plural} on one side, {second:,} on the other"
+    )
+    return (
+        f"Bipartite: {where}; counter-examples and suggestions join the two sides only. "
+        f"If that is wrong, use --bipartite no."
     )

@@ -7,19 +7,15 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import compute
 
 from cgcl.errors import GraphFormatError, ResourceError
 from cgcl.graph.wording import shown
+from cgcl.readers.regular_file import MAX_NAME_LENGTH
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["MAX_NAME_LENGTH", "EncodedNames", "encode_names", "sorted_names"]
-
-MAX_NAME_LENGTH = 1000
 # From here on one hash table for all names would not stay in the processor's cache.
 _MANY = 1_000_000
 _PARTS = 16
@@ -37,8 +33,6 @@ class EncodedNames:
 
     def lengths(self) -> np.ndarray:
         """Return the number of characters of each distinct text."""
-        from pyarrow import compute
-
         return compute.call_function("utf8_length", [self.distinct]).to_numpy()
 
     def ranked(self) -> tuple[tuple[str, ...], np.ndarray]:
@@ -59,12 +53,11 @@ def encode_names(chunks: Sequence[pa.StringArray]) -> EncodedNames:
     Raises:
         ResourceError: The distinct names together have more than 2 GB.
     """
-    import pyarrow as pa
-
     cells: pa.ChunkedArray = pa.chunked_array(chunks, pa.string())
     try:
         if len(cells) < _MANY or cells.nbytes >= 2**31:
-            return _encoded(cells.dictionary_encode().combine_chunks())
+            array = cells.dictionary_encode().combine_chunks()
+            return EncodedNames(array.dictionary, array.indices.to_numpy())
         return _encode_in_parts(pa.concat_arrays(cells.chunks))
     except pa.ArrowException as error:
         raise ResourceError(
@@ -73,14 +66,8 @@ def encode_names(chunks: Sequence[pa.StringArray]) -> EncodedNames:
         ) from error
 
 
-def _encoded(array: pa.DictionaryArray) -> EncodedNames:
-    return EncodedNames(array.dictionary, array.indices.to_numpy())
-
-
 def _encode_in_parts(cells: pa.StringArray) -> EncodedNames:
     """Encode cells with different last bytes apart: small tables, several processors."""
-    import pyarrow as pa
-
     _, offsets, content = cells.buffers()
     ends = np.frombuffer(offsets, dtype=np.int32)[1 : len(cells) + 1]
     # An empty cell looks at a byte of its neighbour. That does no harm unless two empty cells
@@ -104,9 +91,6 @@ def _encode_in_parts(cells: pa.StringArray) -> EncodedNames:
 
 def _order(texts: pa.StringArray) -> pa.Array:
     """Return the order of code points; many texts are sorted in parts, on several processors."""
-    import pyarrow as pa
-    from pyarrow import compute
-
     if len(texts) < _MANY // 10:
         return compute.call_function("array_sort_indices", [texts])
     sample = texts.take(pa.array(np.linspace(0, len(texts) - 1, 64).astype(np.int64))).sort()
@@ -134,9 +118,14 @@ def sorted_names(names: Sequence[str], place: str) -> tuple[tuple[str, ...], np.
     Raises:
         GraphFormatError: A name is empty, too long or cannot be encoded, or occurs twice.
     """
-    for name in names:
-        if not 0 < len(name) <= MAX_NAME_LENGTH:
-            raise _length_error(name, place)
+    bad = next((name for name in names if not 0 < len(name) <= MAX_NAME_LENGTH), None)
+    if bad == "":
+        raise GraphFormatError(f"{place}: a node has an empty name.\nGive every node a name.")
+    if bad is not None:
+        raise GraphFormatError(
+            f"{place}: a node name of {len(bad):,} characters: '{shown(bad)}'.\n"
+            f"Names may have up to {MAX_NAME_LENGTH:,} characters."
+        )
     try:
         "".join(names).encode()
     except UnicodeEncodeError as error:
@@ -155,12 +144,3 @@ def sorted_names(names: Sequence[str], place: str) -> tuple[tuple[str, ...], np.
     rank = np.empty(len(names), dtype=np.int64)
     rank[order] = np.arange(len(names))
     return ordered, rank
-
-
-def _length_error(name: str, place: str) -> GraphFormatError:
-    if not name:
-        return GraphFormatError(f"{place}: a node has an empty name.\nGive every node a name.")
-    return GraphFormatError(
-        f"{place}: a node name of {len(name):,} characters: '{shown(name)}'.\n"
-        f"Names may have up to {MAX_NAME_LENGTH:,} characters."
-    )

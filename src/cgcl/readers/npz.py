@@ -16,9 +16,7 @@ from numpy.lib import format as npy
 
 from cgcl.errors import GraphFormatError
 from cgcl.graph.wording import shown
-from cgcl.readers.regular_file import read_bytes
-
-__all__ = ["MAX_BYTES", "MAX_MEMBERS", "arrays_sha256", "npz_array_names", "read_npz_arrays"]
+from cgcl.readers.regular_file import read_bytes, told
 
 MAX_BYTES = 2_000_000_000
 MAX_MEMBERS = 10_000
@@ -34,54 +32,33 @@ def npz_array_names(path: Path) -> tuple[str, ...]:
     Raises:
         GraphFormatError: It is no such archive.
     """
-    content = read_bytes(path)
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return tuple(
-                name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")
-            )
-    except Exception as error:  # damaged bytes reach zipfile in many ways
-        raise _damaged(path, error) from error
+    with _opened(path) as archive:
+        names = [name for name in archive.namelist() if name.endswith(".npy")]
+        return tuple(name.removesuffix(".npy") for name in names)
 
 
-def read_npz_arrays(
-    path: Path,
-    keys: Sequence[str],
-    *,
-    max_bytes: int = MAX_BYTES,
-    max_members: int = MAX_MEMBERS,
-) -> dict[str, np.ndarray]:
+def read_npz_arrays(path: Path, keys: Sequence[str]) -> dict[str, np.ndarray]:
     """Return the arrays called `keys` from an .npz file. Other members are not opened.
 
     Nothing is unpacked before the sizes that the archive declares are known to be acceptable, and
     no array is allocated before its header agrees with its member's size.
 
-    Args:
-        path: The archive.
-        keys: Names of the arrays wanted.
-        max_bytes: Largest total size after unpacking, over all members.
-        max_members: Largest number of members.
-
     Raises:
         GraphFormatError: It is no such archive, an array is missing, holds Python objects, or the
             sizes are over the limits.
     """
-    content = read_bytes(path)
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            _check_sizes(path.name, archive.infolist(), max_bytes, max_members)
-            return {key: _read_member(path.name, archive, key) for key in keys}
-    except GraphFormatError:
-        raise
-    except Exception as error:  # damaged bytes reach zipfile, zlib and numpy in many ways
-        raise _damaged(path, error) from error
+    with _opened(path) as archive:
+        _check_sizes(path.name, archive.infolist())
+        return {key: _read_member(path.name, archive, key) for key in keys}
 
 
-def _damaged(path: Path, error: Exception) -> GraphFormatError:
-    return GraphFormatError(
-        f"{path.name} is damaged or not an .npz archive: {shown(str(error), 120)}\n"
-        f"Fetch or save it again."
-    )
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open an archive; whatever its damage brings about becomes an error of ours."""
+    content = io.BytesIO(read_bytes(path))
+    problem = f"{path.name} is damaged or not an .npz archive"
+    with told(problem, "Fetch or save it again."), zipfile.ZipFile(content) as archive:
+        yield archive
 
 
 def arrays_sha256(arrays: Mapping[str, np.ndarray]) -> str:
@@ -99,18 +76,16 @@ def arrays_sha256(arrays: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _check_sizes(
-    file: str, members: Sequence[zipfile.ZipInfo], max_bytes: int, max_members: int
-) -> None:
-    if len(members) > max_members:
+def _check_sizes(file: str, members: Sequence[zipfile.ZipInfo]) -> None:
+    if len(members) > MAX_MEMBERS:
         raise GraphFormatError(
-            f"{file} has {len(members):,} members, at most {max_members:,} are accepted.\n"
+            f"{file} has {len(members):,} members, at most {MAX_MEMBERS:,} are accepted.\n"
             f"Save only the arrays that are needed."
         )
     total = sum(member.file_size for member in members)
-    if total > max_bytes:
+    if total > MAX_BYTES:
         raise GraphFormatError(
-            f"{file} unpacks to {total / 1e9:,.1f} GB, at most {max_bytes / 1e9:,.1f} GB is "
+            f"{file} unpacks to {total / 1e9:,.1f} GB, at most {MAX_BYTES / 1e9:,.1f} GB is "
             f"accepted.\nSave only the arrays that are needed."
         )
     packed = sum(member.compress_size for member in members)
@@ -130,13 +105,15 @@ def _read_member(file: str, archive: zipfile.ZipFile, key: str) -> np.ndarray:
             f"{file} has no array '{key}'. Arrays found: {found or 'none'}.\n"
             f"Fetch or save it again."
         ) from None
-    with archive.open(member) as stream, _without_warnings():
-        _check_header(file, key, stream, member.file_size)
-    with archive.open(member) as stream, _without_warnings():
-        array = npy.read_array(stream, allow_pickle=False)
-        if stream.read(1):  # also makes zipfile compare the checksum
-            raise GraphFormatError(f"{file}: array '{key}' is followed by foreign bytes.")
-        return array
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about headers that Python 2 wrote: they are read as well
+        with archive.open(member) as stream:
+            _check_header(file, key, stream, member.file_size)
+        with archive.open(member) as stream:
+            array = npy.read_array(stream, allow_pickle=False)
+            if stream.read(1):  # also makes zipfile compare the checksum
+                raise GraphFormatError(f"{file}: array '{key}' is followed by foreign bytes.")
+            return array
 
 
 def _check_header(file: str, key: str, stream: IO[bytes], member_bytes: int) -> None:
@@ -156,11 +133,3 @@ def _check_header(file: str, key: str, stream: IO[bytes], member_bytes: int) -> 
             f"{file}: array '{key}' claims {declared:,} bytes but its member holds "
             f"{member_bytes - stream.tell():,}.\nThe file is damaged; fetch or save it again."
         )
-
-
-@contextlib.contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Keep numpy quiet about headers that Python 2 wrote: they are read all the same."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

@@ -11,7 +11,6 @@ import hashlib
 import io
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,26 +21,13 @@ from torch import Tensor
 from cgcl.errors import GraphFormatError
 from cgcl.graph.feature_matrix import compact, from_compressed_rows
 from cgcl.graph.wording import shown
-from cgcl.readers.delimited import read_bytes
-
-__all__ = ["PARTS", "RawGraph", "check_sha256", "read_planetoid", "unpickle_restricted"]
+from cgcl.readers.regular_file import read_bytes, told
 
 PARTS = ("allx", "tx", "graph", "test.index")
 """The files that are read: `x` repeats rows of `allx`, and the classes are not needed."""
 
 
-@dataclass(frozen=True)
-class RawGraph:
-    """What the files of a data set say."""
-
-    num_nodes: int
-    pairs: Tensor
-    """Node numbers as listed, both directions, repeats and loops included: int64 [2, any]."""
-    x: Tensor
-    """Features, float32 [n, d], coalesced sparse COO or dense."""
-
-
-def read_planetoid(folder: Path, name: str, sha256: Mapping[str, str]) -> RawGraph:
+def read_planetoid(folder: Path, name: str, sha256: Mapping[str, str]) -> tuple[Tensor, Tensor]:
     """Read `ind.NAME.allx`, `.tx`, `.graph` and `.test.index` from `folder`.
 
     Args:
@@ -49,27 +35,31 @@ def read_planetoid(folder: Path, name: str, sha256: Mapping[str, str]) -> RawGra
         name: The data set's name inside the file names, such as "citeseer".
         sha256: The digest of every file, by file name.
 
+    Returns:
+        Node numbers as listed, both directions, repeats and loops included: int64 [2, any]; and the
+        features, float32 [n, d], coalesced sparse COO or dense.
+
     Raises:
         GraphFormatError: A file is missing, is not the published one, or names anything that these
             files do not contain.
     """
     files = {part: f"ind.{name}.{part}" for part in PARTS}
     content = {part: check_sha256(folder / file, sha256[file]) for part, file in files.items()}
-    known = _Matrix.checked(unpickle_restricted(content["allx"], f"ind.{name}.allx"))
-    held_out = _Matrix.checked(unpickle_restricted(content["tx"], f"ind.{name}.tx"))
-    neighbours = unpickle_restricted(content["graph"], f"ind.{name}.graph")
-    held_out_nodes = np.array(content["test.index"].split(), dtype=np.int64)
+    known, held_out = (
+        _tensor(unpickle_restricted(content[part], files[part])) for part in ("allx", "tx")
+    )
+    neighbours = unpickle_restricted(content["graph"], files["graph"])
+    held_out_nodes = torch.tensor([int(node) for node in content["test.index"].split()])
     # CiteSeer lists fewer held-out nodes than their range has: the others have no features.
-    num_nodes = max(int(held_out_nodes.max()) + 1, known.num_rows)
+    num_nodes = max(int(held_out_nodes.max()) + 1, known.shape[0])
+    rows, columns = held_out.indices()
     x = torch.sparse_coo_tensor(
-        torch.cat(
-            [known.entries(np.arange(known.num_rows)), held_out.entries(held_out_nodes)], dim=1
-        ),
+        torch.cat([known.indices(), torch.stack([held_out_nodes[rows], columns])], dim=1),
         torch.cat([known.values(), held_out.values()]),
-        (num_nodes, known.num_columns),
+        (num_nodes, known.shape[1]),
         check_invariants=True,
     )
-    return RawGraph(num_nodes, _pairs(neighbours), compact(x))
+    return _pairs(neighbours), compact(x)
 
 
 def unpickle_restricted(content: bytes, file: str) -> Any:  # noqa: ANN401
@@ -78,14 +68,8 @@ def unpickle_restricted(content: bytes, file: str) -> Any:  # noqa: ANN401
     Raises:
         GraphFormatError: The pickle names anything but the constructors of those two, or is broken.
     """
-    try:
+    with told(f"{file} is damaged", "Delete it and fetch it again."):
         return _Unpickler(content, file).load()
-    except GraphFormatError:
-        raise
-    except Exception as error:  # a broken pickle fails in many ways
-        raise GraphFormatError(
-            f"{file} is damaged: {shown(str(error), 120)}\nDelete it and fetch it again."
-        ) from error
 
 
 def check_sha256(path: Path, sha256: str) -> bytes:
@@ -142,38 +126,22 @@ class _Matrix:
     indices: _Array
     data: _Array
 
-    @classmethod
-    def checked(cls, loaded: object) -> _Matrix:
-        if not isinstance(loaded, cls):
-            raise GraphFormatError(
-                "A Planetoid file of features holds no matrix.\nDelete it and fetch it again."
-            )
-        return loaded
-
-    @property
-    def num_rows(self) -> int:
-        return int(self._shape[0])
-
-    @property
-    def num_columns(self) -> int:
-        return int(self._shape[1])
-
-    def _tensor(self) -> Tensor:
+    def tensor(self) -> Tensor:
+        """Return the matrix, coalesced sparse COO."""
         return from_compressed_rows(
             self.indptr.numbers("i4"),
             self.indices.numbers("i4"),
             self.data.numbers("f4"),
-            (self.num_rows, self.num_columns),
+            (int(self._shape[0]), int(self._shape[1])),
         )
 
-    def entries(self, nodes: np.ndarray) -> Tensor:
-        """Return node and feature of every entry, int64 [2, entries]; row i is node `nodes[i]`."""
-        rows, columns = self._tensor().indices()
-        return torch.stack([torch.from_numpy(nodes)[rows], columns])
 
-    def values(self) -> Tensor:
-        """Return the value of every entry, in the order of `entries`."""
-        return self._tensor().values()
+def _tensor(loaded: object) -> Tensor:
+    if not isinstance(loaded, _Matrix):
+        raise GraphFormatError(
+            "A Planetoid file of features holds no matrix.\nDelete it and fetch it again."
+        )
+    return loaded.tensor()
 
 
 class _Unpickler(pickle.Unpickler):
@@ -191,36 +159,24 @@ class _Unpickler(pickle.Unpickler):
             )
         return found
 
-    def persistent_load(self, pid: object) -> object:
-        raise GraphFormatError(f"{self._file} refers to an object outside the file: {pid!r:.60}.")
-
-
-def _new_array(*_: object) -> _Array:
-    return _Array()
-
 
 def _new_dictionary(*_: object) -> dict[object, object]:
     return {}
 
 
-def _no_list(*_: object) -> None:
-    return None
-
-
 _STAND_INS: dict[tuple[str, str], Callable[..., object]] = {
     ("scipy.sparse.csr", "csr_matrix"): _Matrix,
-    ("numpy.core.multiarray", "_reconstruct"): _new_array,
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Dtype,
     ("collections", "defaultdict"): _new_dictionary,
-    ("__builtin__", "list"): _no_list,
+    ("__builtin__", "list"): _new_dictionary,  # named as the kind of new values, never called
 }
 
 
 def _pairs(neighbours: Mapping[int, list[int]]) -> Tensor:
     nodes = np.repeat(
-        np.fromiter(neighbours, dtype=np.int64),
-        [len(others) for others in neighbours.values()],
+        np.fromiter(neighbours, dtype=np.int64), [len(others) for others in neighbours.values()]
     )
     others = np.fromiter(
         (other for row in neighbours.values() for other in row), dtype=np.int64, count=len(nodes)

@@ -8,33 +8,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
-
-from torch import Tensor
+from typing import Any
 
 from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.graph.graph import Graph
 from cgcl.graph.wording import shown
-from cgcl.readers.apart import kept_apart
-from cgcl.readers.columnar import read_parquet
 from cgcl.readers.datasets import DATASETS, load_dataset
-from cgcl.readers.direction import drop_direction
-from cgcl.readers.edge_list import EDGE_LIST_SUFFIXES
-from cgcl.readers.edge_table import EdgeTable
-from cgcl.readers.features import read_features
-from cgcl.readers.joined import joined
-from cgcl.readers.npz_graph import read_npz_graph
-from cgcl.readers.objects import read_object
-from cgcl.readers.sides import Bipartite, find_sides
-from cgcl.readers.table import read_edge_table
-from cgcl.readers.xml_graph import read_xml_graph
+from cgcl.readers.edge_table import Bipartite, Directed, EdgeTable, LinkOptions, as_one, settled
 
-__all__ = ["GRAPH_SUFFIXES", "TABLE_SUFFIXES", "read", "read_links"]
-
-TABLE_SUFFIXES = (".csv", ".tsv", ".tab", *EDGE_LIST_SUFFIXES)
-"""Files of text."""
-GRAPH_SUFFIXES = (*TABLE_SUFFIXES, ".parquet", ".pq", ".graphml", ".gexf", ".npz")
-"""All files of links."""
+# Formats bring Arrow with them, which a data set does without: they are imported when needed.
 _MAX_TITLE_LENGTH = 60  # four bytes a character still fit into a folder name
 
 
@@ -47,7 +29,7 @@ def read(
     separator: str | None = None,
     header: bool | None = None,
     time: str | None = None,
-    directed: Literal["drop", "error"] = "drop",
+    directed: Directed = "drop",
     bipartite: Bipartite = "auto",
     one_hot: Sequence[str] = (),
     words: str | None = None,
@@ -60,13 +42,13 @@ def read(
     """Return a graph from a file, an object, or a data set; its `notes` say what became of it.
 
     Args:
-        graph: A file (see `GRAPH_SUFFIXES`), an object (see `read_object`), or the name of a data
+        graph: A file (see `FORMATS`), an object (see `read_object`), or the name of a data
             set (see `DATASETS`). A `Path` is a file; for a file called cora: "./cora".
         features: A file with a row per node, linked or not; see `read_features`.
         source: The column with the one end of each link; "source" if not given.
         target: The column with the other end; "target" if not given.
-        separator: The character between columns of text; see `read_edge_table`.
-        header: Whether text files begin with column names; see `read_edge_table`.
+        separator: The character between columns of text; see `read_text_links`.
+        header: Whether text files begin with column names; see `read_text_links`.
         time: Column or link attribute with times: numbers, or ISO dates.
         directed: "error" refuses links with a direction instead of dropping it with a note.
         bipartite: "auto" finds out (see `find_sides`), "yes" demands it, "no" rules it out,
@@ -90,68 +72,21 @@ def read(
     _refuse_features(graph, features, any(about.values()) or feature_separator is not None)
     if _is_data_set(graph):
         return load_dataset(graph, data_root, download=download)
-    columns = {"source": source, "target": target, "separator": separator, "header": header}
-    files = [read_links(graph, **columns, time=time)]
-    files += [read_links(file, **columns) for file in also]
-    table = _as_one(files, directed, bipartite)
+    options = LinkOptions(source, target, separator, header, time)
+    table = as_one(_tables(graph, also, options), directed, bipartite)
     about["separator"] = feature_separator or _shared(separator, graph, features)
     table, labels = _with_features(table, features, header is not False, about)
-    return _assembled(_title(graph), _settled(table, directed, bipartite), labels)
+    return _assembled(_title(graph), settled(table, directed, bipartite), labels)
 
 
-def read_links(
-    graph: Any,  # noqa: ANN401
-    *,
-    source: str | None = None,
-    target: str | None = None,
-    separator: str | None = None,
-    header: bool | None = None,
-    time: str | None = None,
-    usage: str = "cgcl train {file}",
-) -> EdgeTable:
-    """Return the links of a file or an object as they are written; see `read` for the arguments.
+def _tables(graph: object, also: Sequence[str | Path], options: LinkOptions) -> list[EdgeTable]:
+    """Return the links of all files, of which only the first one's may have times."""
+    from cgcl.readers.formats import read_links
 
-    `usage` is the command that a message should show as a remedy.
-
-    Raises:
-        GraphFormatError: There is no such file, or it cannot be read as links.
-        ConfigError: The options contradict each other.
-        ResourceError: Memory does not suffice.
-    """
-    if not isinstance(graph, (str, os.PathLike)):
-        return read_object(graph, source=source, target=target, time=time)
-    path = Path(graph)
-    _check_readable(str(graph), path)
-    suffix = path.suffix.lower()
-    if suffix in (".parquet", ".pq"):
-        return read_parquet(path, source=source, target=target, time=time)
-    if suffix in (".graphml", ".gexf", ".npz"):
-        if source not in (None, "source") or target not in (None, "target"):
-            raise ConfigError(
-                f"{path.name} has no columns.\nLeave out --source and --target for this file."
-            )
-        if suffix == ".npz":
-            return read_npz_graph(path, time=time)
-        return read_xml_graph(path, time=time)
-    return read_edge_table(
-        path,
-        source=source,
-        target=target,
-        separator=separator,
-        header=header,
-        time=time,
-        usage=usage,
-    )
-
-
-def _as_one(
-    tables: list[EdgeTable], directed: Literal["drop", "error"], bipartite: Bipartite
-) -> EdgeTable:
-    """Return the links of all files, the first of which decides about direction and sides."""
-    if bipartite == "columns":
-        tables = [kept_apart(table) for table in tables]
-    first, *others = tables
-    return joined(_settled(first, directed, bipartite), others) if others else first
+    for file in (graph, *also):
+        _check_readable(file)
+    first = read_links(graph, options)
+    return [first, *(read_links(file, replace(options, time=None)) for file in also)]
 
 
 def _is_data_set(graph: object) -> bool:
@@ -188,11 +123,13 @@ def _with_features(
         return table, ()
     if table.x is not None:
         raise ConfigError("The graph has its own features.\nLeave out --features.")
+    from cgcl.readers.formats import read_features
+
     nodes = read_features(features, table.names, header=header, **about)
     pairs, sides, unknown = table.pairs, table.sides, ()
     if nodes.names != table.names:
         number = {name: node for node, name in enumerate(nodes.names)}
-        moved: Tensor = pairs.new_tensor([number[name] for name in table.names])
+        moved = pairs.new_tensor([number[name] for name in table.names])
         pairs = moved[pairs]
         if sides is not None:
             sides = sides.new_zeros(len(nodes.names)).index_copy_(0, moved, sides)
@@ -202,20 +139,6 @@ def _with_features(
     notes = (*table.notes, *nodes.notes, *unknown)
     joined = replace(table, names=nodes.names, pairs=pairs, sides=sides, x=nodes.x, notes=notes)
     return joined, tuple(nodes.feature_names)
-
-
-def _settled(
-    table: EdgeTable,
-    directed: Literal["drop", "error"],
-    bipartite: Bipartite,
-) -> EdgeTable:
-    """Return the links with their sides found and their direction dropped, which is done once."""
-    if table.is_settled:
-        return table
-    sides, about_sides = find_sides(table, bipartite)
-    table, about_direction = drop_direction(table, directed)
-    notes = (*table.notes, *about_direction, *about_sides)
-    return replace(table, sides=sides, notes=notes, is_settled=True)
 
 
 def _assembled(title: str, table: EdgeTable, feature_names: tuple[str, ...]) -> Graph:
@@ -244,25 +167,23 @@ def _blank_note(names: tuple[str, ...]) -> tuple[str, ...]:
     return (f"{begin} with a blank, such as '{shown(blank[0])}': blanks belong to a name.",)
 
 
-def _check_readable(typed: str, path: Path) -> None:
-    accepted = (
-        f"Give a file of links ({' '.join(GRAPH_SUFFIXES)}),\n"
+def _check_readable(graph: object) -> None:
+    """Refuse a file that is not there, which may be a data set's name with a typo."""
+    if not isinstance(graph, (str, os.PathLike)) or _exists(Path(graph)):
+        return
+    from cgcl.readers.formats import graph_suffixes
+
+    typed = str(graph)
+    near = difflib.get_close_matches(typed.lower(), DATASETS, n=1)
+    problem = (
+        f"'{shown(typed, 200)}' is neither a file nor a data set. Did you mean '{near[0]}'?"
+        if near
+        else f"No such file: '{shown(typed, 200)}'."
+    )
+    raise GraphFormatError(
+        f"{problem}\nGive a file of links ({' '.join(graph_suffixes())}),\n"
         f"or one of the data sets: {', '.join(DATASETS)}."
     )
-    if not _exists(path):
-        near = difflib.get_close_matches(typed.lower(), DATASETS, n=1)
-        if near:
-            raise GraphFormatError(
-                f"'{shown(typed, 200)}' is neither a file nor a data set. "
-                f"Did you mean '{near[0]}'?\n{accepted}"
-            )
-        raise GraphFormatError(f"No such file: '{shown(typed, 200)}'.\n{accepted}")
-    suffix = path.suffix.lower()
-    if suffix and suffix not in GRAPH_SUFFIXES and not path.is_dir():
-        raise GraphFormatError(
-            f"{path.name}: files of the kind '{shown(suffix)}' are not read.\n"
-            f"Save it as one of {' '.join(GRAPH_SUFFIXES)}."
-        )
 
 
 def _exists(path: Path) -> bool:

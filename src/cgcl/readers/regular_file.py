@@ -1,15 +1,19 @@
-"""Files from unknown hands: regular ones only, and text only if it is UTF-8."""
+"""Files from unknown hands: regular ones only, text only if it is UTF-8, and names by line."""
 
 from __future__ import annotations
 
 import codecs
+import contextlib
+import re
 import stat
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cgcl.errors import GraphFormatError, ResourceError
+from cgcl.errors import CGCLError, FeatureError, GraphFormatError, ResourceError
 from cgcl.graph.wording import shown
 
-__all__ = ["check_text", "read_bytes"]
+MAX_NAME_LENGTH = 1000
+"""How many characters the name of a node may have."""
 
 
 def read_bytes(path: Path) -> bytes:
@@ -44,6 +48,29 @@ def read_bytes(path: Path) -> bytes:
         raise ResourceError(
             f"{path.name} does not fit into memory.\nUse a machine with more memory, or fewer rows."
         ) from error
+
+
+@contextlib.contextmanager
+def told(problem: str, remedy: str) -> Iterator[None]:
+    """Turn whatever a damaged file or a foreign object brings about into an error of ours.
+
+    Args:
+        problem: The beginning of the message; the reason follows.
+        remedy: What to do about it.
+
+    Raises:
+        GraphFormatError: Anything was raised but an error of ours.
+        ResourceError: Memory does not suffice.
+    """
+    try:
+        yield
+    except CGCLError:
+        raise
+    except MemoryError as error:
+        raise ResourceError(f"{problem}: it does not fit into memory.") from error
+    except Exception as error:  # damaged bytes reach Arrow, zipfile, numpy, ... in many ways
+        reason = shown(str(error) or type(error).__name__, 120)
+        raise GraphFormatError(f"{problem}: {reason}\n{remedy}") from error
 
 
 def check_text(file: str, content: bytes) -> None:
@@ -93,3 +120,63 @@ def _line_at(content: bytes, position: int) -> int:
     """Return the number of the line, from 1, that holds the byte at `position`."""
     breaks = content.count(b"\n", 0, position) + content.count(b"\r", 0, position)
     return breaks - content.count(b"\r\n", 0, position) + 1
+
+
+def read_names(path: Path, *, skip_empty: bool = True) -> list[str]:
+    """Return the names in a text file, one a line, in their order.
+
+    A name is the whole line as it is written: blanks, commas and quotes belong to it.
+
+    Raises:
+        GraphFormatError: It is not a text file, holds no name, one that is too long, or an empty
+            line that is not to be skipped.
+    """
+    content = read_bytes(path)
+    check_text(path.name, content)
+    # Not splitlines, which also breaks lines at characters that a name may hold.
+    lines = re.split(r"\r\n|\r|\n", content.decode("utf-8-sig"))
+    if not lines[-1]:  # behind the last line break
+        lines.pop()
+    for number, line in enumerate(lines, start=1):
+        if len(line) > MAX_NAME_LENGTH or not (line or skip_empty):
+            what = f"a name of {len(line):,} characters, '{shown(line, 40)}'"
+            raise GraphFormatError(
+                f"{path.name}, line {number:,}: {what if line else 'an empty line'}.\n"
+                f"Write one name a line, of up to {MAX_NAME_LENGTH:,} characters."
+            )
+    names = [line for line in lines if line]
+    if not names:
+        raise GraphFormatError(f"{path.name} is empty.\nExpected the name of a node on each line.")
+    return names
+
+
+def names_of_rows(source: Path | Sequence[str] | None, rows: int, place: str) -> list[str]:
+    """Return the node of each row of a matrix.
+
+    Args:
+        source: A text file with a name per line, or the names; None for 0, 1, 2, ...
+        rows: Number of rows that need one.
+        place: What messages call the matrix.
+
+    Raises:
+        GraphFormatError: The file is no text, or has an empty or too long line.
+        FeatureError: There are more or fewer names than rows, or something is not a name.
+    """
+    if source is None:
+        return [str(row) for row in range(rows)]
+    is_file = isinstance(source, Path)
+    names = read_names(source, skip_empty=False) if is_file else list(source)
+    for row, name in enumerate(names):
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
+            raise FeatureError(
+                f"Row {row:,} of {place} is called {shown(repr(name))}, expected a text of 1 "
+                f"to {MAX_NAME_LENGTH:,} characters."
+            )
+    if len(names) != rows:
+        raise FeatureError(
+            f"{place} has {rows:,} row{'' if rows == 1 else 's'}, but "
+            f"{source.name if is_file else 'the list of names'} has {len(names):,} "
+            f"name{'' if len(names) == 1 else 's'}.\n"
+            f"Give one name per row, in the order of the rows."
+        )
+    return names

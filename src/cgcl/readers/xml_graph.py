@@ -10,17 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cgcl.errors import CGCLError, GraphFormatError
+from cgcl.errors import GraphFormatError
 from cgcl.graph.wording import shown
-from cgcl.readers.edge_table import EdgeTable
-from cgcl.readers.networkx_graph import edges_from_networkx
-from cgcl.readers.node_names import MAX_NAME_LENGTH
-from cgcl.readers.regular_file import read_bytes
+from cgcl.readers.edge_table import EdgeTable, LinkOptions
+from cgcl.readers.objects import links_of_networkx
+from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes, told
 
 if TYPE_CHECKING:
     import networkx as nx
-
-__all__ = ["MAX_BYTES", "read_xml_graph"]
 
 MAX_BYTES = 200_000_000
 # Deeper than any graph; networkx follows nested nodes by recursion.
@@ -28,7 +25,7 @@ _MAX_DEPTH = 100
 _MADE_UP = re.compile(r"n\d+")
 
 
-def read_xml_graph(path: Path, *, time: str | None = None, max_bytes: int = MAX_BYTES) -> EdgeTable:
+def read_xml_graph(path: Path, options: LinkOptions) -> EdgeTable:
     """Read the links of a GraphML or GEXF file, by its suffix.
 
     Nodes are called after their ids. In GEXF they are called after their labels if every node has
@@ -38,17 +35,18 @@ def read_xml_graph(path: Path, *, time: str | None = None, max_bytes: int = MAX_
 
     Args:
         path: The file.
-        time: Link attribute with the time of each link.
-        max_bytes: Largest file that is accepted.
+        options: Says which attribute holds the time of each link.
 
     Raises:
         GraphFormatError: It is not such a file, too large, or has a document type declaration.
+        ConfigError: Columns were asked for.
     """
+    options.refuse_columns(path.name)
     is_gexf = path.suffix.lower() == ".gexf"
     content = read_bytes(path)
-    if len(content) > max_bytes:
+    if len(content) > MAX_BYTES:
         raise GraphFormatError(
-            f"{path.name} has {len(content) / 1e6:,.0f} MB, at most {max_bytes / 1e6:,.0f} MB of "
+            f"{path.name} has {len(content) / 1e6:,.0f} MB, at most {MAX_BYTES / 1e6:,.0f} MB of "
             f"XML is read.\nSave the links as CSV or Parquet instead."
         )
     _Checker(path.name).check(content)
@@ -56,7 +54,7 @@ def read_xml_graph(path: Path, *, time: str | None = None, max_bytes: int = MAX_
     if not graph:
         raise GraphFormatError(f"{path.name} has no nodes.\nExpected a graph with links.")
     names, note = _labels(graph, is_gexf)
-    table = edges_from_networkx(graph, path.name, time=time, names=names)
+    table = links_of_networkx(graph, path.name, options.time, names)
     return replace(table, notes=(*note, *table.notes))
 
 
@@ -96,29 +94,31 @@ class _Checker:
                 f"Save one graph, without groups or graphs inside nodes."
             )
 
+    def _refuse(self, problem: str, remedy: str) -> None:
+        line = self._parser.CurrentLineNumber
+        raise GraphFormatError(f"{self._file}, line {line}: {problem}.\n{remedy}")
+
     def _doctype(self, *_: object) -> None:
-        raise GraphFormatError(
-            f"{self._file} has a document type declaration (<!DOCTYPE), line "
-            f"{self._parser.CurrentLineNumber}.\nIt is not opened: such declarations can fill the "
-            f"memory or read other files. Delete the declaration."
+        self._refuse(
+            "a document type declaration (<!DOCTYPE)",
+            "It is not opened: such declarations can fill the memory or read other files. "
+            "Delete the declaration.",
         )
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            raise GraphFormatError(
-                f"{self._file}, line {self._parser.CurrentLineNumber}: elements inside elements, "
-                f"more than {_MAX_DEPTH} deep.\nThis is not a graph that a program saved."
+            self._refuse(
+                f"elements inside elements, more than {_MAX_DEPTH} deep",
+                "This is not a graph that a program saved.",
             )
         element = name.rpartition(" ")[2]
         self._graphs += element == "graph"
-        needed = {"node": ("id",), "edge": ("source", "target")}.get(element, ())
-        for attribute in needed:
-            if not attributes.get(attribute):
-                raise GraphFormatError(
-                    f"{self._file}, line {self._parser.CurrentLineNumber}: "
-                    f"<{element}> has no {attribute}.\n"
-                    f"Every node needs an id, every link a source and a target."
+        for needed in {"node": ("id",), "edge": ("source", "target")}.get(element, ()):
+            if not attributes.get(needed):
+                self._refuse(
+                    f"<{element}> has no {needed}",
+                    "Every node needs an id, every link a source and a target.",
                 )
 
     def _end(self, _: str) -> None:
@@ -128,20 +128,11 @@ class _Checker:
 def _parsed(file: str, content: bytes, is_gexf: bool) -> nx.Graph[Any]:
     import networkx as nx
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about ports and untyped keys, which are not used
-            read = nx.read_gexf if is_gexf else nx.read_graphml
-            return read(io.BytesIO(content))
-    except CGCLError:
-        raise
-    except Exception as error:  # networkx meets odd content with many kinds of errors
-        kind = "GEXF" if is_gexf else "GraphML"
-        reason = shown(str(error) or type(error).__name__, 120)
-        raise GraphFormatError(
-            f"{file} is XML but cannot be read as {kind}: {reason}\n"
-            f"Save it again with the program that made it, or as CSV."
-        ) from error
+    kind = "GEXF" if is_gexf else "GraphML"
+    remedy = "Save it again with the program that made it, or as CSV."
+    with told(f"{file} is XML but cannot be read as {kind}", remedy), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about ports and untyped keys, which are not used
+        return (nx.read_gexf if is_gexf else nx.read_graphml)(io.BytesIO(content))
 
 
 def _labels(

@@ -1,0 +1,459 @@
+"""Tables of all kinds as Arrow tables: text, Parquet, frames; and the one path to their links.
+
+A reader makes a `Table`. `links_of` makes links of it; `cgcl.readers.features` makes features.
+"""
+
+from __future__ import annotations
+
+import io
+import shlex
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from pyarrow import compute, parquet
+
+from cgcl.errors import ConfigError, GraphFormatError
+from cgcl.graph.wording import listed, shown
+from cgcl.readers.edge_table import EdgeTable, LinkOptions, ignored_note
+from cgcl.readers.node_names import EncodedNames, encode_names
+from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes, told
+
+MAX_COLUMNS = 100_000
+MAX_BYTES = 4_000_000_000
+# A cell costs a number of 4 bytes while it is read, and one of 8 afterwards.
+_BYTES_PER_CELL = 12
+_BATCH_ROWS = 1 << 16
+_TIME_REMEDY = (
+    "Every link needs a time: fill it in, delete the row, or name another column with --time."
+)
+
+Choice = Callable[[str, Sequence[str], int], Sequence[str]]
+"""Says which columns of a table are read, given its place, its columns and its number of rows."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """An Arrow table from anywhere, and how messages speak of it."""
+
+    place: str
+    """What messages call it."""
+    data: pa.Table
+    """The columns that were asked for."""
+    columns: tuple[str, ...]
+    """What all columns of the source are called, in its order."""
+
+    def at(self, row: int) -> tuple[str, str]:
+        """Return where a row is, and a line that quotes it, if there is something to quote."""
+        return f"{self.place}, row {row + 1:,}", ""
+
+    def label(self, column: str) -> str:
+        """Return how messages call a column."""
+        return f"'{shown(column)}'"
+
+    def end_called(self, column: str) -> str:
+        """Return what the ends of links in this column are called."""
+        return column
+
+    def as_written(self) -> Table:
+        """Return the table with its cells as the source has them, before any conversion."""
+        return self
+
+
+def columns_of_links(
+    place: str,
+    columns: Sequence[str],
+    options: LinkOptions,
+    *,
+    remedy: str = "Name them:",
+    advice: str = "",
+    found: str = "",
+) -> list[str]:
+    """Return the columns that links are made of, or refuse.
+
+    Args:
+        place: What messages call the table.
+        columns: All its columns.
+        options: Which of them hold the ends and the times.
+        remedy: How to name other columns, up to the two options.
+        advice: A line to end that message with.
+        found: Which columns there are, if their names do not say it.
+
+    Raises:
+        GraphFormatError: A column is missing or there twice.
+        ConfigError: The column names make no sense.
+    """
+    ends, time = options.ends, options.time
+    if ends[0] == ends[1]:
+        raise ConfigError(
+            f"Source and target are both the column '{shown(ends[0])}'.\n"
+            f"Name two different columns with --source and --target."
+        )
+    if time in ends:
+        raise ConfigError(
+            f"The time column '{shown(time)}' holds node names.\nName another one with --time."
+        )
+    found = found or f"Columns found: {listed(columns, 10, quoted=False) or 'none'}."
+    refuse_twice(place, columns, {*ends, time})
+    wanted = next((end for end in ends if end not in columns), None)
+    if wanted is not None:
+        free = [name for name in columns if name not in ends]
+        use = [end if end in columns else free.pop(0) if free else columns[0] for end in ends]
+        options_to_use = " ".join(
+            f"{flag} {shown(shlex.quote(name))}"
+            for flag, name in zip(("--source", "--target"), use, strict=True)
+        )
+        how = f"\n{remedy} {options_to_use}" if len(columns) > 1 else ""
+        raise GraphFormatError(f"{place} has no column '{shown(wanted)}'. {found}{how}{advice}")
+    if time is None:
+        return list(ends)
+    if time not in columns:
+        raise GraphFormatError(
+            f"{place} has no column '{shown(time)}' for the times. {found}\n"
+            f"Name the column with --time."
+        )
+    return [*ends, time]
+
+
+def refuse_twice(
+    place: str, columns: Sequence[str], among: set[str | None] | None = None, advice: str = ""
+) -> None:
+    """Refuse a table with two columns of one name.
+
+    Args:
+        place: What messages call the table.
+        columns: All its columns.
+        among: The columns that matter; all if None.
+        advice: A sentence to end the message with.
+
+    Raises:
+        GraphFormatError: There are two such columns.
+    """
+    for name, count in Counter(columns).items():
+        if count > 1 and (among is None or name in among):
+            raise GraphFormatError(
+                f"{place} has two columns called '{shown(name)}'. "
+                f"Columns found: {listed(columns, 10, quoted=False)}.\n"
+                f"Give every column a name of its own.{advice}"
+            )
+
+
+def links_of(table: Table, options: LinkOptions, notes: tuple[str, ...] = ()) -> EdgeTable:
+    """Return the links of a table. Whole numbers become their decimal text.
+
+    Args:
+        table: The columns that `columns_of_links` chose.
+        options: Which is which.
+        notes: Sentences to begin the notes with.
+
+    Raises:
+        GraphFormatError: A cell is not a node name or not a time; the message says where.
+    """
+    if table.data.num_rows == 0:
+        raise GraphFormatError(f"{table.place} has no rows.\nExpected a row per link.")
+    ends, time = options.ends, options.time
+    names, places = encoded(table, ends, "Turn the column into text first.").ranked()
+    times = None
+    if time is not None:
+        times = read_times(plain(table.data.column(time)), time, lambda row: table.at(row)[0])
+    others = [table.label(name) for name in table.columns if name not in (*ends, time)]
+    return EdgeTable(
+        names,
+        torch.from_numpy(places.reshape(2, -1)),
+        (*notes, *ignored_note("Column", others)),
+        times=times,
+        ends=(table.end_called(ends[0]), table.end_called(ends[1])),
+    )
+
+
+def encoded(table: Table, columns: Sequence[str], remedy: str) -> EncodedNames:
+    """Return the names in some columns, the cells of one column behind those of the other.
+
+    Args:
+        table: The table.
+        columns: Columns of text or whole numbers, plain or dictionary-encoded.
+        remedy: What to do about a column of another kind.
+
+    Raises:
+        GraphFormatError: A cell is not a node name; the message says where.
+    """
+    for name in columns:
+        _check_kind(table, name, remedy)
+    chunks = [(name, chunk) for name in columns for chunk in table.data.column(name).chunks]
+    if all(pa.types.is_string(chunk.type) for _, chunk in chunks):
+        # One hash table for both columns is several times faster than merging one per block.
+        found = encode_names([chunk.fill_null("") for _, chunk in chunks])
+    else:
+        texts, codes, start = list[pa.StringArray](), list[np.ndarray](), 0
+        for name, chunk in chunks:
+            both = chunk if isinstance(chunk, pa.DictionaryArray) else chunk.dictionary_encode()
+            text = _as_text(both.dictionary, f"{table.place}: column {table.label(name)}", remedy)
+            # Cells without a value get the number of a text that is empty.
+            texts.append(pa.concat_arrays([text.fill_null(""), pa.array([""])]))
+            number = both.indices.cast(pa.int64()).fill_null(len(text)).to_numpy()
+            codes.append(number + start)
+            start += len(text) + 1
+        all_texts = encode_names(texts)
+        found = _used(EncodedNames(all_texts.distinct, all_texts.codes[np.concatenate(codes)]))
+    _check_lengths(table, columns, found)
+    return found
+
+
+def _check_kind(table: Table, column: str, remedy: str) -> None:
+    kind = table.data.column(column).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not (_is_text(kind) or is_number(kind) or pa.types.is_null(kind)):
+        raise GraphFormatError(
+            f"{table.place}: column {table.label(column)} holds {kind}, expected text or whole "
+            f"numbers.\n{remedy}"
+        )
+
+
+def _as_text(values: pa.Array, what: str, remedy: str) -> pa.StringArray:
+    """Return distinct values as text, refusing those that cannot be names."""
+    try:
+        if pa.types.is_floating(values.type):
+            values = values.cast(pa.int64())  # refuses fractions and what doubles cannot hold
+        texts: pa.StringArray = values.cast(pa.string())
+        texts.validate(full=True)  # Parquet does not promise UTF-8
+    except pa.ArrowInvalid as error:
+        raise GraphFormatError(
+            f"{what} holds values that are no node names: {shown(str(error), 100)}\n"
+            f"Expected text (UTF-8) or whole numbers. {remedy}"
+        ) from error
+    return texts
+
+
+def _used(names: EncodedNames) -> EncodedNames:
+    """Leave out texts that no row has: a column of categories may list more than occur."""
+    is_used = np.zeros(len(names.distinct), dtype=bool)
+    is_used[names.codes] = True
+    number = np.cumsum(is_used) - 1
+    return EncodedNames(names.distinct.filter(pa.array(is_used)), number[names.codes])
+
+
+def _check_lengths(table: Table, columns: Sequence[str], names: EncodedNames) -> None:
+    lengths = names.lengths()
+    bad = (lengths == 0) | (lengths > MAX_NAME_LENGTH)
+    if not bad.any():
+        return
+    cells = names.codes.reshape(len(columns), -1)
+    row = int(bad[cells].any(axis=0).argmax())
+    number = int(bad[cells[:, row]].argmax())
+    length, label = int(lengths[cells[number, row]]), table.label(columns[number])
+    place, quoted = table.at(row)
+    if length == 0:
+        raise GraphFormatError(
+            f"{place}: the node name in column {label} is empty.\n{quoted}"
+            f"Fill in the name, or delete the row."
+        )
+    raise GraphFormatError(
+        f"{place}: a node name of {length:,} characters in column {label}.\n"
+        f"{quoted}Names may have up to {MAX_NAME_LENGTH:,} characters."
+        + (" Look for a missing separator or line break." if quoted else "")
+    )
+
+
+def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column whose cells are values, not numbers into a list of values."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    is_kind = pa.types
+    return is_kind.is_string(kind) or is_kind.is_large_string(kind) or is_kind.is_string_view(kind)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Return whether a column of this kind holds whole or floating numbers."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+# --- Parquet files and frames ---
+
+
+def parquet_table(path: Path, choose: Choice) -> Table:
+    """Read columns of a Parquet file.
+
+    Texts are read as numbers into a list of distinct texts: a small file that repeats a long text a
+    million times stays small.
+
+    Raises:
+        GraphFormatError: It is not a Parquet file, or it would need too much memory.
+        ResourceError: It does not fit into memory.
+        CGCLError: What `choose` raises.
+    """
+    content = io.BytesIO(read_bytes(path))
+    with told(f"{path.name} is damaged or not a Parquet file", "Write it again."):
+        schema = parquet.read_schema(content)
+        columns = schema.names
+        _check_width(path.name, columns)
+        flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
+        file = parquet.ParquetFile(content, read_dictionary=flat)
+        rows = file.metadata.num_rows
+        wanted = list(choose(path.name, columns, rows))
+        size = rows * len(wanted) * _BYTES_PER_CELL
+        if len(wanted) == len(columns):
+            groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+            size += sum(group.total_byte_size for group in groups)
+        _check_size(path.name, rows, size)
+        data = _unpacked(path.name, file, wanted)
+        data.validate(full=True)  # a damaged file may point outside its dictionary
+        return Table(path.name, data, tuple(columns))
+
+
+def read_parquet_links(path: Path, options: LinkOptions) -> EdgeTable:
+    """Read the links of a Parquet file, of which only the columns that are needed are unpacked.
+
+    Raises:
+        GraphFormatError: It is not a Parquet file of links, or it would need too much memory.
+        ConfigError: The column names make no sense.
+    """
+
+    def choose(place: str, columns: Sequence[str], _: int) -> Sequence[str]:
+        return columns_of_links(place, columns, options)
+
+    return links_of(parquet_table(path, choose), options)
+
+
+def frame_table(frame: Any, place: str) -> Table:  # noqa: ANN401
+    """Read a table of pandas, polars, pyarrow or another package that speaks the Arrow protocol.
+
+    Raises:
+        GraphFormatError: It cannot be read as a table.
+    """
+    remedy = "Expected columns of one type each; names of nodes are text or whole numbers."
+    with told(f"{place} cannot be read as a table", remedy), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data: pa.Table = pa.table(frame)
+        data.validate(full=True)
+    _check_width(place, data.column_names)
+    return Table(place, data, tuple(data.column_names))
+
+
+def _check_width(place: str, columns: Sequence[str]) -> None:
+    if len(columns) > MAX_COLUMNS:
+        raise GraphFormatError(
+            f"{place} has {len(columns):,} columns, at most {MAX_COLUMNS:,} are read."
+        )
+
+
+def _check_size(file: str, rows: int, size: int) -> None:
+    """Refuse what is too large: by the footer before any cell is unpacked, and then by its batches.
+
+    The footer also tells the size of every column, but asking a damaged one for it ends the process
+    (pyarrow 26: a C++ exception that nobody catches).
+    """
+    if size > MAX_BYTES:
+        raise GraphFormatError(
+            f"{file} unpacks to {rows:,} rows and {size / 1e9:,.1f} GB, at most "
+            f"{MAX_BYTES / 1e9:,.1f} GB is accepted.\n"
+            f"Keep fewer rows and columns, or use shorter texts."
+        )
+
+
+def _unpacked(file: str, reader: parquet.ParquetFile, columns: list[str]) -> pa.Table:
+    batches: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in reader.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+        batches.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        _check_size(file, rows, size)  # the footer may have lied
+    if not batches:
+        return reader.schema_arrow.empty_table().select(columns)
+    return pa.Table.from_batches(batches)
+
+
+# --- Times ---
+
+
+def read_times(cells: pa.ChunkedArray, column: str, place: Callable[[int], str]) -> torch.Tensor:
+    """Return times as float64: numbers as they are, dates as seconds since 1970.
+
+    Dates and timestamps of text are those of ISO 8601. A timestamp without a zone counts as UTC.
+    All cells must be of one kind.
+
+    Args:
+        cells: Numbers, dates, timestamps or text.
+        column: What messages call them.
+        place: Says where the cell of a row is, such as "friends.csv, line 7".
+
+    Raises:
+        GraphFormatError: A cell is empty or not a time; the message says where.
+    """
+    kind = cells.type
+    if is_number(kind):
+        numbers = cells.cast(pa.float64(), safe=False)
+    elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        numbers = _seconds(cells)
+    elif _is_text(kind):
+        numbers = _times_from_text(cells, column, place)
+    else:
+        raise GraphFormatError(
+            f"{place(0)}: column '{shown(column)}' holds {kind}, not times.\n"
+            f"Expected numbers, dates or timestamps."
+        )
+    values = numbers.to_numpy()
+    bad = ~np.isfinite(values)  # nulls have become NaN
+    if bad.any():
+        row = int(bad.argmax())
+        raise _time_error(cells[row].as_py(), column, place(row))
+    return torch.from_numpy(np.array(values, dtype=np.float64))
+
+
+def _seconds(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    zone = getattr(cells.type, "tz", None)
+    ticks = cells.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
+    return compute.call_function("divide", [ticks.cast(pa.float64(), safe=False), 1e6])
+
+
+def _times_from_text(
+    cells: pa.ChunkedArray, column: str, place: Callable[[int], str]
+) -> pa.ChunkedArray:
+    """Read all cells as the kind that fits the first one."""
+    bare: pa.ChunkedArray = compute.call_function("utf8_trim_whitespace", [cells])
+    kinds = (pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
+    first = bare.slice(0, 1)
+    kind = next((kind for kind in kinds if _cast(first, kind) is not None), None)
+    if kind is None:
+        raise _time_error(cells[0].as_py(), column, place(0))
+    whole = _cast(bare, kind)
+    if whole is None:
+        start = 0  # of smaller and smaller parts, at last of one cell: the first that is no time
+        for size in (1 << 16, 1 << 8, 1):
+            parts = range(start, len(bare), size)
+            start = next(k for k in parts if _cast(bare.slice(k, size), kind) is None)
+        raise _time_error(cells[start].as_py(), column, place(start), first[0].as_py())
+    return whole if pa.types.is_floating(kind) else _seconds(whole)
+
+
+def _cast(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
+    try:
+        return cells.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _time_error(
+    value: object, column: str, place: str, first: str | None = None
+) -> GraphFormatError:
+    if value is None or value == "":
+        return GraphFormatError(
+            f"{place}: the time in column '{shown(column)}' is empty.\n{_TIME_REMEDY}"
+        )
+    expected = (
+        "a number, or a date such as 2024-12-31 or 2024-12-31 23:59:59"
+        if first is None
+        else f"one that is written like the first, '{shown(first)}'"
+    )
+    return GraphFormatError(
+        f"{place}: '{shown(str(value))}' in column '{shown(column)}' is not a time.\n"
+        f"Expected {expected}.\n{_TIME_REMEDY}"
+    )

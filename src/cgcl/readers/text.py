@@ -1,0 +1,443 @@
+"""Tables of text: one row a line, cells between separators; and edge lists, which are less strict.
+
+Arrow reads the cells, because it is fast and strict. Python's own reader is slower but knows its
+line numbers, so it reads the header, checks quotes, and finds the line that an error names.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+import shlex
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+
+from cgcl.errors import ConfigError, GraphFormatError
+from cgcl.graph.wording import listed, shown
+from cgcl.readers.edge_table import EdgeTable, LinkOptions
+from cgcl.readers.regular_file import check_text, read_bytes
+from cgcl.readers.tables import MAX_COLUMNS, Table, columns_of_links, links_of, refuse_twice
+
+_EDGE_LISTS = (".txt", ".edges", ".edgelist")
+# A row must fit into one block: far more than names need, and enough for 100,000 numbers.
+_BLOCK_BYTES = 1 << 24
+_SEPARATORS = {";": "';'", "\t": "'\\t'", "|": "'|'", ",": "','", " ": "' '"}
+_AFTER_QUOTE = re.compile(r'(?:^|[,;\t|])"(?:[^"]|"")*"([,;\t|])')
+_ANYTHING = re.compile(rb"[^\r\n]")
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_NO_HEADER = "If the file has no header line, add --no-header."
+
+_COMMENT = re.compile(rb"^[ \t]*[#%][^\r\n]*", re.MULTILINE)
+# What networkx writes behind the names: a dictionary.
+_DICTIONARY = re.compile(rb"[ \t]*\{[^\r\n]*\}[ \t]*(?=\r|\n|\Z)")
+_FIRST_LINE = re.compile(rb"\S[^\r\n]*")
+_OUTER_BLANKS = re.compile(rb"^[ \t]+|[ \t]+(?=\r|\n|\Z)", re.MULTILINE)
+_BLANKS = re.compile(rb"[ \t]+")
+_QUOTED_OR_BLANKS = re.compile(rb'("(?:[^"\r\n]|"")*")|[ \t]+')
+
+
+def read_text_links(path: Path, options: LinkOptions) -> EdgeTable:
+    """Read the links of a CSV or TSV file or an edge list. Names stay the strings they are.
+
+    Args:
+        path: The file.
+        options: A separator of None means a tab for .tsv and .tab files, what the first line tells
+            for .txt, .edges and .edgelist files, and a comma for all others. Without a header the
+            first two columns count, and columns are called 1, 2, ...; a header of None means yes,
+            but for edge lists only if the first line holds both column names.
+
+    Raises:
+        GraphFormatError: The file is not a table of links; the message says where and why.
+        ConfigError: The separator or the column names make no sense.
+    """
+    notes: tuple[str, ...] = ()
+    if path.suffix.lower() in _EDGE_LISTS:
+        file, notes = _open_edge_list(path, options)
+    else:
+        file = open_table(path, options.separator, header=options.header is not False)
+    if len(file.columns) < 2:
+        raise file.one_column_error()
+    if not file.has_header:
+        options = replace(options, source="1", target="2")
+    wanted = columns_of_links(
+        file.place,
+        file.columns,
+        options,
+        remedy=f"Name them: {options.usage.format(file=shlex.quote(file.place))}",
+        advice=f"\n{_NO_HEADER}",
+        found=""
+        if file.has_header
+        else f"It has no header line; columns are numbered 1 to {len(file.columns):,}.",
+    )
+    return links_of(file.table(wanted), options, notes)
+
+
+def open_table(path: Path, separator: str | None, *, header: bool) -> DelimitedFile:
+    """Read a CSV or TSV file and its first row.
+
+    Args:
+        path: The file, UTF-8, with or without a byte order mark.
+        separator: The character between cells; None means a tab for .tsv and .tab files and a
+            comma for all others.
+        header: Whether the first row holds column names.
+
+    Raises:
+        GraphFormatError: It is not a readable text table with at least one row of values.
+        ConfigError: The separator is not one plain character.
+    """
+    by_suffix = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
+    chosen = by_suffix if separator is None else _checked_separator(separator)
+    content = read_bytes(path)
+    check_text(path.name, content)
+    return DelimitedFile(path.name, content, chosen, header=header)
+
+
+def _open_edge_list(path: Path, options: LinkOptions) -> tuple[DelimitedFile, tuple[str, ...]]:
+    """Open an edge list and say what was skipped.
+
+    Lines that begin with # or % are comments (a node name that begins so needs a .csv file). If no
+    separator is given, the first line that is no comment tells: a tab, a comma or a semicolon in
+    it, in this order, else runs of blanks.
+    """
+    separator = None if options.separator is None else _checked_separator(options.separator)
+    content = read_bytes(path)
+    check_text(path.name, content)
+    content, notes = _without_comments(content.removeprefix(codecs.BOM_UTF8))
+    first = _FIRST_LINE.search(content)
+    text = first[0].strip() if first else b""
+    found = separator or next((mark for mark in "\t,;" if mark.encode() in text), " ")
+    if found == " ":
+        content = _OUTER_BLANKS.sub(b"", content)
+        if b'"' in content:
+            content = _QUOTED_OR_BLANKS.sub(_quoted_or_blank, content)
+        elif b"  " in content or b"\t" in content:
+            content = _BLANKS.sub(b" ", content)
+    # Line breaks are never touched: line numbers in messages stay those of the file.
+    is_named = options.header is None and options.ends != ("source", "target")
+    header = True if is_named else options.header
+    return DelimitedFile(path.name, content, found, header=header, ends=options.ends), notes
+
+
+def _quoted_or_blank(match: re.Match[bytes]) -> bytes:
+    return match[1] or b" "
+
+
+def _without_comments(content: bytes) -> tuple[bytes, tuple[str, ...]]:
+    notes: list[str] = []
+    if b"#" in content or b"%" in content:
+        # A carriage return alone also ends a line; re's ^ knows only the line feed.
+        if b"\r" in content.replace(b"\r\n", b""):
+            content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        content, comments = _COMMENT.subn(b"", content)
+        if comments:
+            lines = "line that begins" if comments == 1 else "lines that begin"
+            notes.append(f"{comments:,} {lines} with # or % skipped.")
+    if b"{" in content:
+        content, dictionaries = _DICTIONARY.subn(b"", content)
+        if dictionaries:
+            notes.append("Attributes in {...} ignored: only the two ends of each link are used.")
+    return content, tuple(notes)
+
+
+def _checked_separator(separator: str) -> str:
+    """Return the character that a user means."""
+    if separator == "\\t":  # what a shell passes on for --separator '\t'
+        return "\t"
+    if len(separator) != 1 or not separator.isascii() or separator in '"\r\n\0':
+        raise ConfigError(
+            f"The separator {separator!r} is not one plain character.\n"
+            f"Use one such as ',' ';' '|' or '\\t' for a tab."
+        )
+    return separator
+
+
+class _Row(NamedTuple):
+    """One row as Python's reader sees it."""
+
+    line: int
+    """Number of its first line in the file, from 1."""
+    last_line: int
+    """Number of its last line: larger when a quoted cell holds a line break."""
+    cells: list[str]
+    """The cells, quotes removed."""
+    text: str
+    """The line as it stands in the file."""
+
+
+@dataclass(frozen=True)
+class TextTable(Table):
+    """A table of text, whose messages name and quote lines."""
+
+    file: DelimitedFile
+
+    def at(self, row: int) -> tuple[str, str]:
+        """Return where a row is, and the line as it stands in the file."""
+        wanted = row + self.file.has_header
+        found = next((r for number, r in enumerate(self.file.rows()) if number == wanted), None)
+        if found is None:
+            return self.place, ""
+        return f"{self.place}, line {found.line}", f"  {found.line} | {shown(found.text)}\n"
+
+    def label(self, column: str) -> str:
+        """Return how messages call a column: its name in quotes, or its number from 1."""
+        return super().label(column) if self.file.has_header else column
+
+    def end_called(self, column: str) -> str:
+        """Return what the ends of links in this column are called."""
+        return column if self.file.has_header else f"column {column}"
+
+    def as_written(self) -> Table:
+        """Return the table with every cell as text."""
+        return self.file.table(self.data.column_names)
+
+
+class DelimitedFile:
+    """A CSV or TSV file whose first row was understood.
+
+    Args:
+        place: What messages call it.
+        content: The whole table, UTF-8 without NUL bytes.
+        separator: The character between cells.
+        header: Whether the first row holds column names; None means it does if it holds `ends`.
+        ends: The columns with the ends of links.
+
+    Raises:
+        GraphFormatError: It has no row of values, too many columns, or broken quotes.
+    """
+
+    columns: tuple[str, ...]
+    """The column names, or "1", "2", ... if the file has no header line."""
+    has_header: bool
+    """Whether the first row names the columns."""
+
+    def __init__(
+        self,
+        place: str,
+        content: bytes,
+        separator: str,
+        *,
+        header: bool | None,
+        ends: Sequence[str] = (),
+    ) -> None:
+        self.place, self.content, self.separator = place, content, separator
+        self._is_quoted = b'"' in content
+        first = next(self.rows(), None)
+        if first is None:
+            raise GraphFormatError(
+                f"{place} is empty.\n"
+                f"Expected a table with a header line and one row per line, such as:\n"
+                f"source,target\nAnna,Bob"
+            )
+        if len(first.cells) > MAX_COLUMNS:
+            raise GraphFormatError(
+                f"{place}, line {first.line}: {len(first.cells):,} columns.\n"
+                f"At most {MAX_COLUMNS:,} are read. Is the separator {separator!r} right? "
+                f"If not, use --separator."
+            )
+        self.has_header = all(end in first.cells for end in ends) if header is None else header
+        self._start = len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
+        self.columns = tuple(str(number + 1) for number in range(len(first.cells)))
+        if self.has_header:
+            self._take_header(first)
+        has_quotes = content.find(b'"', self._start) >= 0
+        if has_quotes and not _has_plain_quotes(content, self._start, separator):
+            self._check_quotes()
+
+    def _take_header(self, first: _Row) -> None:
+        breaks = _LINE_END.finditer(self.content)
+        last = next((b for line, b in enumerate(breaks, start=1) if line == first.last_line), None)
+        self._start = last.end() if last else len(self.content)
+        if not _ANYTHING.search(self.content, self._start):
+            raise GraphFormatError(
+                f"{self.place} has a header line but no rows: {shown(first.text.strip())}\n"
+                f"Add rows below it. If that line is a row itself, add --no-header."
+            )
+        refuse_twice(self.place, first.cells, advice=f" {_NO_HEADER}")
+        self.columns = tuple(first.cells)
+
+    def most_rows(self) -> int:
+        """Return how many rows of values there are at most."""
+        content, start = self.content, self._start
+        return max(content.count(b"\n", start), content.count(b"\r", start)) + 1
+
+    def table(self, columns: Sequence[str], numbers: Collection[str] = ()) -> TextTable:
+        """Read some columns with Arrow.
+
+        Args:
+            columns: What they are called. Strings stay as they are ("NA", "007").
+            numbers: Those of them that hold numbers of 32 bits, an empty cell being null; if any
+                cell of them is no number, all columns are read as strings.
+
+        Raises:
+            GraphFormatError: A row has too few or too many cells, or is too long.
+        """
+        try:
+            kinds = {name: pa.float32() if name in numbers else pa.string() for name in columns}
+            return TextTable(self.place, self._read(kinds), self.columns, self)
+        except pa.ArrowInvalid as error:
+            if numbers and "conversion error" in str(error):
+                return self.table(columns)
+            self._refuse_ragged_row()
+            raise GraphFormatError(
+                f"{self.place} cannot be read as a table: {shown(str(error), 200)}\n"
+                f"Check that every row has {len(self.columns)} cells."
+            ) from error
+
+    def _read(self, kinds: dict[str, pa.DataType]) -> pa.Table:
+        has_quotes = self.content.find(b'"', self._start) >= 0
+        return arrow_csv.read_csv(
+            pa.BufferReader(pa.py_buffer(self.content).slice(self._start)),
+            read_options=arrow_csv.ReadOptions(
+                column_names=list(self.columns),
+                block_size=_BLOCK_BYTES,
+                # After an error, reader threads may outlive the interpreter and abort it.
+                use_threads=False,
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=self.separator,
+                quote_char='"' if has_quotes else False,
+                newlines_in_values=has_quotes,
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=kinds,
+                include_columns=list(kinds),
+                null_values=[""],
+                strings_can_be_null=False,
+                check_utf8=False,  # checked when the file was opened
+            ),
+        )
+
+    def rows(self) -> Iterator[_Row]:
+        """Yield the rows that are not empty, the header included, with their line numbers.
+
+        Raises:
+            GraphFormatError: A quote is not closed, or text follows a closing quote.
+        """
+        pending: list[str] = []
+
+        def remembered() -> Iterator[str]:
+            for line in self._lines():
+                pending.append(line)
+                yield line
+
+        reader = self._reader(remembered())
+        line = 1
+        while True:
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                raise self._row_error(line, pending[0], str(error)) from error
+            if cells:
+                yield _Row(line, reader.line_num, cells, "".join(pending).rstrip("\r\n"))
+            pending.clear()
+            line = reader.line_num + 1
+
+    def one_column_error(self) -> GraphFormatError:
+        """Return the error for a table with one column, which links cannot be read from."""
+        first = next(self.rows())
+        other = next((s for s in _SEPARATORS if s != self.separator and s in first.text), None)
+        remedy = (
+            f"If they are separated by {_SEPARATORS[other]} use --separator {_SEPARATORS[other]}."
+            if other
+            else "with ',' between them (a tab in .tsv files)."
+        )
+        return GraphFormatError(
+            f"{self.place}, line {first.line}: 1 column, expected at least 2.\n"
+            f"  {first.line} | {shown(first.text)}\n"
+            f"Each row needs two node names{'. ' if other else ', '}{remedy}"
+        )
+
+    def _check_quotes(self) -> None:
+        """Refuse quotes that Arrow would accept and read as something nobody meant."""
+        try:
+            deque(self._reader(self._lines()), maxlen=0)
+        except csv.Error:
+            deque(self.rows(), maxlen=0)  # the same again, with line numbers
+
+    def _lines(self) -> Iterator[str]:
+        return io.TextIOWrapper(io.BytesIO(self.content), encoding="utf-8-sig", newline="")
+
+    def _reader(self, lines: Iterator[str]) -> Any:  # noqa: ANN401 (csv does not export its type)
+        quoting: Any = csv.QUOTE_MINIMAL if self._is_quoted else csv.QUOTE_NONE
+        return csv.reader(lines, delimiter=self.separator, quoting=quoting, strict=True)
+
+    def _refuse_ragged_row(self) -> None:
+        wanted = len(self.columns)
+        row = next((row for row in self.rows() if len(row.cells) != wanted), None)
+        if row is None:
+            return
+        found = len(row.cells)
+        names = f"({listed(self.columns, 4, quoted=False)})" if self.has_header else "as in line 1"
+        raise GraphFormatError(
+            f"{self.place}, line {row.line}: {found:,} column{'' if found == 1 else 's'}, "
+            f"expected {wanted:,} {names}.\n"
+            f"  {row.line} | {shown(row.text)}\n{self._ragged_remedy(row)}"
+        )
+
+    def _ragged_remedy(self, row: _Row) -> str:
+        wanted, own = len(self.columns), shown(self.separator)
+        if len(row.cells) > wanted:
+            return f"If a cell contains '{own}' itself, quote it: \"...\"."
+        for other in ";\t|":
+            if other != self.separator and row.text.count(other) == wanted - 1:
+                return (
+                    f"This row has '{shown(other)}' where the others have '{own}'. "
+                    f"Use one separator in the whole file."
+                )
+        if sorted(self.columns) == ["source", "target"]:
+            other = ";" if self.separator != ";" else ","
+            return (
+                f"Each row needs two node names. "
+                f"If your columns are separated by '{other}' use --separator '{other}'."
+            )
+        return f"Each row needs {wanted:,} cells with '{own}' between them."
+
+    def _row_error(self, line: int, text: str, problem: str) -> GraphFormatError:
+        other = _AFTER_QUOTE.search(text)
+        if "unexpected end" in problem:
+            what = 'a quote (") is opened here and never closed.'
+            remedy = 'Close it, or write a quote inside a quoted name twice: "".'
+        elif "field limit" in problem:
+            what = f"a cell of more than {csv.field_size_limit():,} characters."
+            remedy = "Look for a missing line break or a quote that is not closed."
+        elif other and other[1] != self.separator:
+            found, own = shown(other[1]), shown(self.separator)
+            what = f"'{found}' follows a closing quote (\"), but the separator is '{own}'."
+            remedy = f"If your columns are separated by '{found}' use --separator '{found}'."
+        else:
+            what = 'text follows a closing quote (").'
+            remedy = 'Put the whole cell in quotes and write a quote inside it twice: "".'
+        return GraphFormatError(
+            f"{self.place}, line {line}: {what}\n  {line} | {shown(text.rstrip())}\n{remedy}"
+        )
+
+
+def _has_plain_quotes(content: bytes, start: int, separator: str) -> bool:
+    """Return whether every quote surely opens a cell, closes one, or is written twice in one.
+
+    This is quick and may say no to a table that is fine; it never says yes to one that is not.
+    """
+    text = np.frombuffer(content, dtype=np.uint8)[start:]
+    quotes = np.flatnonzero(text == ord('"'))
+    if len(quotes) % 2:
+        return False
+    borders = np.zeros(256, dtype=bool)
+    borders[[ord(separator), ord("\r"), ord("\n"), ord('"')]] = True
+    opening, closing = quotes[::2], quotes[1::2]
+    before = text[np.maximum(opening - 1, 0)]
+    after = text[np.minimum(closing + 1, len(text) - 1)]
+    return bool(
+        (borders[before] | (opening == 0)).all()
+        and (borders[after] | (closing == len(text) - 1)).all()
+    )
