@@ -16,9 +16,8 @@ import pytest
 import cgcl
 from cgcl.cli import reproduce as command_module
 from cgcl.experiments import reproduction as running
-from cgcl.experiments.jobs import Record, Selection, jobs_of
 from cgcl.experiments.reproduction import Records
-from cgcl.experiments.study import read_data, read_experiment
+from cgcl.experiments.study import Record, Selection, jobs_of, read_data, read_experiment
 
 SMALL = {
     "dataset": "cora",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from cgcl.cli.settings import flags_of
 from cgcl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -100,15 +101,4 @@ class Reading:
 
     def words_of_command(self) -> list[str]:
         """Return the options that differ from their defaults, as a command line has them."""
-        words: list[str] = []
-        for field in fields(self):
-            value, flag = getattr(self, field.name), f"--{field.name.replace('_', '-')}"
-            if value == field.default:
-                continue
-            if isinstance(value, bool):
-                words.append(flag if value else flag.replace("--", "--no-", 1))
-            else:
-                for part in map(str, value if isinstance(value, tuple) else (value,)):
-                    # A value that begins with a dash would be taken for an option.
-                    words += [f"{flag}={part}"] if part.startswith("-") else [flag, part]
-        return words
+        return flags_of(self)

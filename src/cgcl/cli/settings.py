@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 import tomllib
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 from cyclopts import App, ArgumentCollection, Parameter, Token
 from cyclopts.config import Toml
@@ -12,7 +15,16 @@ from cyclopts.config import Toml
 from cgcl.errors import ConfigError
 from cgcl.methods.settings import PRESETS
 
-__all__ = ["COMMANDS", "FLAT", "OPTIONS", "given_settings", "settings_file", "settings_preset"]
+__all__ = [
+    "COMMANDS",
+    "FLAT",
+    "OPTIONS",
+    "command_of",
+    "flags_of",
+    "given_settings",
+    "settings_file",
+    "settings_preset",
+]
 
 OPTIONS = Parameter(show_env_var=False)
 """How all options behave; the environment is explained once, below the list of commands."""
@@ -94,3 +106,32 @@ def _check_tables(path: Path) -> None:
 
 def _setting(flag: str) -> str:
     return flag.removeprefix("--").replace("-", "_")
+
+
+def command_of(name: str, graph: str, options: object) -> str:
+    """Return a command line that repeats a command.
+
+    Args:
+        name: The command.
+        graph: What it is about.
+        options: A dataclass of its options; those that differ from their defaults are named.
+    """
+    return shlex.join(["cgcl", name, graph, *flags_of(options)])
+
+
+def flags_of(options: Any) -> list[str]:  # noqa: ANN401
+    """Return the options that differ from their defaults, as a command line has them."""
+    words: list[str] = []
+    for field in fields(options):
+        value, flag = getattr(options, field.name), f"--{field.name.replace('_', '-')}"
+        # Always named: what is taken where none is may change.
+        is_given = value != field.default or field.name == "method"
+        if is_dataclass(value):
+            words += flags_of(value)
+        elif is_given and isinstance(value, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
+        elif is_given:
+            for part in map(str, value if isinstance(value, tuple) else (value,)):
+                # A value that begins with a dash would be taken for an option.
+                words += [f"{flag}={part}"] if part.startswith("-") else [flag, part]
+    return words

@@ -6,23 +6,29 @@ import json
 import re
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from cgcl.errors import ConfigError, RunFolderError
-from cgcl.experiments.log import Line, ResultFolder, damaged, read_about
-from cgcl.experiments.plan import Listener, Plan
-from cgcl.experiments.runner import is_out_of_memory, pending, run_in_order
+from cgcl.errors import ConfigError
+from cgcl.experiments import Listener, Plan
+from cgcl.experiments.log import (
+    Line,
+    Owner,
+    ResultFolder,
+    is_out_of_memory,
+    pending,
+    run_in_order,
+)
 from cgcl.experiments.search import BEST
-from cgcl.files import write_atomically
 from cgcl.graph import Graph
-from cgcl.methods.method import EVERY_GRAPH, Method
+from cgcl.methods.method import EVERY_GRAPH
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.metrics import auc, link_metrics
@@ -36,7 +42,10 @@ from cgcl.train.top_of_list import ranking_metrics
 
 PLAN = "plan.json"
 RESULTS = "runs.jsonl"
-_FORMAT = 1
+SettingsChoice = Literal["authors", "default"]
+"""Which settings methods get: those of their authors for the graph, or those for any graph."""
+_TIME_LIMIT = "time limit"
+_LONGEST_REASON = 1000
 
 
 @dataclass(frozen=True)
@@ -120,10 +129,6 @@ def _read(path: Path) -> tuple[str, TunedSettings]:
     # The number of trials is no setting, so the search leaves it in a comment.
     trials = re.search(r"^# Trials: (\d+)", text, re.MULTILINE)
     return name, TunedSettings({**beside, **below}, int(trials[1]) if trials else None)
-
-
-SettingsChoice = Literal["authors", "default"]
-"""Which settings methods get: those of their authors for the graph, or those for any graph."""
 
 
 @dataclass(frozen=True)
@@ -217,26 +222,22 @@ def resolve_methods(
                 f"of a bipartite graph."
             )
             continue
-        values, source = _chosen(method, graph.title, settings)
-        rows = [(values, source, False)]
+        has_authors = settings == "authors" and {graph.title, EVERY_GRAPH} & method.authors.keys()
+        authors = method.authors_settings(graph.title) if has_authors else {}
+        rows: list[tuple[str, Mapping[str, Any]]] = [
+            ("authors" if has_authors else "default", authors)
+        ]
         if tuned is not None and name in tuned:
-            rows.append((dict(tuned[name].values), tuned[name].words, True))
-        for row, row_source, is_tuned in rows:
-            words = row_source
+            rows.append((tuned[name].words, tuned[name].values))
+        for number, (source, values) in enumerate(rows):
+            own, words = {**values, "val": plan.val, "test": plan.test}, source
             if epochs is not None and issubclass(method.settings, TrainedSettings):
-                row["epochs"], words = epochs, f"{row_source}, epochs {epochs:,}"
-            recipe = Recipe.for_graph(name, {**row, "val": plan.val, "test": plan.test}, graph)
-            specs.append(MethodSpec(recipe, words if fields(recipe.settings) else "", is_tuned))
+                own["epochs"], words = epochs, f"{source}, epochs {epochs:,}"
+            recipe = Recipe.for_graph(name, own, graph)
+            specs.append(MethodSpec(recipe, words if fields(recipe.settings) else "", number == 1))
     if not specs:
         raise ConfigError("No method is left to compare. " + " ".join(notes))
     return specs, notes
-
-
-def _chosen(method: Method, graph: str, settings: SettingsChoice) -> tuple[dict[str, Any], str]:
-    """Return where the settings differ from the defaults, and what they are called."""
-    if settings == "authors" and {graph, EVERY_GRAPH} & method.authors.keys():
-        return method.authors_settings(graph), "authors"
-    return {}, "default"
 
 
 @dataclass(frozen=True, order=True)
@@ -319,9 +320,6 @@ def _within(degrees: Tensor, part: Stratum) -> Tensor:
     return inside if part.high is None else inside & (degrees <= part.high)
 
 
-_TIME_LIMIT = "time limit"
-
-
 @dataclass(frozen=True)
 class Result(Line):
     """One cell: a method with its settings, a split, first weights, and what it reached."""
@@ -392,9 +390,6 @@ def key_of(method: str, settings: dict[str, Any], split: str, init_seed: int | N
     return json.dumps([method, settings, split, init_seed], sort_keys=True)
 
 
-_LONGEST_REASON = 1000
-
-
 @dataclass(frozen=True)
 class Cell:
     """A method in one run: what has to be measured."""
@@ -421,6 +416,7 @@ def measure(
     strata: Strata,
     resources: Resources,
     listener: Listener,
+    should_stop: Callable[[], bool],
     train: TrainOnce,
 ) -> Result | None:
     """Train and test one method; None if it was stopped on the way.
@@ -434,6 +430,7 @@ def measure(
         strata: How pairs are divided by degree.
         resources: Where and how long to compute.
         listener: Told about every epoch.
+        should_stop: Asked after every epoch; True ends it there.
         train: What trains.
 
     Raises:
@@ -457,8 +454,8 @@ def measure(
             split,
             cell.spec.with_seed(cell.init_seed or 0),
             resources,
-            on_epoch=lambda record: listener.epoch_ends(cell, record),
-            should_stop=listener.should_stop,
+            on_epoch=listener.epoch_ends,
+            should_stop=should_stop,
             measure_test=False,
         )
         if trained.stopped is not None and trained.stopped.reason == "signal":
@@ -468,7 +465,9 @@ def measure(
     # Another method must not pay for what goes wrong in this one, whatever it is.
     except Exception as error:
         reason = str(error)[:_LONGEST_REASON] or "The error says nothing more."
-        failure = {"error": _kind(error), "reason": reason}
+        # Running out of memory has many names.
+        kind = "out of memory" if is_out_of_memory(error) else type(error).__name__
+        failure = {"error": kind, "reason": reason}
     if device.type == "cuda":
         torch.cuda.empty_cache()
     return Result(**common, failure=failure, ended=_now())
@@ -493,11 +492,6 @@ def _tested(trained: Trained, split: Split, strata: Strata) -> dict[str, Any]:
         "parameters": trained.parameters,
         "stopped": None if trained.stopped is None else asdict(trained.stopped),
     }
-
-
-def _kind(error: Exception) -> str:
-    """Return what kind of error it is; running out of memory has many names."""
-    return "out of memory" if is_out_of_memory(error) else type(error).__name__
 
 
 def _now() -> str:
@@ -541,20 +535,13 @@ class Comparison:
             RunFolderError: The folder belongs to another comparison or is in use.
             ResourceError: The folder cannot be written.
         """
-        first = random_split(graph, plan.val, plan.test, plan.split_seed(0))
-        seeds = dict.fromkeys(map(plan.split_seed, range(plan.runs)))
-        prints = {seed: _split(graph, plan, seed).fingerprint for seed in seeds}
-        ordered = sorted(specs, key=lambda spec: spec.cost_rank)
+        first = _split(graph, plan, plan.split_seed(0))
+        seeds = [plan.split_seed(run) for run in range(plan.runs)]
+        prints = {seed: _split(graph, plan, seed).fingerprint for seed in dict.fromkeys(seeds)}
         cells = tuple(
-            Cell(
-                run,
-                spec,
-                plan.split_seed(run),
-                prints[plan.split_seed(run)],
-                run if spec.is_trained else None,
-            )
-            for run in range(plan.runs)
-            for spec in ordered
+            Cell(run, spec, seed, prints[seed], run if spec.is_trained else None)
+            for run, seed in enumerate(seeds)
+            for spec in sorted(specs, key=lambda spec: spec.cost_rank)
         )
         strata = Strata.of(first)
         identity = {
@@ -563,21 +550,15 @@ class Comparison:
             "val": plan.val,
             "test": plan.test,
         }
-        about: dict[str, Any] = {
+        about = {
             "links": first.sizes,
             "runs": plan.runs,
             "methods": [spec.title for spec in specs],
             "degrees": [part.words for part in strata.parts],
             "command": command,
         }
-        folder = ResultFolder(
-            path,
-            RESULTS,
-            Result,
-            about=PLAN,
-            what="a comparison",
-            check=lambda file: _claim(file, identity, about),
-        )
+        owner = Owner(PLAN, "a comparison", identity, about)
+        folder = ResultFolder(path, RESULTS, Result, owner)
         return cls(graph, plan, tuple(specs), cells, first.sizes, strata, folder)
 
     def left(self, resources: Resources) -> list[Cell]:
@@ -595,6 +576,7 @@ class Comparison:
         self,
         resources: Resources,
         listener: Listener | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
         train: TrainOnce = train_once,
     ) -> bool:
         """Measure what is left; tell whether it came to the end.
@@ -603,37 +585,40 @@ class Comparison:
 
         Args:
             resources: Where and how long to compute.
-            listener: Told how it goes; may ask to stop.
+            listener: Told how it goes.
+            should_stop: Asked after every epoch; True ends it there.
             train: What trains one method.
 
         Raises:
             ResourceError: The folder cannot be written, or there is no such device.
         """
-        listener = listener or Listener()
+        told = listener or Listener()
         # What metrics import on first use would else count as the first method's time.
         link_metrics([1.0], [0.0])
         left = self.left(resources)
         train = self._ahead(left, train)
         last = {cell.run: cell for cell in left}
-        drawn: dict[int, Split] = {}
+
+        @lru_cache(1)
+        def split_of(seed: int) -> Split:
+            return _split(self.graph, self.plan, seed)
 
         def work(batch: Sequence[Cell]) -> list[Result] | None:
             (cell,) = batch
-            if cell.split_seed not in drawn:
-                drawn.clear()
-                drawn[cell.split_seed] = _split(self.graph, self.plan, cell.split_seed)
-            split = drawn[cell.split_seed]
-            listener.cell_begins(cell)
-            result = measure(cell, self.graph, split, self.strata, resources, listener, train)
+            split = split_of(cell.split_seed)
+            told.begins(cell)
+            result = measure(
+                cell, self.graph, split, self.strata, resources, told, should_stop, train
+            )
             return None if result is None else [result]
 
         def keep(cell: Cell, result: Result) -> None:
             self.folder.append(result)
-            listener.cell_ends(cell, result)
+            told.ends(cell, result)
             if cell is last[cell.run]:
-                listener.run_ends(cell.run)
+                told.run_ends(cell.run)
 
-        return run_in_order(([cell] for cell in left), work, keep, listener.should_stop)
+        return run_in_order(([cell] for cell in left), work, keep, should_stop)
 
     def _ahead(self, left: Sequence[Cell], train: TrainOnce) -> TrainOnce:
         """Return what trains runs of one method together where that is possible."""
@@ -678,39 +663,3 @@ class Comparison:
 
 def _split(graph: Graph, plan: Plan, seed: int) -> Split:
     return random_split(graph, plan.val, plan.test, seed)
-
-
-def _claim(file: Path, identity: dict[str, Any], about: dict[str, Any]) -> None:
-    """Write down what is compared in a folder; refuse one that holds something else.
-
-    Raises:
-        RunFolderError: It does.
-    """
-    if file.exists():
-        _require_same(file, identity)
-    text = json.dumps({"format": _FORMAT, **identity, **about}, indent=2) + "\n"
-    write_atomically(file, text.encode())
-
-
-def _require_same(file: Path, identity: dict[str, Any]) -> None:
-    there, graph, path = (
-        read_about(file, _FORMAT, identity, "compared"),
-        identity["graph"],
-        file.parent,
-    )
-    try:
-        title, fingerprint = there["graph"]["title"], there["graph"]["fingerprint"]
-    except (KeyError, TypeError) as error:
-        raise damaged(file, "compared") from error
-    if fingerprint != graph["fingerprint"]:
-        raise RunFolderError(
-            f"{path} holds a comparison on another graph, '{title}' "
-            f"({str(fingerprint)[:12]}); this is '{graph['title']}' "
-            f"({graph['fingerprint'][:12]}).\nChoose another --out."
-        )
-    for key in identity:
-        if key != "graph" and there[key] != identity[key]:
-            raise RunFolderError(
-                f"{path} holds a comparison with {key} {there[key]}; you asked for {key} "
-                f"{identity[key]}.\nAsk for the same, or choose another --out."
-            )

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from cgcl.experiments.summary import Summary
-from cgcl.experiments.text import (
+from cgcl.experiments.summary import (
     METRIC_NAMES,
     WORDY_COLUMNS,
+    Summary,
     best_rows,
     claim_words,
     columns_of,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from cgcl.experiments.summary import Summary
-from cgcl.experiments.text import METRIC_NAMES
+from cgcl.experiments.summary import METRIC_NAMES, Summary
 from cgcl.report.drawing import drawing
 from cgcl.report.names import legible
 from cgcl.report.panel import Panel

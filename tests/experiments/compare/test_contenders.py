@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from cgcl.errors import ConfigError
+from cgcl.experiments import Plan
 from cgcl.experiments.comparison import TunedSettings, names_of, read_tuned, resolve_methods
-from cgcl.experiments.plan import Plan
 from cgcl.experiments.search import best_file
 from cgcl.methods.settings import PRESETS
 from cgcl.methods.table import METHODS

@@ -3,7 +3,7 @@
 import pytest
 
 from cgcl.errors import ConfigError
-from cgcl.experiments.plan import Plan
+from cgcl.experiments import Plan
 
 
 def test_splits_have_the_run_as_seed_and_the_papers_protocol_has_one_split():

@@ -14,11 +14,10 @@ from typing import get_args
 import pytest
 
 from cgcl.errors import TrainingError
+from cgcl.experiments import Metric
 from cgcl.experiments.comparison import TunedSettings
-from cgcl.experiments.plan import Metric
 from cgcl.experiments.statistics import Difference, Spread
-from cgcl.experiments.summary import summarise
-from cgcl.experiments.text import (
+from cgcl.experiments.summary import (
     NOTHING,
     as_csv,
     as_json,
@@ -29,6 +28,7 @@ from cgcl.experiments.text import (
     footnotes,
     p_words,
     protocol_words,
+    summarise,
     verdict,
 )
 from cgcl.metrics import METRICS

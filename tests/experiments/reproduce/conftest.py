@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from cgcl.experiments.jobs import Job, Record
-from cgcl.experiments.study import study_pages
+from cgcl.experiments.study import Job, Record, study_pages
 
 study_pages()  # so that tests can import its modules, as cgcl_paper
 

@@ -5,9 +5,17 @@ from dataclasses import asdict
 
 import pytest
 
-from cgcl.experiments.jobs import CellId, Record, Selection, jobs_of
 from cgcl.experiments.statistics import holm
-from cgcl.experiments.study import Experiment, Row, read_data, read_experiment
+from cgcl.experiments.study import (
+    CellId,
+    Experiment,
+    Record,
+    Row,
+    Selection,
+    jobs_of,
+    read_data,
+    read_experiment,
+)
 from cgcl.experiments.tables import cut_note, has_collapsed, table_of
 
 from .conftest import CHOSEN

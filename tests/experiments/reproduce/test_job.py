@@ -11,9 +11,20 @@ from typing import get_args, get_type_hints
 import pytest
 
 from cgcl.errors import ConfigError
-from cgcl.experiments.jobs import CellId, Job, Record, Selection, jobs_of, parts_of
 from cgcl.experiments.reproduction import read_records
-from cgcl.experiments.study import NAMES, Experiment, Row, read_data, read_experiment
+from cgcl.experiments.study import (
+    NAMES,
+    CellId,
+    Experiment,
+    Job,
+    Record,
+    Row,
+    Selection,
+    jobs_of,
+    parts_of,
+    read_data,
+    read_experiment,
+)
 from cgcl.methods.table import METHODS, method_named
 from cgcl.train.recipe import Recipe
 
@@ -252,7 +263,7 @@ def test_epochs_mean_nothing_to_what_is_not_trained():
     ("asked", "told"),
     [
         (Selection(graphs=("cora", "nope")), "toy has no dataset nope. It has cora, photo."),
-        (Selection(methods=("gcn", "x")), "toy has no methods gcn, x. It has cgcl, vgae."),
+        (Selection(methods=("gcn", "x")), "toy has no method gcn, x. It has cgcl, vgae."),
         (Selection(test=(30,)), "toy has no ratio 30. It has 10, 20."),
         (Selection(protocols=("splits",)), "toy has no protocol splits. It has paper."),
     ],
@@ -280,7 +291,7 @@ SEVERAL = (
         (Selection(graphs=("photo",)), {"both": Selection(graphs=("photo",))}),
         (
             Selection(graphs=("photo", "cora")),
-            {"both": Selection(graphs=("photo", "cora")), "one": Selection(graphs=("cora",))},
+            {"both": Selection(graphs=("cora", "photo")), "one": Selection(graphs=("cora",))},
         ),
         (
             Selection(methods=("gcn", "vgae"), test=(10,)),

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from cgcl.experiments import reproduction as measures
-from cgcl.experiments.jobs import Job
 from cgcl.experiments.reproduction import EMBEDDINGS, TRACE, effective_rank, mean_cosine, measure
+from cgcl.experiments.study import Job
 from cgcl.methods.cgcl import draw
 from cgcl.methods.method import Epoch
 from cgcl.methods.scoring import decode_pairs, embed

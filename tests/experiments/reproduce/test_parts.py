@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cgcl.errors import ConfigError
-from cgcl.experiments.jobs import Selection, jobs_of, parts_of
-from cgcl.experiments.study import NAMES, read_experiment
+from cgcl.experiments.study import NAMES, Selection, jobs_of, parts_of, read_experiment
 
 from .conftest import CHOSEN
 

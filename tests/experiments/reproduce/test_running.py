@@ -8,7 +8,6 @@ import torch
 
 from cgcl.errors import RunFolderError
 from cgcl.experiments import reproduction as running
-from cgcl.experiments.jobs import Job
 from cgcl.experiments.reproduction import (
     RUNS,
     Records,
@@ -17,6 +16,7 @@ from cgcl.experiments.reproduction import (
     read_records,
     run_jobs,
 )
+from cgcl.experiments.study import Job
 from cgcl.split import random_split
 from cgcl.train.config import Resources
 from cgcl.train.once import train_once

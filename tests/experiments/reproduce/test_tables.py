@@ -8,9 +8,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from cgcl.experiments.jobs import CellId, Record, Selection, jobs_of
 from cgcl.experiments.statistics import Difference
-from cgcl.experiments.study import Experiment, Row
+from cgcl.experiments.study import CellId, Experiment, Record, Row, Selection, jobs_of
 from cgcl.experiments.tables import Cell, Paired, Table, csv, latex, markdown, table_of
 
 DASH = "\N{EN DASH}"

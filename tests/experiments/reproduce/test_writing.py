@@ -10,7 +10,6 @@ import cgcl_paper as writing
 import pytest
 
 from cgcl.errors import ResourceError
-from cgcl.experiments.jobs import CellId, Record, Selection, jobs_of
 from cgcl.experiments.reproduction import (
     index,
     known_places,
@@ -19,7 +18,7 @@ from cgcl.experiments.reproduction import (
     write_figures,
 )
 from cgcl.experiments.reproduction import write_tables as write_tables_with
-from cgcl.experiments.study import read_data, read_experiment
+from cgcl.experiments.study import CellId, Record, Selection, jobs_of, read_data, read_experiment
 from cgcl.experiments.tables import cut_note
 
 from .conftest import CHOSEN

@@ -9,7 +9,7 @@ import optuna
 import pytest
 
 from cgcl.errors import ResourceError
-from cgcl.experiments.space import Space, Trial, propose, require_optuna
+from cgcl.experiments.search import Space, Trial, propose, require_optuna
 
 from .conftest import quality
 
@@ -48,7 +48,7 @@ def test_a_proposal_is_the_same_in_another_process() -> None:
     """Where Python hashes strings differently, and orders sets accordingly."""
     program = (
         "import json\n"
-        "from cgcl.experiments.space import Space, Trial, propose\n"
+        "from cgcl.experiments.search import Space, Trial, propose\n"
         "space = Space.of('mlp', 'cora', {})\n"
         "done = [Trial(n, 'search', space.at(n * 7), 0.5 + n / 40, 0.5, 1) for n in range(1, 9)]\n"
         "print(json.dumps([propose(space, 9, done, s).settings for s in range(3)]))\n"
@@ -77,7 +77,7 @@ def test_nothing_is_proposed_twice_and_everything_once() -> None:
 
 
 def test_where_optuna_only_repeats_itself_the_next_untried_settings_are_taken(monkeypatch) -> None:
-    monkeypatch.setattr("cgcl.experiments.space._QUESTIONS", 0)
+    monkeypatch.setattr("cgcl.experiments.search._QUESTIONS", 0)
     space = Space.of("mlp", "cora", {"hidden": 8, "weight_decay": 0.0})
     one, other = search(space, 50), search(space, 50, seed=1)
     assert len(one) == len(other) == space.size

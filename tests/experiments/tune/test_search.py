@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from cgcl.errors import ConfigError, ResourceError, RunFolderError, SplitError, TrainingError
-from cgcl.experiments.search import BEST, STUDY, TABLE, TRIALS, Trial, tune
-from cgcl.experiments.space import Space
+from cgcl.experiments import Listener
+from cgcl.experiments.search import BEST, STUDY, TABLE, TRIALS, Space, Trial, tune
 from cgcl.graph import Graph
 from cgcl.split import random_split
 from cgcl.train.config import Resources
@@ -106,16 +106,13 @@ def test_a_stopped_trial_does_not_count_and_is_run_again(
     fake.calls.clear()
     epochs = 0
 
-    class Counting:
-        def opens(self, done) -> None: ...
-        def begins(self, number, proposal) -> None: ...
-        def finished(self, trial, is_best) -> None: ...
-        def ran_epoch(self, record) -> None:
+    class Counting(Listener):
+        def epoch_ends(self, record) -> None:
             nonlocal epochs
             epochs += 1
 
     stopped = tune(
-        two_cliques, split, "mlp", 5, folder=tmp_path / "s", train=fake, watcher=Counting(),
+        two_cliques, split, "mlp", 5, folder=tmp_path / "s", train=fake, listener=Counting(),
         should_stop=lambda: epochs >= stop_after,
     )  # fmt: skip
     # Three epochs a trial; asked after all but a trial's last one.
@@ -280,7 +277,7 @@ def test_a_resumed_search_computes_with_as_many_threads_as_before(
         return fake.resources[-1].threads
 
     assert [threads(1, 3), threads(2, 0), threads(3, 2), threads(4, 0)] == [3, 3, 2, 3]
-    assert json.loads((tmp_path / "s" / STUDY).read_text())["about"]["threads"] == 3
+    assert json.loads((tmp_path / "s" / STUDY).read_text())["threads"] == 3
 
 
 @pytest.mark.parametrize("what", ["graph", "split", "method", "seed", "fixed"])
@@ -296,7 +293,7 @@ def test_another_search_in_the_same_folder_is_refused(
     method = "cgcl" if what == "method" else method
     seed = 1 if what == "seed" else seed
     fixed = {"epochs": 5} if what == "fixed" else fixed
-    words = r"other settings \(epochs\)" if what == "fixed" else f"another {what}:"
+    words = "with epochs 200; you asked for epochs 5" if what == "fixed" else f"with {what} "
     with pytest.raises(RunFolderError, match=words):
         tune(graph, split, method, 2, seed, folder=tmp_path / "s", fixed=fixed, train=fake)
     assert len(fake.calls) == 2
@@ -359,21 +356,21 @@ def test_node_mrr_that_cannot_be_measured_or_chosen_by_is_no_goal(two_cliques, s
 def test_someone_can_watch(two_cliques, split, fake) -> None:
     heard: list[tuple] = []
 
-    class Story:
+    class Story(Listener):
         def opens(self, done) -> None:
             heard.append(("opens", done))
 
-        def begins(self, number, proposal) -> None:
-            heard.append(("begins", number, proposal.origin))
+        def begins(self, job) -> None:
+            heard.append(("begins", job.number, job.origin))
 
-        def ran_epoch(self, record) -> None:
+        def epoch_ends(self, record) -> None:
             heard.append(("epoch", record.epoch))
 
-        def finished(self, trial, is_best) -> None:
-            heard.append(("finished", trial.number, is_best))
+        def ends(self, job, result, *, is_best=False) -> None:
+            heard.append(("finished", result.number, is_best))
 
     fake.epochs = 1
-    tuned = tune(two_cliques, split, "mlp", 3, train=fake, watcher=Story())
+    tuned = tune(two_cliques, split, "mlp", 3, train=fake, listener=Story())
     best: list[float] = []
     story: list[tuple] = [("opens", 0)]
     for trial in tuned.trials:

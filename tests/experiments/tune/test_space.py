@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cgcl.errors import ConfigError
-from cgcl.experiments.space import Space
+from cgcl.experiments.search import Space
 from cgcl.methods.table import method_named
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import csv
 from dataclasses import replace
 
-from cgcl.experiments.space import Trial, best_of, table_of
+from cgcl.experiments.search import Trial, best_of, table_of
 
 
 def trial(number: int, auc: float | None, ap: float | None = 0.5, **settings: object) -> Trial:
