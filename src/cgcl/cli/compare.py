@@ -29,33 +29,36 @@ _TOLD = ("node_mrr", "precision@100", "auc", "ap")
 
 @dataclass(frozen=True)
 class Options:
-    """What is compared."""
+    """What is compared.
+
+    Args:
+        methods: Which methods, with commas: cgcl,vgae,mlp. All by default; cgcl methods lists them.
+        settings: authors takes the settings that a method's authors published for the graph, where
+            there are any; default takes those for any graph.
+        tuned: A folder with what cgcl tune wrote, or with TOML files like that, such as runs. Each
+            method that has one gets another row, with those settings.
+        epochs: Train every method so long, whatever its settings say: for a quick look.
+        metric: What methods are tested and drawn by; node MRR if not given.
+        by_degree: Also show AUC by the training degree of the test pairs.
+        device: auto, cpu, cuda or cuda:N.
+        threads: CPU threads; 0 takes the cores, at most 4.
+        time_limit: End each training at the next epoch after this long, such as 90s, 5m or 2h; the
+            table says where it did.
+        out: The folder of the comparison; runs/compare-GRAPH if not given.
+    """
 
     methods: str | None = None
-    """Which methods, with commas: cgcl,vgae,mlp. All by default; cgcl methods lists them."""
     plan: Annotated[Plan, FLAT] = Plan()  # noqa: RUF009, frozen
     settings: Literal["authors", "default"] = "authors"
-    """authors takes the settings that a method's authors published for the graph, where there are
-    any; default takes those for any graph."""
     tuned: Path | None = None
-    """A folder with what cgcl tune wrote, or with TOML files like that, such as runs. Each method
-    that has one gets another row, with those settings."""
     epochs: int | None = None
-    """Train every method so long, whatever its settings say: for a quick look."""
     metric: Metric | None = None
-    """What methods are tested and drawn by; node MRR if not given."""
     by_degree: bool = False
-    """Also show AUC by the training degree of the test pairs."""
     reading: Annotated[Reading, FLAT] = Reading()  # noqa: RUF009, frozen
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
     threads: int = 0
-    """CPU threads; 0 takes the cores, at most 4."""
     time_limit: str = ""
-    """End each training at the next epoch after this long, such as 90s, 5m or 2h; the table says
-    where it did."""
     out: Path | None = None
-    """The folder of the comparison; runs/compare-GRAPH if not given."""
 
     @property
     def resources(self) -> Resources:

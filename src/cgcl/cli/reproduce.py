@@ -32,33 +32,37 @@ _PERCENT = 100
 
 @dataclass(frozen=True)
 class Options:
-    """Which part of it is run, and where."""
+    """Which part of it is run, and where.
+
+    Args:
+        dataset: Which graphs, with commas: cora,pubmed. All of the experiment by default.
+        methods: Which methods, with commas: cgcl,vgae. All of the experiment by default.
+        ratio: Percent of the links to test on, 10 or 20. Both by default, if it has both.
+        runs: At most so many runs of each cell.
+        epochs: Train so long, whatever is described: for a quick look, in files named after it.
+        protocol: paper takes one split for all runs, splits one for each. All of the experiment by
+            default.
+        chosen: The chosen.toml of another grid. What it does not name comes with cgcl; a grid in
+            the folder is not asked.
+        data_root: The folder of the data sets; CGCL_DATA if not given. Cora comes with cgcl.
+        device: auto, cpu, cuda or cuda:N.
+        threads: CPU threads; 0 takes the cores, at most 4.
+        out: The folder for runs, tables and figures.
+        quiet: Print nothing but the files, warnings and errors.
+    """
 
     dataset: str | None = None
-    """Which graphs, with commas: cora,pubmed. All of the experiment by default."""
     methods: str | None = None
-    """Which methods, with commas: cgcl,vgae. All of the experiment by default."""
     ratio: str | None = None
-    """Percent of the links to test on, 10 or 20. Both by default, if it has both."""
     runs: int | None = None
-    """At most so many runs of each cell."""
     epochs: int | None = None
-    """Train so long, whatever is described: for a quick look, in files named after it."""
     protocol: Literal["paper", "splits"] | None = None
-    """paper takes one split for all runs, splits one for each. All of the experiment by default."""
     chosen: Path | None = None
-    """The chosen.toml of another grid. What it does not name comes with cgcl; a grid in the folder
-    is not asked."""
     data_root: Path | None = None
-    """The folder of the data sets; CGCL_DATA if not given. Cora comes with cgcl."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
     threads: int = 0
-    """CPU threads; 0 takes the cores, at most 4."""
     out: Path = Path("runs/reproduce")
-    """The folder for runs, tables and figures."""
     quiet: bool = False
-    """Print nothing but the files, warnings and errors."""
 
     @property
     def resources(self) -> Resources:

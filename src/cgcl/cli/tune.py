@@ -27,33 +27,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """What is searched."""
+    """What is searched.
+
+    Args:
+        method: The method; cgcl methods lists them.
+        trials: How many different settings to try; failed trials count, none is tried twice.
+        time_limit: Begin no trial after this long, such as 90s, 30m or 2h, and drop the one that is
+            running; empty for no limit.
+        epochs: Train every trial so long, instead of searching for it.
+        goal: What the best settings have most of, on the validation links: auc, ap, or node_mrr, by
+            which the epoch of every trial is chosen then, too. If not given, what the method
+            chooses its epoch by: auc, unless its settings say node_mrr.
+        test_edges: A file with the links to test on, instead of drawing them.
+        val_edges: A file with the links to choose by; goes with --test-edges.
+        device: auto, cpu, cuda or cuda:N.
+        threads: CPU threads; 0 takes the cores, at most 4, or as many as when the search began.
+        out: The folder of the search; runs/tune-GRAPH-METHOD if not given.
+    """
 
     method: str = DEFAULT_METHOD
-    """The method; cgcl methods lists them."""
     trials: int = 20
-    """How many different settings to try; failed trials count, none is tried twice."""
     time_limit: str = ""
-    """Begin no trial after this long, such as 90s, 30m or 2h, and drop the one that is running;
-    empty for no limit."""
     epochs: int | None = None
-    """Train every trial so long, instead of searching for it."""
     goal: Literal["auc", "ap", "node_mrr"] | None = None
-    """What the best settings have most of, on the validation links: auc, ap, or node_mrr, by which
-    the epoch of every trial is chosen then, too. If not given, what the method chooses its epoch
-    by: auc, unless its settings say node_mrr."""
     reading: Annotated[Reading, FLAT] = Reading()  # noqa: RUF009, frozen
     test_edges: Path | None = None
-    """A file with the links to test on, instead of drawing them."""
     val_edges: Path | None = None
-    """A file with the links to choose by; goes with --test-edges."""
     shares: Annotated[SplitConfig, FLAT] = SplitConfig()  # noqa: RUF009, frozen
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
     threads: int = 0
-    """CPU threads; 0 takes the cores, at most 4, or as many as when the search began."""
     out: Path | None = None
-    """The folder of the search; runs/tune-GRAPH-METHOD if not given."""
 
     @property
     def resources(self) -> Resources:
