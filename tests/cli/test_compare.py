@@ -68,11 +68,6 @@ def test_the_same_command_again_does_nothing_again(compared, cli):
     assert (FOLDER / "runs.jsonl").read_bytes() == before
 
 
-def test_more_runs_are_added(compared, cli):
-    assert cli(*command(runs="3")).code == 0
-    assert len(results()) == 9
-
-
 def test_methods_nobody_asked_for_this_time_are_mentioned(compared, cli):
     again = cli(*command(methods="mlp"))
     assert "The folder also holds results of adamic-adar, cgcl; name them in --methods" in again.out
@@ -186,13 +181,6 @@ def test_two_formats_at_once_are_refused(cli, friends):
     result = cli(*command("--json", format="csv"))
     assert result.code == 2
     assert "--json and --format csv contradict each other" in result.err
-
-
-def test_another_graph_is_refused(compared, cli, friends):
-    friends.write_text(friends.read_text() + "Anna,10\n")
-    result = cli(*command())
-    assert result.code == 1
-    assert "holds a comparison with graph 'friends'" in result.err
 
 
 def test_a_command_with_odd_words_can_be_pasted(cli, friends, tmp_path):

@@ -145,20 +145,6 @@ def test_what_cannot_be_done_is_refused(cli, friends, arguments, code: int, text
     assert text in " ".join(result.err.replace("│", " ").split())
 
 
-def test_another_search_in_the_same_folder_is_refused(cli, friends) -> None:
-    assert cli("tune", "friends.csv", *QUICK, "--out", "here").code == 0
-    result = cli("tune", "friends.csv", *MLP, "--out", "here", "--epochs", "4")
-    assert result.code == 1
-    assert "Error: here holds a search with epochs 3; you asked for epochs 4" in result.err
-
-
-def test_without_optuna_it_says_how_to_get_it(cli, friends, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    result = cli("tune", "friends.csv", *QUICK)
-    assert (result.code, result.out) == (1, "")
-    assert result.err == "Error: Tuning needs optuna: pip install 'cgcl[tune]'\n"
-
-
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(friends) -> None:
     command = ["tune", "friends.csv", *MLP, "--trials", "40", "--epochs", "60"]
     program = "import sys; from cgcl.cli.main import main; main(sys.argv[1:])"

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from cgcl.errors import ResourceError, RunFolderError, TrainingError
+from cgcl.errors import ResourceError, TrainingError
 from cgcl.experiments import Listener, Plan
-from cgcl.experiments.comparison import Comparison, TunedSettings
+from cgcl.experiments.comparison import Comparison
 from cgcl.split import random_split
 from cgcl.train.config import Resources
 
@@ -105,13 +105,6 @@ def test_more_methods_and_more_runs_add_to_what_is_there(opened, all_win, cpu):
     assert opened(["mlp"], runs=1).others == ["cgcl"]
 
 
-def test_other_settings_are_another_row_and_are_measured(opened, all_win, cpu):
-    opened(["mlp"]).run(cpu, train=all_win("mlp"))
-    train = all_win("mlp")
-    opened(["mlp"], tuned={"mlp": TunedSettings({"hidden": 16})}).run(cpu, train=train)
-    assert len(train.asked) == 3
-
-
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -177,13 +170,6 @@ def test_what_is_left_is_timed_by_what_was_measured(opened, all_win, cpu):
     log = Log(1)
     comparison.run(cpu, log, log.should_stop, all_win("mlp"))
     assert comparison.seconds_for(comparison.left(cpu)) == pytest.approx(3.0, abs=0.1)
-
-
-def test_another_graph_in_the_folder_is_refused(opened, triangle, two_cliques, all_win, cpu):
-    opened().run(cpu, train=all_win("cgcl", "mlp"))
-    fewer = replace(two_cliques, edges=two_cliques.edges[:, 1:])
-    with pytest.raises(RunFolderError, match="holds a comparison with graph 'toy'"):
-        opened(graph=fewer)
 
 
 def test_methods_really_learn_and_the_same_again(two_cliques, tmp_path, cpu):

@@ -10,11 +10,6 @@ from cgcl.experiments import Plan
 from cgcl.experiments.comparison import TunedSettings, names_of, read_tuned, resolve_methods
 from cgcl.experiments.search import best_file
 from cgcl.methods.settings import PRESETS
-from cgcl.methods.table import METHODS
-
-
-def test_all_methods_take_part_by_default():
-    assert names_of(None) == list(METHODS)
 
 
 @pytest.mark.parametrize(
@@ -75,11 +70,6 @@ def test_what_says_nothing_across_two_sides_is_left_out(two_cliques):
     ]
     with pytest.raises(ConfigError, match="No method is left to compare"):
         resolve_methods(graph, ["common-neighbours"], Plan())
-
-
-def test_cheap_methods_come_first(two_cliques):
-    rows, _ = resolve_methods(two_cliques, ["mlp", "adamic-adar"], Plan())
-    assert rows[1].cost_rank < rows[0].cost_rank
 
 
 def test_what_a_search_wrote_is_read_with_its_number_of_trials(tmp_path):

@@ -196,15 +196,6 @@ def test_without_cgcl_there_is_nothing_to_compare_with(summarised):
     assert "vs CGCL" not in as_table(summary, by_degree=False)
 
 
-def test_another_metric_decides(summarised):
-    summary = summarised({"cgcl": [6, 7, 8], "mlp": [3, 5, 4]}, metric="mrr")
-    ours, other = summary.rows
-    mean = other.metrics["mrr"].mean - ours.metrics["mrr"].mean
-    assert other.difference.mean == pytest.approx(mean)
-    assert "MRR vs CGCL" in as_table(summary, by_degree=False)
-    assert verdict(summary).startswith("By MRR, ")
-
-
 def test_stopped_trainings_are_told(plain):
     row = replace(plain.rows[1], stopped=("time limit", "time limit", "collapse"))
     notes = footnotes(replace(plain, rows=(plain.rows[0], row)))
@@ -214,13 +205,6 @@ def test_stopped_trainings_are_told(plain):
         "Features only (MLP): training fell back to guessing and was stopped in 1 of 3 runs; the "
         "best epoch counts.",
     ]
-
-
-def test_caps_are_told(plain):
-    row = replace(plain.rows[1], caps="1 hop, at most 100 nodes")
-    assert footnotes(replace(plain, rows=(row,)))[0] == (
-        "Features only (MLP): 1 hop, at most 100 nodes."
-    )
 
 
 def test_the_protocol_in_words(plain, summarised):
@@ -315,9 +299,3 @@ def test_p_values_in_words(p, words):
     found = Difference(**spread.__dict__, t=1.0, p=p, adjusted_p=p)
     assert p_words(found) == words
     assert p_words(None) == NOTHING
-
-
-def test_degrees_are_averaged_over_runs(plain):
-    for row in plain.rows:
-        assert sum(cell.links for cell in row.by_degree) == pytest.approx(9)
-        assert sum(cell.others for cell in row.by_degree) == pytest.approx(9)

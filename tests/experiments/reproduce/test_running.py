@@ -208,13 +208,6 @@ def test_another_graph_of_the_same_name_is_refused(sbm, run, path):
     assert (path / RUNS).read_bytes() == before
 
 
-def test_runs_that_share_a_split_have_the_same_one(run, path):
-    run(job("katz"), job("adamic-adar"), job("katz", split_seed=1), job("katz", test=10))
-    first, second, other, smaller = (own.split for own in read_records(path / RUNS))
-    assert first == second
-    assert len({first, other, smaller}) == 3
-
-
 def test_what_else_is_measured_is_kept(run, path):
     traced, plain = job(measures=("trace",)), job()
     run(plain)
@@ -266,25 +259,6 @@ def test_one_batch_differs_in_seed_split_and_learning_rate_alone():
     assert found[1:] == [[own] for own in others]
 
 
-@pytest.mark.parametrize("method", ["vgae", "katz"])
-def test_other_methods_are_never_in_one_batch(method):
-    """They are trained one after the other anyway, and each result is to be written at once."""
-    jobs = [job(method, split_seed=seed) for seed in range(3)]
-    assert list(_batches(jobs, 10)) == [[own] for own in jobs]
-
-
-def test_a_batch_is_not_too_large_and_may_be_a_single_run():
-    jobs = [job(seed=seed) for seed in range(23)]
-    assert [len(own) for own in _batches(jobs, 10)] == [10, 10, 3]
-    assert [one for own in _batches(jobs, 10) for one in own] == jobs
-    assert list(_batches([*jobs[:2], job(hidden=16), jobs[2]], 1)) == [
-        [jobs[0]],
-        [jobs[1]],
-        [job(hidden=16)],
-        [jobs[2]],
-    ]
-
-
 @pytest.fixture
 def batched(monkeypatch):
     """Make batches as on a GPU, and compute as ever; return the sizes of the batches."""
@@ -328,21 +302,6 @@ def test_a_stop_in_a_batch_leaves_no_result_of_it(run, path, batched):
     assert not is_finished
     assert log.ended == [(job("katz").key, True)]
     assert len(read_records(path / RUNS)) == 1
-
-
-def test_a_batch_that_fails_stops_nothing(run, path, batched, monkeypatch):
-    real = running.train_together
-
-    def broken(graph, splits, recipes, *others, **more):
-        if len(recipes) > 1:
-            raise RuntimeError("too large")
-        return real(graph, splits, recipes, *others, **more)
-
-    monkeypatch.setattr(running, "train_together", broken)
-    is_finished, log = run(job(), job(seed=1), job("katz"))
-    assert is_finished
-    assert log.ended[-1] == (job("katz").key, True)
-    assert len(log.ended) == 3
 
 
 def test_a_run_that_fails_costs_no_other_of_its_batch(run, batched, monkeypatch):

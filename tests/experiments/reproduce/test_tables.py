@@ -2,15 +2,14 @@
 
 import csv as lines_of_commas
 import io
-import random
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
 from cgcl.experiments.statistics import Difference
-from cgcl.experiments.study import CellId, Experiment, Record, Row, Selection, jobs_of
-from cgcl.experiments.tables import Cell, Paired, Table, csv, latex, markdown, table_of
+from cgcl.experiments.study import CellId, Experiment, Row
+from cgcl.experiments.tables import Cell, Paired, Table, csv, latex, markdown
 
 DASH = "\N{EN DASH}"
 TITLES = {"cora": "Cora", "photo": "Photo"}
@@ -76,12 +75,6 @@ def test_a_cell_has_ours_then_the_papers_and_the_difference():
     ) in text
 
 
-def test_a_single_run_without_published_number():
-    text = markdown(table(cell("cgcl", 96.87, runs=1, sd=None, asked=1, published=None)))
-    assert rows_of(text)[1] == ["CGCL", "96.87"]
-    assert "Percent, one run.\n" in text
-
-
 def test_the_best_as_printed_are_bold_all_that_tie():
     """97.0951 and 97.1049 are both printed as 97.10."""
     made = [cell("cgcl", 97.0951), cell("vgae", 97.1049), cell("seal", 97.0949)]
@@ -142,12 +135,6 @@ def test_what_is_left_out_stands_at_the_head_of_a_row_or_at_its_cells():
     )
 
 
-def test_a_row_that_is_not_finished_keeps_its_note_at_the_head():
-    made = [cell("seal", 93.0, caps="1 hop"), cell("seal", None, graph="photo")]
-    text = markdown(table(*made))
-    assert rows_of(text)[1] == ["SEAL ⁽¹⁾", "93.00 ± 0.51 (97.00, -4.00)", "not run (97.00)"]
-
-
 @pytest.mark.parametrize(
     ("changes", "note"),
     [
@@ -200,17 +187,6 @@ def test_paired_differences_with_interval_and_p():
     assert "above zero, CGCL is ahead" in text
 
 
-def test_a_difference_over_one_split_has_no_interval_and_no_p():
-    found = replace(paired("vgae", 1.0, None, None, None).difference, runs=10)
-    text = markdown(
-        table(
-            cell("cgcl", 97.0), paired=[Paired(CellId("vgae", "cora", 10, "splits"), "auc", found)]
-        )
-    )
-    assert rows_of(text)[-1] == ["VGAE", "+1.00"]
-    assert "interval" not in text
-
-
 def test_protocols_and_shares_have_sections_in_order():
     made = [
         replace(cell("cgcl", 97.0), place=CellId("cgcl", "cora", test, protocol))
@@ -228,21 +204,6 @@ def test_protocols_and_shares_have_sections_in_order():
         "### 20 % test links, 10 % to choose the epoch by",
     ]
     assert text.startswith("# Table I: a toy\n\n## One split")
-
-
-def test_trainings_that_were_cut_short_are_told_in_every_format():
-    made = table(cell("cgcl", 97.0), cell("vgae", 96.0))
-    cut = replace(made, epochs=1500)
-    note = "Trained for 1,500 epochs, not as long as described."
-    assert markdown(cut).startswith(f"# Table I: a toy\n\n{note}\n\n##")
-    assert f"{note}}}\n" in latex(cut)
-    columns = lines_of_commas.DictReader(io.StringIO(csv(cut)))
-    assert [line["cut_to_epochs"] for line in columns] == ["1500", "1500"]
-    for write in (markdown, latex):
-        assert "as described" not in write(made)
-    assert {
-        line["cut_to_epochs"] for line in lines_of_commas.DictReader(io.StringIO(csv(made)))
-    } == {""}
 
 
 def test_markdown_is_not_broken_by_what_rows_are_called():
@@ -354,56 +315,6 @@ def test_latex_is_balanced():
         r"\pm",
         r"\mathbf",
     }
-
-
-def test_tables_of_variants_of_one_method():
-    variants = [
-        replace(row(name, title), method="cgcl")
-        for name, title in (("one", "One view"), ("cgcl", "CGCL"))
-    ]
-    of = replace(TOY, name="table2", rows=tuple(variants), protocols=("splits",), test=(10,))
-    found = [paired("one", 1.0, 0.5, 1.5, 0.01)]
-    made = [
-        replace(cell(own.name, 97.0), place=CellId(own.name, "cora", 10, "splits"))
-        for own in variants
-    ]
-    text = markdown(table(*made, paired=found, of=of))
-    assert [line[0] for line in rows_of(text)] == ["AUC", "One view", "CGCL", "AUC", "One view"]
-    lines = list(lines_of_commas.DictReader(io.StringIO(csv(table(*made, of=of)))))
-    assert [(line["row"], line["method"]) for line in lines] == [("one", "cgcl"), ("cgcl", "cgcl")]
-
-
-def test_the_order_and_the_place_of_runs_change_no_byte():
-    jobs = jobs_of(replace(TOY, runs=3), Selection(), {})
-    numbers = random.Random(1)
-    made = [
-        Record(
-            graph=job.graph,
-            test=job.test,
-            method=job.recipe.name,
-            settings=asdict(job.recipe.settings),
-            split_seed=job.split_seed,
-            split=f"split {job.split_seed}",
-            seed=job.recipe.split.seed,
-            fingerprint="graph",
-            device="cpu",
-            threads=1,
-            versions={},
-            metrics={"auc": numbers.random(), "ap": numbers.random()},
-            caps=job.recipe.settings.caps,
-        )
-        for own in jobs.values()
-        for job in own
-    ]
-    elsewhere = [replace(one, device="cuda:7", seconds=9.5, threads=3, epochs=5) for one in made]
-    numbers.shuffle(elsewhere)
-    shuffled = dict(numbers.sample(list(jobs.items()), len(jobs)))
-    one = table_of(TOY, jobs, {each.key: each for each in made}, {})
-    other = table_of(TOY, shuffled, {each.key: each for each in elsewhere}, {})
-    assert len(one.paired) == 2 * 2 * 2 * 2
-    for write in (markdown, csv, latex):
-        assert write(one) == write(other)
-        assert "cuda" not in write(other)
 
 
 def test_rows_of_which_nothing_was_run_are_named_below():

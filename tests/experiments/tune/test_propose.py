@@ -6,10 +6,8 @@ import subprocess
 import sys
 
 import optuna
-import pytest
 
-from cgcl.errors import ResourceError
-from cgcl.experiments.search import Space, Trial, propose, require_optuna
+from cgcl.experiments.search import Space, Trial, propose
 
 from .conftest import quality
 
@@ -85,12 +83,6 @@ def test_where_optuna_only_repeats_itself_the_next_untried_settings_are_taken(mo
     assert one == search(space, 50)
 
 
-def test_starts_outside_the_space_come_on_top() -> None:
-    space = Space.of("mlp", "cora", {"hidden": 8, "weight_decay": 0.0, "lr": 0.01})
-    outside = Space(space.method, space.base, {**space.base, "clip": 1.0}, space.choices)
-    assert len(search(outside, 50)) == space.size + 1
-
-
 def test_the_search_learns_from_results() -> None:
     """On an easy problem it finds the best settings sooner than chance would."""
     best = max(quality(SPACE.at(place)) for place in range(SPACE.size))
@@ -119,12 +111,3 @@ def test_optunas_log_is_left_as_it_was(capfd) -> None:
     search(SPACE, 4)
     assert optuna.logging.get_verbosity() == before
     assert capfd.readouterr().err == ""
-
-
-def test_without_optuna_it_says_how_to_get_it(monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ResourceError) as caught:
-        require_optuna()
-    assert str(caught.value) == "Tuning needs optuna: pip install 'cgcl[tune]'"
-    with pytest.raises(ResourceError):
-        propose(SPACE, 2, [], 0)

@@ -4,7 +4,6 @@ import csv
 import json
 import tomllib
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -63,17 +62,6 @@ def test_without_test_links_the_trials_are_the_same(two_cliques: Graph, split) -
     one = tune(two_cliques, split, "mlp", 3, fixed=settings)
     other = tune(fewer, without, "mlp", 3, fixed=settings)
     assert without_time(one.trials) == without_time(other.trials)
-
-
-def test_the_same_seed_gives_the_same_trials(two_cliques, split, fake) -> None:
-    one = tune(two_cliques, split, "mlp", 8, train=fake)
-    fake.calls.clear()
-    again = tune(two_cliques, split, "mlp", 8, train=fake)
-    fake.calls.clear()
-    other = tune(two_cliques, split, "mlp", 8, seed=1, train=fake)
-    assert without_time(one.trials) == without_time(again.trials)
-    assert without_time(one.trials) != without_time(other.trials)
-    assert {call["seed"] for call in fake.calls} == {1}
 
 
 def test_more_trials_go_on_where_fewer_ended(two_cliques, split, fake, tmp_path) -> None:
@@ -249,12 +237,6 @@ def test_the_best_settings_are_written_with_where_they_come_from(
     assert {call["val"] for call in fake.calls} == {0.1}
 
 
-def test_shares_that_are_not_known_are_not_written(two_cliques, split, fake, tmp_path) -> None:
-    tune(two_cliques, split, "mlp", 1, folder=tmp_path / "s", train=fake)
-    table = tomllib.loads((tmp_path / "s" / BEST).read_text())["train"]
-    assert not table.keys() & {"val", "test"}
-
-
 def test_best_and_table_are_there_after_the_first_trial(two_cliques, split, fake, tmp_path) -> None:
     def stop(_: object) -> None:
         if fake.calls:
@@ -386,16 +368,3 @@ def test_a_method_without_training_can_be_tuned(two_cliques, split) -> None:
     assert not any(trial.has_failed for trial in tuned.trials)
     space = Space.of("katz", "toy", {})
     assert all(space.contains(trial.settings) for trial in tuned.trials[1:])
-
-
-def test_real_training_finds_what_it_says(two_cliques, split, tmp_path: Path) -> None:
-    from cgcl.train.once import train_once
-    from cgcl.train.recipe import Recipe
-
-    fixed = {"epochs": 4, "evaluate_every": 2}
-    tuned = tune(two_cliques, split, "cgcl", 4, 3, folder=tmp_path / "s", fixed=fixed)
-    assert [trial.failure for trial in tuned.trials] == [""] * 4
-    recipe = Recipe.of("cgcl", {**tuned.settings, "seed": 3})
-    again = train_once(two_cliques, split, recipe, Resources(), measure_test=False)
-    assert again.val == {"auc": tuned.value, "ap": tuned.best.ap}
-    assert again.best_epoch == tuned.best.best_epoch
