@@ -371,10 +371,3 @@ def test_claims_are_judged_when_all_is_run(cli, monkeypatch):
     Path("out/verdicts.md").unlink()
     cli("reproduce", "all", "--methods", "cgcl", "--out", "out", "--quiet", "--epochs", "2")
     assert not Path("out/verdicts.md").exists()
-
-
-def test_what_no_experiment_has_is_told(cli):
-    done = cli("reproduce", "all", "--dataset", "cora,nope", "--out", "out")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("Error: No experiment has the dataset nope. There are cora, ")
-    assert not Path("out").exists()

@@ -90,15 +90,6 @@ def test_results_from_before_a_metric_are_compared_by_what_all_have(opened, scri
     assert asked.rows[1].difference.runs == 1
 
 
-def test_a_row_says_how_few_links_it_looked_for_among_all_nodes(plain):
-    ours, other = plain.rows
-    summary = replace(plain, rows=(replace(ours, sampled=4), other))
-    assert footnotes(summary)[0] == (
-        "CGCL: node MRR and node Hits@10 on 4 of 9 test links, drawn at random in each run, "
-        "because all of them would take too long."
-    )
-
-
 def test_the_difference_by_hand(plain):
     """Differences -3/9, -2/9, -4/9: mean -3/9, s = 1/9, variance factor 1/3 + 9/78, two degrees."""
     assert plain.rows[0].difference is None
@@ -196,10 +187,13 @@ def test_without_cgcl_there_is_nothing_to_compare_with(summarised):
     assert "vs CGCL" not in as_table(summary, by_degree=False)
 
 
-def test_stopped_trainings_are_told(plain):
-    row = replace(plain.rows[1], stopped=("time limit", "time limit", "collapse"))
-    notes = footnotes(replace(plain, rows=(plain.rows[0], row)))
-    assert notes == [
+def test_what_holds_for_a_row_alone_is_told_below(plain):
+    ours, other = plain.rows
+    row = replace(other, caps="1 hop", stopped=("time limit", "time limit", "collapse"))
+    assert footnotes(replace(plain, rows=(replace(ours, sampled=4), row))) == [
+        "Features only (MLP): 1 hop.",
+        "CGCL: node MRR and node Hits@10 on 4 of 9 test links, drawn at random in each run, "
+        "because all of them would take too long.",
         "Features only (MLP): the time limit ended training early in 2 of 3 runs; the best epoch "
         "counts.",
         "Features only (MLP): training fell back to guessing and was stopped in 1 of 3 runs; the "

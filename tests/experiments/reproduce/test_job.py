@@ -76,13 +76,6 @@ def test_whatever_changes_a_result_changes_the_key(other):
     assert other.key != job().key
 
 
-def test_all_of_those_have_different_keys():
-    seeds = [job(split_seed=a, seed=b) for a in range(4) for b in range(4)]
-    assert len({own.key for own in seeds}) == 16
-    # Names of settings count, not only their values.
-    assert job(input_dropout=0.3).key != job(decoder_dropout=0.3).key
-
-
 def another(method, name, value):
     """Return a run with another value of a setting, whatever the setting takes."""
     choices = get_args(get_type_hints(method_named(method).settings)[name])
@@ -170,7 +163,7 @@ def test_the_authors_settings_are_the_ground_that_a_row_stands_on():
     assert settings["graphsage", "photo"] == Recipe.of("graphsage", {}).settings
 
 
-def test_the_order_is_that_of_the_toy():
+def test_the_order_is_that_of_the_experiment():
     asked = Selection(graphs=("photo", "cora"), methods=("vgae", "cgcl"))
     assert list(jobs_of(toy(), asked, {})) == [
         CellId(row, graph, test, protocol)
@@ -256,21 +249,10 @@ def test_of_several_experiments_each_gives_what_it_has(asked, parts):
         assert jobs_of(of, part, {})
 
 
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        (
-            Selection(graphs=("cora", "nope")),
-            "No experiment has the dataset nope. There are cora, photo.",
-        ),
-        (Selection(methods=("x",)), "No experiment has the method x. There are cgcl, vgae, gcn."),
-        (Selection(test=(30,)), "No experiment has the ratio 30. There are 10, 20."),
-    ],
-)
-def test_what_none_of_several_has_is_told(asked, told):
+def test_what_none_of_several_has_is_told():
     with pytest.raises(ConfigError) as refused:
-        parts_of(SEVERAL, asked)
-    assert str(refused.value) == told
+        parts_of(SEVERAL, Selection(graphs=("cora", "nope")))
+    assert str(refused.value) == "No experiment has the dataset nope. There are cora, photo."
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from statistics import correlation, fmean
 import pytest
 import torch
 
-from cgcl.experiments import reproduction as measures
 from cgcl.experiments.reproduction import EMBEDDINGS, TRACE, effective_rank, mean_cosine, measure
 from cgcl.experiments.study import Job
 from cgcl.methods.cgcl import draw
@@ -120,30 +119,6 @@ def cosine(a, b):
         math.hypot(*a) * math.hypot(*b),
     )
     return product / lengths if lengths else 0.0
-
-
-def test_views_that_are_the_same_agree(graph):
-    found = measure(EMBEDDINGS, *trained(graph, views="all"))
-    assert found["logit_correlation"] == pytest.approx(1)
-    assert found["probability_difference"] == 0
-    assert found["auc_view_1"] == found["auc_view_2"]
-    # Views that share no link do not.
-    disjoint = measure(EMBEDDINGS, *trained(graph))
-    assert disjoint["probability_difference"] > 0
-    assert disjoint["logit_correlation"] < 1
-
-
-def test_the_views_are_ones_that_no_epoch_was_trained_on(graph, monkeypatch):
-    run, split, job = trained(graph)
-    asked = []
-
-    def noted(known, epoch, settings):
-        asked.append(epoch)
-        return draw(known, epoch, settings)
-
-    monkeypatch.setattr(measures, "draw", noted)
-    measure(EMBEDDINGS, run, split, job)
-    assert asked == [Epoch(6, 4)]
 
 
 def test_a_method_without_views_is_refused(graph):

@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
-from cgcl.errors import RunFolderError
 from cgcl.experiments import reproduction as running
 from cgcl.experiments.reproduction import (
     RUNS,
@@ -146,24 +145,6 @@ def test_a_failure_is_written_down_stops_nothing_and_is_tried_again(run, path):
     assert log.ended == [(BROKEN.key, False)]
 
 
-def test_a_run_that_failed_once_may_succeed(run, path, monkeypatch):
-    def broken(*_, **__):
-        raise RuntimeError("out of luck " + "x" * 1000)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(running, "train_together", broken)
-        assert run(job())[0]
-    assert len(read_records(path / RUNS)[0].failure) == 500
-    _, log = run(job())
-    assert log.ended == [(job().key, True)]
-    _, log = run(job())
-    assert log.ended == []
-    assert [own.failure[:24] for own in read_records(path / RUNS)] == [
-        "RuntimeError: out of luc",
-        "",
-    ]
-
-
 @pytest.mark.parametrize("count", range(3))
 def test_a_stop_between_runs_is_gone_on_from(run, tmp_path, count):
     jobs = [job("adamic-adar"), job("common-neighbours"), job("katz")]
@@ -198,14 +179,6 @@ def test_graphs_are_read_one_after_the_other_each_once(graph, run):
     _, log = run(*jobs, read=lambda name: read.append(name) or graph)
     assert read == ["b", "a"]
     assert log.ended == [(jobs[place].key, True) for place in (0, 2, 1, 3)]
-
-
-def test_another_graph_of_the_same_name_is_refused(sbm, run, path):
-    run(job("katz"))
-    before = (path / RUNS).read_bytes()
-    with pytest.raises(RunFolderError, match="holds runs on another sbm"):
-        run(job("katz"), job("adamic-adar"), read=lambda _: sbm(1))
-    assert (path / RUNS).read_bytes() == before
 
 
 def test_what_else_is_measured_is_kept(run, path):

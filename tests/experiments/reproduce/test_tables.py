@@ -2,7 +2,6 @@
 
 import csv as lines_of_commas
 import io
-import re
 from dataclasses import replace
 
 import pytest
@@ -259,46 +258,6 @@ def test_latex_escapes_what_it_would_take_for_commands():
         r"$<$ 2${}^{(1)}$ & $97.00_{\pm 0.51}$ \\"
     ) in text
     assert r"10 \% of a\_b." in text
-
-
-def full_table():
-    """Return a table of everything that a table can have."""
-    every = [
-        replace(
-            cell(
-                own.name, 90 + number + len(graph), graph=graph, metric=metric, caps="10 % & more"
-            ),
-            place=CellId(own.name, graph, test, protocol),
-        )
-        for protocol in TOY.protocols
-        for test in TOY.test
-        for metric in ("auc", "ap")
-        for number, own in enumerate(TOY.rows)
-        for graph in TOY.graphs
-        if (own.name, graph) != ("seal", "photo")
-    ]
-    return table(
-        *every,
-        paired=[paired("vgae", 1.2, 0.5, 2.0, 0.0004), paired("seal", -3.0, -4.0, -2.0, 0.04)],
-    )
-
-
-def test_latex_is_balanced():
-    """What can be checked without LaTeX: braces, dollars, environments, columns of every line."""
-    text = latex(full_table())
-    bare = re.sub(r"\\[\\{}$&%#_]", "", text)
-    depth = 0
-    for character in bare:
-        depth += {"{": 1, "}": -1}.get(character, 0)
-        assert depth >= 0
-    assert depth == 0
-    assert all(line.count("$") % 2 == 0 for line in bare.splitlines())
-    for name in ("table", "tabular"):
-        assert text.count(rf"\begin{{{name}}}") == text.count(rf"\end{{{name}}}") > 0
-    for body in re.findall(r"\\begin\{tabular\}(.*?)\\end\{tabular\}", text, re.DOTALL):
-        columns = len(re.match(r"\{(l?c+)\}", body)[1])
-        lines = [line for line in body.splitlines() if line.endswith(r"\\")]
-        assert {len(re.findall(r"(?<!\\)&", line)) for line in lines} == {columns - 1}
 
 
 def test_rows_of_which_nothing_was_run_are_named_below():

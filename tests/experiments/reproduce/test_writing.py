@@ -139,14 +139,6 @@ def test_the_order_of_runs_changes_no_byte_of_a_figure(name, tmp_path):
     assert contents(write_figures(of, places, backwards, tmp_path / "second")) == first
 
 
-def test_runs_of_other_experiments_are_left_out(tmp_path):
-    of, places, found = made("table1", graphs=("cora",))
-    _, _, others = made("table2", graphs=("cora", "computers"))
-    alone = contents(write_tables(of, places, found, tmp_path / "alone"))
-    assert contents(write_tables(of, places, {**others, **found}, tmp_path / "both")) == alone
-    assert records_of(places, {**others, **found}) == records_of(places, found)
-
-
 def test_a_run_that_serves_two_rows_is_listed_once(tmp_path):
     of, places, found = made("claims", graphs=("cora",))
     measured = index(own for own in found.values() if own.measured)
@@ -164,15 +156,6 @@ def test_a_table_does_not_show_what_was_measured_for_another(tmp_path):
     assert any(own.measured for own in records_of(places, found))
     written = write_tables(of, places, found, tmp_path)
     assert [path.name for path in written] == TABLES["table2"]
-
-
-def test_finished_runs_come_in_the_order_of_the_experiment_each_once():
-    _, places, found = made("table2", graphs=("cora",), runs=3)
-    keys = [job.key for own in places.values() for job in own]
-    missing = keys[4]
-    left = {key: own for key, own in reversed(found.items()) if key != missing}
-    twice = {**places, "again": next(iter(places.values()))}
-    assert [own.key for own in records_of(twice, left)] == [key for key in keys if key != missing]
 
 
 def test_claims_are_judged_by_all_runs_and_the_choices_in_use(tmp_path, judged):
