@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 import tomllib
@@ -19,9 +20,9 @@ from torch import Tensor
 from cgcl.errors import ConfigError
 from cgcl.experiments import Listener, Plan
 from cgcl.experiments.log import (
-    Line,
     Owner,
     ResultFolder,
+    RunLine,
     is_out_of_memory,
     pending,
     run_in_order,
@@ -39,6 +40,7 @@ from cgcl.train.once import Trained, TrainOnce, train_once
 from cgcl.train.recipe import Recipe
 from cgcl.train.together import Ahead
 from cgcl.train.top_of_list import ranking_metrics
+from cgcl.train.trainer import EpochRecord
 
 PLAN = "plan.json"
 RESULTS = "runs.jsonl"
@@ -262,6 +264,10 @@ class Stratum:
             return f"{self.low:,}"
         return f"{self.low:,} {'or' if self.high == self.low + 1 else 'to'} {self.high:,}"
 
+    def holds(self, degrees: Tensor) -> Tensor:
+        """Tell which degrees are inside, bool [p]."""
+        return (degrees >= self.low) & (degrees <= (math.inf if self.high is None else self.high))
+
 
 @dataclass(frozen=True)
 class Strata:
@@ -293,19 +299,12 @@ class Strata:
         """
         of_links = _smaller_degree(split.train, split.test, split.num_nodes)
         of_others = _smaller_degree(split.train, split.test_negatives, split.num_nodes)
-        found = []
+        found: list[dict[str, Any]] = []
         for part in self.parts:
-            links, others = positive[_within(of_links, part)], negative[_within(of_others, part)]
-            has_both = links.numel() > 0 and others.numel() > 0
-            found.append(
-                {
-                    "low": part.low,
-                    "high": part.high,
-                    "links": links.numel(),
-                    "others": others.numel(),
-                    "auc": auc(links, others) if has_both else None,
-                }
-            )
+            links, others = positive[part.holds(of_links)], negative[part.holds(of_others)]
+            counts = {"links": links.numel(), "others": others.numel()}
+            own = auc(links, others) if all(counts.values()) else None
+            found.append({**asdict(part), **counts, "auc": own})
         return found
 
 
@@ -315,44 +314,25 @@ def _smaller_degree(train: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
     return degree[pairs].amin(dim=0)
 
 
-def _within(degrees: Tensor, part: Stratum) -> Tensor:
-    inside = degrees >= part.low
-    return inside if part.high is None else inside & (degrees <= part.high)
-
-
-@dataclass(frozen=True)
-class Result(Line):
+@dataclass(frozen=True, kw_only=True)
+class Result(RunLine):
     """One cell: a method with its settings, a split, first weights, and what it reached."""
 
-    method: str
-    settings: dict[str, Any]
-    split_seed: int
-    split: str
-    """The split's fingerprint."""
     init_seed: int | None
     """Seed of the first weights; None for a method that has none."""
-    device: str
-    threads: int
-    versions: dict[str, str]
     ended: str
     """When it ended, UTC."""
     time_limit: str = ""
-    caps: str = ""
-    """What the method leaves out to stay affordable."""
-    val: dict[str, float] | None = None
     test: dict[str, float] | None = None
     """Metrics as fractions; None if it failed."""
     test_sampled: dict[str, Any] | None = None
     """Where metrics come from some of the test links: how many, and the standard errors."""
     by_degree: list[dict[str, Any]] | None = None
     """AUC by the smaller training degree of a pair's ends."""
-    epochs: int = 0
-    best_epoch: int = 0
     train_seconds: float = 0.0
     """Time to prepare, to train and to choose the epoch."""
     test_seconds: float = 0.0
     """Time to score the test pairs."""
-    parameters: int = 0
     stopped: dict[str, Any] | None = None
     """Why training ended before its last epoch: reason, epoch, message."""
     failure: dict[str, str] | None = None
@@ -361,7 +341,7 @@ class Result(Line):
     @property
     def key(self) -> str:
         """Equal for results that answer the same question."""
-        return key_of(self.method, self.settings, self.split, self.init_seed)
+        return _key(self.method, self.settings, self.split, self.init_seed)
 
     @property
     def seconds(self) -> float:
@@ -385,7 +365,7 @@ class Result(Line):
         return is_asked and (isinstance(self.test, dict) or isinstance(self.failure, dict))
 
 
-def key_of(method: str, settings: dict[str, Any], split: str, init_seed: int | None) -> str:
+def _key(method: str, settings: Mapping[str, Any], split: str, init_seed: int | None) -> str:
     """Return what tells one cell from another."""
     return json.dumps([method, settings, split, init_seed], sort_keys=True)
 
@@ -406,71 +386,7 @@ class Cell:
     @property
     def key(self) -> str:
         """Equal to that of the result that answers it."""
-        return key_of(self.spec.name, self.spec.settings, self.split, self.init_seed)
-
-
-def measure(
-    cell: Cell,
-    graph: Graph,
-    split: Split,
-    strata: Strata,
-    resources: Resources,
-    listener: Listener,
-    should_stop: Callable[[], bool],
-    train: TrainOnce,
-) -> Result | None:
-    """Train and test one method; None if it was stopped on the way.
-
-    Whatever goes wrong inside becomes a result that says so.
-
-    Args:
-        cell: The method and the run.
-        graph: What is learned from.
-        split: The split of the run.
-        strata: How pairs are divided by degree.
-        resources: Where and how long to compute.
-        listener: Told about every epoch.
-        should_stop: Asked after every epoch; True ends it there.
-        train: What trains.
-
-    Raises:
-        ResourceError: There is no such device, which concerns every method.
-    """
-    device = resolve_device(resources)
-    common: dict[str, Any] = {
-        "method": cell.spec.name,
-        "settings": cell.spec.settings,
-        "split_seed": cell.split_seed,
-        "split": cell.split,
-        "init_seed": cell.init_seed,
-        "caps": cell.spec.recipe.settings.caps,
-        "time_limit": resources.time_limit,
-        "versions": versions(),
-        **machine(resources, device),
-    }
-    try:
-        trained = train(
-            graph,
-            split,
-            cell.spec.with_seed(cell.init_seed or 0),
-            resources,
-            on_epoch=listener.epoch_ends,
-            should_stop=should_stop,
-            measure_test=False,
-        )
-        if trained.stopped is not None and trained.stopped.reason == "signal":
-            return None
-        with computing_with(resources):
-            return Result(**common, **_tested(trained, split, strata), ended=_now())
-    # Another method must not pay for what goes wrong in this one, whatever it is.
-    except Exception as error:
-        reason = str(error)[:_LONGEST_REASON] or "The error says nothing more."
-        # Running out of memory has many names.
-        kind = "out of memory" if is_out_of_memory(error) else type(error).__name__
-        failure = {"error": kind, "reason": reason}
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-    return Result(**common, failure=failure, ended=_now())
+        return _key(self.spec.name, self.spec.settings, self.split, self.init_seed)
 
 
 def _tested(trained: Trained, split: Split, strata: Strata) -> dict[str, Any]:
@@ -492,10 +408,6 @@ def _tested(trained: Trained, split: Split, strata: Strata) -> dict[str, Any]:
         "parameters": trained.parameters,
         "stopped": None if trained.stopped is None else asdict(trained.stopped),
     }
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -535,8 +447,8 @@ class Comparison:
             RunFolderError: The folder belongs to another comparison or is in use.
             ResourceError: The folder cannot be written.
         """
-        first = _split(graph, plan, plan.split_seed(0))
         seeds = [plan.split_seed(run) for run in range(plan.runs)]
+        first = _split(graph, plan, seeds[0])
         prints = {seed: _split(graph, plan, seed).fingerprint for seed in dict.fromkeys(seeds)}
         cells = tuple(
             Cell(run, spec, seed, prints[seed], run if spec.is_trained else None)
@@ -607,9 +519,7 @@ class Comparison:
             (cell,) = batch
             split = split_of(cell.split_seed)
             told.begins(cell)
-            result = measure(
-                cell, self.graph, split, self.strata, resources, told, should_stop, train
-            )
+            result = self._measure(cell, split, resources, told.epoch_ends, should_stop, train)
             return None if result is None else [result]
 
         def keep(cell: Cell, result: Result) -> None:
@@ -619,6 +529,59 @@ class Comparison:
                 told.run_ends(cell.run)
 
         return run_in_order(([cell] for cell in left), work, keep, should_stop)
+
+    def _measure(
+        self,
+        cell: Cell,
+        split: Split,
+        resources: Resources,
+        on_epoch: Callable[[EpochRecord], None],
+        should_stop: Callable[[], bool],
+        train: TrainOnce,
+    ) -> Result | None:
+        """Train and test one method; None if it was stopped on the way.
+
+        Whatever goes wrong inside becomes a result that says so. That there is no such device
+        concerns every method, and is raised.
+        """
+        device = resolve_device(resources)
+        found: dict[str, Any]
+        try:
+            recipe = cell.spec.with_seed(cell.init_seed or 0)
+            trained = train(
+                self.graph,
+                split,
+                recipe,
+                resources,
+                on_epoch=on_epoch,
+                should_stop=should_stop,
+                measure_test=False,
+            )
+            if trained.stopped is not None and trained.stopped.reason == "signal":
+                return None
+            with computing_with(resources):
+                found = _tested(trained, split, self.strata)
+        # Another method must not pay for what goes wrong in this one, whatever it is.
+        except Exception as error:
+            reason = str(error)[:_LONGEST_REASON] or "The error says nothing more."
+            # Running out of memory has many names.
+            kind = "out of memory" if is_out_of_memory(error) else type(error).__name__
+            found = {"failure": {"error": kind, "reason": reason}}
+            if device.type == "cuda":
+                torch.cuda.empty_cache()
+        return Result(
+            method=cell.spec.name,
+            settings=cell.spec.settings,
+            split_seed=cell.split_seed,
+            split=cell.split,
+            init_seed=cell.init_seed,
+            caps=cell.spec.recipe.settings.caps,
+            time_limit=resources.time_limit,
+            versions=versions(),
+            ended=datetime.now(UTC).isoformat(timespec="seconds"),
+            **machine(resources, device),
+            **found,
+        )
 
     def _ahead(self, left: Sequence[Cell], train: TrainOnce) -> TrainOnce:
         """Return what trains runs of one method together where that is possible."""

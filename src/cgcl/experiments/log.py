@@ -158,6 +158,28 @@ class Line:
         return result
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunLine(Line):
+    """What is known of every run of a method, whatever it was made for."""
+
+    method: str
+    settings: dict[str, Any]
+    """Every setting of the method."""
+    split_seed: int
+    split: str
+    """The split's fingerprint."""
+    device: str
+    threads: int
+    versions: dict[str, str]
+    caps: str = ""
+    """What the method leaves out to stay affordable."""
+    val: dict[str, float] | None = None
+    """Metrics on the validation links at the best epoch, as fractions."""
+    epochs: int = 0
+    best_epoch: int = 0
+    parameters: int = 0
+
+
 R = TypeVar("R", bound=Line)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -16,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cgcl import __version__
 from cgcl.errors import RunFolderError
 from cgcl.experiments import tables
 from cgcl.experiments.log import ResultFolder, pending, run_in_order, sound_lines
@@ -43,7 +41,7 @@ from cgcl.metrics import auc
 from cgcl.model import Views, symmetric
 from cgcl.split import Split, random_split
 from cgcl.train.config import Resources
-from cgcl.train.execution import computing_with, machine, resolve_device
+from cgcl.train.execution import computing_with, machine, resolve_device, versions
 from cgcl.train.once import Trained, known_of
 from cgcl.train.together import train_together
 
@@ -57,7 +55,6 @@ EMBEDDINGS = "embeddings"
 _MOST_TOGETHER = 10
 _LONGEST_REASON = 500
 _DIGITS = 6
-_PACKAGES = ("torch", "triton", "numpy")
 
 
 def measure(name: str, trained: Trained, split: Split, job: Job) -> Any:  # noqa: ANN401
@@ -390,10 +387,9 @@ def _rounded(values: dict[str, float] | None) -> dict[str, float] | None:
 @cache
 def _versions() -> dict[str, str]:
     """Return what decides a result besides settings and seeds, the source itself included."""
-    found = {"python": platform.python_version(), "cgcl": __version__, "source": _source()}
-    for package in _PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
-            found[package] = version(package)
+    found = {**versions(), "source": _source()}
+    with contextlib.suppress(PackageNotFoundError):
+        found["triton"] = version("triton")
     return found
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 
 from cgcl.errors import ConfigError
 from cgcl.experiments import PAPER_SPLIT_SEED
-from cgcl.experiments.log import Line
+from cgcl.experiments.log import RunLine
 from cgcl.methods.method import EVERY_GRAPH
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import method_named
@@ -439,8 +439,8 @@ def _job(
     return Job(graph, test, recipe, split_seed, row.measures)
 
 
-@dataclass(frozen=True)
-class Record(_Run, Line):
+@dataclass(frozen=True, kw_only=True)
+class Record(_Run, RunLine):
     """A run that was made: what was asked, what came out, and where."""
 
     SAID_IF_THERE = frozenset(
@@ -450,31 +450,15 @@ class Record(_Run, Line):
     graph: str
     test: int
     """Percent of the links tested on."""
-    method: str
-    settings: dict[str, Any]
-    """Every setting of the method."""
-    split_seed: int
-    split: str
-    """The split's fingerprint."""
     seed: int
     """Of the first weights and the coins of every epoch."""
     fingerprint: str
     """Of the graph."""
-    device: str
-    threads: int
-    versions: dict[str, str]
     measures: list[str] = field(default_factory=list)
-    val: dict[str, float] | None = None
-    """AUC and AP on the validation links at the best epoch, as fractions."""
     metrics: dict[str, float] | None = None
     """On the test links, as fractions; None if the run failed."""
     measured: dict[str, Any] = field(default_factory=dict)
     """What else was asked for, by the name of the measure."""
-    epochs: int = 0
-    best_epoch: int = 0
-    parameters: int = 0
-    caps: str = ""
-    """What the method leaves out to stay affordable."""
     stopped: str | None = None
     """Why it ended before its last epoch, in a word."""
     seconds: float = 0.0

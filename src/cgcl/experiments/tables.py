@@ -299,17 +299,16 @@ def has_collapsed(record: Record) -> bool:
 
 def _order(experiment: Experiment, places: Iterable[CellId]) -> list[tuple[CellId, Metric]]:
     """Return every place with every metric, in the order of the experiment."""
-    rows = [row.name for row in experiment.rows]
-    return sorted(
-        ((place, metric) for place in places for metric in METRICS),
-        key=lambda one: (
-            experiment.protocols.index(one[0].protocol),
-            experiment.test.index(one[0].test),
-            METRICS.index(one[1]),
-            rows.index(one[0].row),
-            experiment.graphs.index(one[0].graph),
-        ),
-    )
+    there = {*places}
+    return [
+        (place, metric)
+        for protocol in experiment.protocols
+        for test in experiment.test
+        for metric in METRICS
+        for row in experiment.rows
+        for graph in experiment.graphs
+        if (place := CellId(row.name, graph, test, protocol)) in there
+    ]
 
 
 def _runs(jobs: Sequence[Job], found: Mapping[str, Record]) -> Runs:
@@ -398,15 +397,15 @@ def _paired(place: CellId, metric: Metric, runs: Mapping[CellId, Runs]) -> list[
 
 def _corrected(paired: Sequence[Paired]) -> tuple[Paired, ...]:
     """Return them with p-values that allow for the number of rows on a graph (Holm)."""
-    families: dict[object, list[int]] = {}
-    for number, one in enumerate(paired):
-        families.setdefault((one.place.graph, one.place.test, one.metric), []).append(number)
-    done = list(paired)
-    for family in families.values():
-        differences = corrected([paired[number].difference for number in family])
-        for number, difference in zip(family, differences, strict=True):
-            done[number] = replace(paired[number], difference=difference)
-    return tuple(done)
+    families: dict[object, list[Paired]] = {}
+    for one in paired:
+        families.setdefault((one.place.graph, one.place.test, one.metric), []).append(one)
+    done = {
+        (one.place, one.metric): replace(one, difference=difference)
+        for family in families.values()
+        for one, difference in zip(family, corrected([o.difference for o in family]), strict=True)
+    }
+    return tuple(done[one.place, one.metric] for one in paired)
 
 
 _PROTOCOLS: Mapping[Protocol, str] = {
