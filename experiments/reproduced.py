@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 
 from cgcl.experiments import tables
-from cgcl.experiments.jobs import chosen_toml
 from cgcl.experiments.reproduction import CHOSEN_HEAD, RUNS, index, read_records, records_of
 from cgcl.experiments.study import NAMES
+from cgcl.experiments.tables import toml_text as chosen_toml
 from reproduce import figure_of, page
 from reproduce.claims import claims_markdown, summary
 from reproduce.figures import rendered

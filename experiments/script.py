@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cgcl.experiments.log import AppendOnlyLog, read_log
-from cgcl.experiments.runner import run_side_by_side
+from cgcl.experiments.log import AppendOnlyLog, read_log, run_side_by_side
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cgcl.experiments.jobs import Chosen, Record
 from cgcl.experiments.reproduction import TRACE
-from cgcl.experiments.study import Experiment, read_data
+from cgcl.experiments.study import Chosen, Experiment, Record, read_data
 
 from . import claims
 from .figures import convergence_figure, sensitivity_figure, write_figure

@@ -9,10 +9,9 @@ from statistics import fmean, mean
 from textwrap import indent
 from typing import Literal, get_args
 
-from cgcl.experiments.jobs import Record
 from cgcl.experiments.reproduction import EMBEDDINGS, TRACE, records_of
 from cgcl.experiments.statistics import LEVEL, Difference, Spread, corrected, paired_difference
-from cgcl.experiments.study import Protocol
+from cgcl.experiments.study import Protocol, Record
 from cgcl.experiments.tables import (
     FEWEST_TESTED,
     METRICS,

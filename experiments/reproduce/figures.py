@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cgcl.errors import ConfigError
-from cgcl.experiments.jobs import Record, differing
 from cgcl.experiments.reproduction import TRACE
+from cgcl.experiments.study import Record, differing
 from cgcl.experiments.tables import has_collapsed
 from cgcl.files import make_folder, write_atomically
 from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND

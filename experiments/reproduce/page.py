@@ -9,18 +9,21 @@ from statistics import fmean
 from typing import Any
 
 from cgcl.experiments import tables
-from cgcl.experiments.jobs import (
+from cgcl.experiments.study import (
     CellId,
     Chosen,
+    Experiment,
     Job,
+    Protocol,
     Record,
     Selection,
     choice_name,
     choose,
     jobs_of,
     key_of,
+    read_data,
+    read_experiment,
 )
-from cgcl.experiments.study import Experiment, Protocol, read_data, read_experiment
 from cgcl.experiments.tables import (
     METRICS,
     REFERENCE,

@@ -145,20 +145,6 @@ def test_what_cannot_be_done_is_refused(cli, friends, arguments, code: int, text
     assert text in " ".join(result.err.replace("│", " ").split())
 
 
-def test_another_search_in_the_same_folder_is_refused(cli, friends) -> None:
-    assert cli("tune", "friends.csv", *QUICK, "--out", "here").code == 0
-    result = cli("tune", "friends.csv", *MLP, "--out", "here", "--epochs", "4")
-    assert result.code == 1
-    assert "Error: here holds a search with other settings (epochs)" in result.err
-
-
-def test_without_optuna_it_says_how_to_get_it(cli, friends, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    result = cli("tune", "friends.csv", *QUICK)
-    assert (result.code, result.out) == (1, "")
-    assert result.err == "Error: Tuning needs optuna: pip install 'cgcl[tune]'\n"
-
-
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(friends) -> None:
     command = ["tune", "friends.csv", *MLP, "--trials", "40", "--epochs", "60"]
     program = "import sys; from cgcl.cli.main import main; main(sys.argv[1:])"
@@ -182,7 +168,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(friends) -> None:
     folder = friends.parent / FOLDER
     assert len((folder / "trials.jsonl").read_text().splitlines()) == int(match[1])
     assert last.endswith(
-        "cgcl tune friends.csv --features nodes.csv --method mlp --trials 40 --epochs 60 "
+        "cgcl tune friends.csv --method mlp --trials 40 --epochs 60 --features nodes.csv "
         "--val 0.2 --test 0.2 --threads 1"
     )
     assert (folder / "best.toml").exists()

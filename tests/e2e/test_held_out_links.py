@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 
 from cgcl import LinkPredictor
+from cgcl.experiments import Plan
 from cgcl.experiments import comparison as cell
 from cgcl.experiments.comparison import Comparison, resolve_methods
-from cgcl.experiments.jobs import Job
-from cgcl.experiments.plan import Plan
 from cgcl.experiments.reproduction import Records, run_jobs
 from cgcl.experiments.search import tune
+from cgcl.experiments.study import Job
 from cgcl.graph import Graph
 from cgcl.graph.structure import Structure
 from cgcl.metrics import auc, link_metrics

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cgcl.experiments.jobs import Record
+from cgcl.experiments.study import Record
 
 TABLES = ("table1-8-epochs.csv", "table1-8-epochs.md", "table1-8-epochs.tex")
 KILL_AFTER = 2

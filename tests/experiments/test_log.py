@@ -8,13 +8,10 @@ import pytest
 
 from cgcl.errors import ConfigError, ResourceError, RunFolderError
 from cgcl.experiments.comparison import PLAN, RESULTS, Result
-from cgcl.experiments.comparison import _claim as claim_comparison
-from cgcl.experiments.jobs import Record
-from cgcl.experiments.log import ResultFolder, read_log
+from cgcl.experiments.log import Owner, ResultFolder, read_log
 from cgcl.experiments.reproduction import Records, index, read_records
-from cgcl.experiments.search import STUDY
-from cgcl.experiments.search import _claim as claim_search
-from cgcl.experiments.space import Trial
+from cgcl.experiments.search import STUDY, Trial
+from cgcl.experiments.study import Record
 
 VERSIONS = {"cgcl": "0.1.0"}
 WHERE = {"device": "cpu", "threads": 1, "versions": VERSIONS}
@@ -187,24 +184,14 @@ SETTINGS = {"searched": {"lr": (0.1, 0.2)}, "defaults": {"lr": 0.1}, "authors": 
 SEARCHED = {"method": "mlp", "graph": GRAPH, "split": {"fingerprint": "b" * 64}, "seed": 0}
 SEARCHED |= {"settings": SETTINGS}
 ABOUT = {"threads": 2, "command": "cgcl tune toy.csv"}
-CLAIMS = {
-    PLAN: ("a comparison", COMPARED, claim_comparison),
-    STUDY: ("a search", SEARCHED, claim_search),
-}
+CLAIMS = {PLAN: ("a comparison", COMPARED), STUDY: ("a search", SEARCHED)}
 BOTH = pytest.mark.parametrize("about", CLAIMS)
 
 
 def claimed(path, about, **changes):
-    what, identity, claim = CLAIMS[about]
-    told = []
-    return ResultFolder(
-        path,
-        RESULTS,
-        Result,
-        about=about,
-        what=what,
-        check=lambda file: told.append(claim(file, {**identity, **changes}, ABOUT)),
-    )
+    what, identity = CLAIMS[about]
+    owner = Owner(about, what, {**identity, **changes}, ABOUT, kept=["threads"])
+    return ResultFolder(path, RESULTS, Result, owner)
 
 
 @pytest.mark.parametrize(
@@ -213,17 +200,21 @@ def claimed(path, about, **changes):
         (
             PLAN,
             {"graph": {"title": "cora", "fingerprint": "b" * 64}},
-            r"a comparison on another graph, 'toy' \(a{12}\); this is 'cora' \(b{12}\)",
+            r"a comparison with graph 'toy' \(a{12}\); you asked for graph 'cora' \(b{12}\)\.",
         ),
         (PLAN, {"protocol": "paper"}, "protocol splits; you asked for protocol paper"),
         (PLAN, {"val": 0.1}, "val 0.05; you asked for val 0.1"),
-        (STUDY, {"method": "cgcl"}, "a search with another method: mlp on 'toy'"),
-        (STUDY, {"split": {"fingerprint": "c" * 64}}, "another split"),
-        (STUDY, {"settings": {**SETTINGS, "searched": {"lr": (0.3,)}}}, r"other settings \(lr\)"),
+        (STUDY, {"method": "cgcl", "settings": {}}, "method mlp; you asked for method cgcl"),
+        (STUDY, {"split": {"fingerprint": "c" * 64}}, r"split \(b{12}\); .* split \(c{12}\)"),
+        (
+            STUDY,
+            {"settings": {**SETTINGS, "searched": {"lr": (0.3,)}}},
+            r"lr \[0.1, 0.2\]; you asked for lr \[0.3\]",
+        ),
         (
             STUDY,
             {"seed": 1, "settings": {**SETTINGS, "defaults": {"lr": 0.1, "k": 3}}},
-            r"another seed and other settings \(k\)",
+            "seed 0 and k unset; you asked for seed 1 and k 3",
         ),
     ],
 )
@@ -270,6 +261,16 @@ def test_a_damaged_description_is_told(path, about, content, text):
     (path / about).write_text(content)
     with pytest.raises(RunFolderError, match=text):
         claimed(path, about)
+
+
+def test_a_search_of_version_0_1_is_known_again_and_keeps_its_threads(path):
+    claimed(path, STUDY).close()
+    old = {"format": 1, "identity": SEARCHED, "about": {**ABOUT, "threads": 7}}
+    (path / STUDY).write_text(json.dumps(old))
+    with claimed(path, STUDY) as folder:
+        assert folder.about["threads"] == 7
+    with pytest.raises(RunFolderError, match="seed 0; you asked for seed 1"):
+        claimed(path, STUDY, seed=1)
 
 
 @BOTH

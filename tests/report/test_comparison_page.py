@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from cgcl.experiments import Plan
 from cgcl.experiments.comparison import Stratum
-from cgcl.experiments.plan import Plan
 from cgcl.experiments.statistics import paired_difference, spread_of
 from cgcl.experiments.summary import DegreeCell, Row, Summary
 from cgcl.report.comparison_page import render_comparison, write_comparison

@@ -7,22 +7,21 @@ import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from cgcl.cli.settings import FLAT
 from cgcl.cli.terminal import say, say_fact
 from cgcl.errors import ConfigError
-from cgcl.experiments.study import NAMES
 from cgcl.train.config import Resources
 
 if TYPE_CHECKING:
-    from cgcl.experiments.jobs import CellId, Chosen, Job, Record, Selection
     from cgcl.experiments.reproduction import Records
-    from cgcl.experiments.study import Experiment
+    from cgcl.experiments.study import CellId, Experiment, Job, Record, Selection
     from cgcl.experiments.tables import Cell
     from cgcl.graph import Graph
     from cgcl.train.signals import StopRequest
 
-__all__ = ["reproduce"]
+    Places = dict[CellId, list[Job]]
 
 What = Literal["table1", "table2", "fig2", "fig3", "fig4", "claims", "grid", "all"]
 _FAILED = 1
@@ -31,32 +30,11 @@ _TABLES = ("table1", "table2", "claims")
 _PERCENT = 100
 
 
-def reproduce(
-    what: What,
-    *,
-    dataset: str | None = None,
-    methods: str | None = None,
-    ratio: str | None = None,
-    runs: int | None = None,
-    epochs: int | None = None,
-    protocol: Literal["paper", "splits"] | None = None,
-    chosen: Path | None = None,
-    data_root: Path | None = None,
-    device: str = "auto",
-    threads: int = 0,
-    out: Path = Path("runs/reproduce"),
-    quiet: bool = False,
-) -> int:
-    """Run an experiment of the paper, and set what comes out beside the published numbers.
-
-    Writes every run as soon as it is there, then tables (Markdown, CSV, LaTeX) and figures (SVG,
-    PNG), of this part and what else of the experiment is there. Interrupted, the same command goes
-    on where it stopped; runs that experiments have in common are made once. A run that fails is
-    shown as failed, stops nothing, and is tried again next time.
+@dataclass(frozen=True)
+class Options:
+    """Which part of it is run, and where.
 
     Args:
-        what: A table or figure of the paper, claims for what it says in words, grid for the choice
-            of settings on validation links, or all.
         dataset: Which graphs, with commas: cora,pubmed. All of the experiment by default.
         methods: Which methods, with commas: cgcl,vgae. All of the experiment by default.
         ratio: Percent of the links to test on, 10 or 20. Both by default, if it has both.
@@ -72,37 +50,29 @@ def reproduce(
         out: The folder for runs, tables and figures.
         quiet: Print nothing but the files, warnings and errors.
     """
-    if (runs is not None and runs < 1) or (epochs is not None and epochs < 1):
-        raise ConfigError("--runs and --epochs must be at least 1.")
-    asked = _Asked(
-        NAMES if what == "all" else (what,),
-        dataset, methods, ratio, runs, epochs, protocol, chosen, data_root,
-        Resources(device=device, threads=threads), out, quiet,
-    )  # fmt: skip
-    return _reproduce(asked)
 
+    dataset: str | None = None
+    methods: str | None = None
+    ratio: str | None = None
+    runs: int | None = None
+    epochs: int | None = None
+    protocol: Literal["paper", "splits"] | None = None
+    chosen: Path | None = None
+    data_root: Path | None = None
+    device: str = "auto"
+    threads: int = 0
+    out: Path = Path("runs/reproduce")
+    quiet: bool = False
 
-@dataclass(frozen=True)
-class _Asked:
-    """The options of the command."""
-
-    names: tuple[str, ...]
-    dataset: str | None
-    methods: str | None
-    ratio: str | None
-    runs: int | None
-    epochs: int | None
-    protocol: Literal["paper", "splits"] | None
-    chosen: Path | None
-    data_root: Path | None
-    resources: Resources
-    out: Path
-    quiet: bool
+    @property
+    def resources(self) -> Resources:
+        """Where to compute."""
+        return Resources(device=self.device, threads=self.threads)
 
     @property
     def part(self) -> Selection:
         """Which part of an experiment is wanted."""
-        from cgcl.experiments.jobs import Selection
+        from cgcl.experiments.study import Selection
 
         return Selection(
             graphs=_listed(self.dataset),
@@ -134,9 +104,8 @@ class _Asked:
 
     def _chosen_in_folder(self) -> dict[str, Any]:
         """Return what the grid among the runs that are there gives, as far as it is complete."""
-        from cgcl.experiments.jobs import Selection, choose, jobs_of
         from cgcl.experiments.reproduction import RUNS, index, read_records
-        from cgcl.experiments.study import read_experiment
+        from cgcl.experiments.study import Selection, choose, jobs_of, read_experiment
 
         try:
             records = read_records(self.out / RUNS)
@@ -172,15 +141,38 @@ def _percents(text: str | None) -> tuple[int, ...] | None:
     return tuple(int(part) for part in listed)
 
 
-def _reproduce(asked: _Asked) -> int:
-    from cgcl.experiments.jobs import Selection, choose, jobs_of, parts_of
-    from cgcl.experiments.reproduction import Records, known_places, write_verdicts
-    from cgcl.experiments.study import read_experiment
+def reproduce(
+    what: What,
+    *,
+    asked: Annotated[Options, FLAT] = Options(),  # noqa: B008
+) -> int:
+    """Run an experiment of the paper, and set what comes out beside the published numbers.
+
+    Writes every run as soon as it is there, then tables (Markdown, CSV, LaTeX) and figures (SVG,
+    PNG), of this part and what else of the experiment is there. Interrupted, the same command goes
+    on where it stopped; runs that experiments have in common are made once. A run that fails is
+    shown as failed, stops nothing, and is tried again next time.
+
+    Args:
+        what: A table or figure of the paper, claims for what it says in words, grid for the choice
+            of settings on validation links, or all.
+        asked: Which part of it is run, and where.
+    """
+    from cgcl.experiments.study import NAMES
+
+    if any(number is not None and number < 1 for number in (asked.runs, asked.epochs)):
+        raise ConfigError("--runs and --epochs must be at least 1.")
+    _ = asked.resources  # refused at once if there is no such device
+    return _reproduce(NAMES if what == "all" else (what,), asked)
+
+
+def _reproduce(names: tuple[str, ...], asked: Options) -> int:
+    from cgcl.experiments.reproduction import Records, write_verdicts
+    from cgcl.experiments.study import jobs_of, parts_of, read_experiment
     from cgcl.train.signals import stop_on_signals
 
-    experiments = [read_experiment(name) for name in asked.names]
-    is_one = len(experiments) == 1
-    parts = {asked.names[0]: asked.part} if is_one else parts_of(experiments, asked.part)
+    experiments = [read_experiment(name) for name in names]
+    parts = parts_of(experiments, asked.part)
     experiments = [own for own in experiments if own.name in parts]
     chosen = asked.choices
     if _GRID not in parts:  # what cannot be run is told before anything is
@@ -189,55 +181,59 @@ def _reproduce(asked: _Asked) -> int:
     is_complete = True
     with Records(asked.out) as records, stop_on_signals() as request:
         if records.damaged_lines:
-            damaged = records.damaged_lines
             say(
-                f"Warning: {damaged} damaged lines are ignored; what they held is made again when "
-                f"it is asked for."
+                f"Warning: {records.damaged_lines} damaged lines are ignored; what they held is "
+                f"made again when it is asked for."
             )
         for own in experiments:
-            places = jobs_of(own, parts[own.name], chosen)
-            whole = jobs_of(own, Selection(epochs=asked.epochs), chosen, only_chosen=True)
-            is_at_end = _run(own, places, records, asked, request)
-            if own.name == _GRID:
-                # What follows takes what was just chosen.
-                chosen = {**chosen, **choose(own, whole, records.found)}
-            if not asked.quiet:
-                _tell(own, places, records, asked.epochs)
-            _write(own, known_places(places, whole, records.found), records, chosen, asked.epochs)
-            jobs = [job for every in places.values() for job in every]
+            jobs, is_at_end = _one(own, parts[own.name], records, chosen, asked, request)
             if not is_at_end:
                 say(f"Stopped: {_done(jobs, records)}. Go on with: {shlex.join(sys.argv)}")
                 return request.exit_code
             is_complete &= all(job.key in records.found for job in jobs)
-        if "claims" in parts and not is_one and asked.epochs is None:
+        if "claims" in parts and len(names) > 1 and asked.epochs is None:
             # Claims are judged by what came after them, too.
             write_verdicts(records.found, records.path, chosen)
     return 0 if is_complete else _FAILED
 
 
-def _run(
+def _one(
     experiment: Experiment,
-    places: dict[CellId, list[Job]],
+    part: Selection,
     records: Records,
-    asked: _Asked,
+    chosen: dict[str, Any],
+    asked: Options,
     request: StopRequest,
-) -> bool:
-    """Make the runs that are missing; tell whether it came to the end."""
-    from cgcl.experiments.reproduction import run_jobs
+) -> tuple[list[Job], bool]:
+    """Make the runs of an experiment that are missing, and write what is known of it.
 
+    Adds to `chosen` what a grid chooses. Returns its runs, and whether it came to the end.
+    """
+    from cgcl.experiments.reproduction import known_places, run_jobs
+    from cgcl.experiments.study import Selection, choose, jobs_of
+
+    places = jobs_of(experiment, part, chosen)
+    whole = jobs_of(experiment, Selection(epochs=asked.epochs), chosen, only_chosen=True)
     jobs = [job for own in places.values() for job in own]
     if not asked.quiet:
         say_fact("Experiment", experiment.title)
         say_fact("Runs", f"{_done(jobs, records)}; folder {records.path}")
     story = _Story(places, records, asked.quiet)
-    return run_jobs(jobs, records, asked.read, asked.resources, story.run_ends, request.is_set)
+    is_at_end = run_jobs(jobs, records, asked.read, asked.resources, story.run_ends, request.is_set)
+    if experiment.name == _GRID:
+        # What follows takes what was just chosen.
+        chosen |= choose(experiment, whole, records.found)
+    if not asked.quiet:
+        _tell(experiment, places, records, asked.epochs)
+    _write(experiment, known_places(places, whole, records.found), records, chosen, asked.epochs)
+    return jobs, is_at_end
 
 
 def _write(
     experiment: Experiment,
-    places: dict[CellId, list[Job]],
+    places: Places,
     records: Records,
-    chosen: Chosen,
+    chosen: dict[str, Any],
     epochs: int | None,
 ) -> None:
     """Write tables and figures, and print their names."""
@@ -253,9 +249,7 @@ def _write(
         sys.stdout.write(f"{path}\n")
 
 
-def _tell(
-    experiment: Experiment, places: dict[CellId, list[Job]], records: Records, epochs: int | None
-) -> None:
+def _tell(experiment: Experiment, places: Places, records: Records, epochs: int | None) -> None:
     """Say what came out of each row of a table, beside what the paper prints."""
     from cgcl.experiments.study import read_data
     from cgcl.experiments.tables import cut_note, table_of
@@ -275,9 +269,10 @@ def _tell(
 
 def _cell_words(cell: Cell) -> str:
     """Return a result as words, such as `AUC 94.70 ± 0.77 (published 97.00)`."""
-    sd = "" if cell.sd is None else f" ± {cell.sd:.2f}"
+    from cgcl.experiments.tables import mean_words
+
     paper = "" if cell.published is None else f" (published {cell.published[0]:.2f})"
-    return f"{cell.metric.upper()} {cell.mean:.2f}{sd}{paper}"
+    return f"{cell.metric.upper()} {mean_words(cell.mean or 0.0, cell.sd)}{paper}"
 
 
 def _done(jobs: list[Job], records: Records) -> str:
@@ -288,7 +283,7 @@ def _done(jobs: list[Job], records: Records) -> str:
 class _Story:
     """Tells the person at the terminal how it goes."""
 
-    def __init__(self, places: dict[CellId, list[Job]], records: Records, quiet: bool) -> None:
+    def __init__(self, places: Places, records: Records, quiet: bool) -> None:
         from cgcl.experiments.reproduction import pending_jobs
 
         jobs = [job for own in places.values() for job in own]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
 
@@ -122,6 +123,35 @@ def flag_of(setting: str) -> str:
     return f"--{setting.replace('_', '-')}"
 
 
+def command_of(name: str, graph: str, options: object) -> str:
+    """Return a command line that repeats a command.
+
+    Args:
+        name: The command.
+        graph: What it is about.
+        options: A dataclass of its options; those that differ from their defaults are named.
+    """
+    return shlex.join(["cgcl", name, graph, *flags_of(options)])
+
+
+def flags_of(options: Any) -> list[str]:  # noqa: ANN401
+    """Return the options that differ from their defaults, as a command line has them."""
+    words: list[str] = []
+    for field in fields(options):
+        value, flag = getattr(options, field.name), flag_of(field.name)
+        # Always named: what is taken where none is may change.
+        is_given = value != field.default or field.name == "method"
+        if is_dataclass(value):
+            words += flags_of(value)
+        elif is_given and isinstance(value, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
+        elif is_given:
+            for part in map(str, value if isinstance(value, tuple) else (value,)):
+                # A value that begins with a dash would be taken for an option.
+                words += [f"{flag}={part}"] if part.startswith("-") else [flag, part]
+    return words
+
+
 @dataclass(frozen=True)
 class Reading:
     """The files."""
@@ -195,16 +225,7 @@ class Reading:
 
     def words_of_command(self) -> list[str]:
         """Return the options that differ from their defaults, as a command line has them."""
-        words: list[str] = []
-        for name, value in self._given().items():
-            flag = flag_of(name)
-            if isinstance(value, bool):
-                words.append(flag if value else flag.replace("--", "--no-", 1))
-            else:
-                for part in map(str, value if isinstance(value, tuple) else (value,)):
-                    # A value that begins with a dash would be taken for an option.
-                    words += [f"{flag}={part}"] if part.startswith("-") else [flag, part]
-        return words
+        return flags_of(self)
 
 
 @dataclass(frozen=True)

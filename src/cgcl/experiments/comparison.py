@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from cgcl.errors import ConfigError, RunFolderError
-from cgcl.experiments.log import Line, ResultFolder, damaged, read_about
-from cgcl.experiments.plan import Listener, Plan
-from cgcl.experiments.runner import is_out_of_memory, pending, run_in_order
+from cgcl.errors import ConfigError
+from cgcl.experiments import Listener, Plan
+from cgcl.experiments.log import (
+    Owner,
+    ResultFolder,
+    RunLine,
+    is_out_of_memory,
+    pending,
+    run_in_order,
+)
 from cgcl.experiments.search import BEST
-from cgcl.files import write_atomically
 from cgcl.graph import Graph
-from cgcl.methods.method import EVERY_GRAPH, Method
+from cgcl.methods.method import EVERY_GRAPH
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.metrics import auc, link_metrics
@@ -33,10 +40,14 @@ from cgcl.train.once import Trained, TrainOnce, train_once
 from cgcl.train.recipe import Recipe
 from cgcl.train.together import Ahead
 from cgcl.train.top_of_list import ranking_metrics
+from cgcl.train.trainer import EpochRecord
 
 PLAN = "plan.json"
 RESULTS = "runs.jsonl"
-_FORMAT = 1
+SettingsChoice = Literal["authors", "default"]
+"""Which settings methods get: those of their authors for the graph, or those for any graph."""
+_TIME_LIMIT = "time limit"
+_LONGEST_REASON = 1000
 
 
 @dataclass(frozen=True)
@@ -120,10 +131,6 @@ def _read(path: Path) -> tuple[str, TunedSettings]:
     # The number of trials is no setting, so the search leaves it in a comment.
     trials = re.search(r"^# Trials: (\d+)", text, re.MULTILINE)
     return name, TunedSettings({**beside, **below}, int(trials[1]) if trials else None)
-
-
-SettingsChoice = Literal["authors", "default"]
-"""Which settings methods get: those of their authors for the graph, or those for any graph."""
 
 
 @dataclass(frozen=True)
@@ -217,26 +224,22 @@ def resolve_methods(
                 f"of a bipartite graph."
             )
             continue
-        values, source = _chosen(method, graph.title, settings)
-        rows = [(values, source, False)]
+        has_authors = settings == "authors" and {graph.title, EVERY_GRAPH} & method.authors.keys()
+        authors = method.authors_settings(graph.title) if has_authors else {}
+        rows: list[tuple[str, Mapping[str, Any]]] = [
+            ("authors" if has_authors else "default", authors)
+        ]
         if tuned is not None and name in tuned:
-            rows.append((dict(tuned[name].values), tuned[name].words, True))
-        for row, row_source, is_tuned in rows:
-            words = row_source
+            rows.append((tuned[name].words, tuned[name].values))
+        for number, (source, values) in enumerate(rows):
+            own, words = {**values, "val": plan.val, "test": plan.test}, source
             if epochs is not None and issubclass(method.settings, TrainedSettings):
-                row["epochs"], words = epochs, f"{row_source}, epochs {epochs:,}"
-            recipe = Recipe.for_graph(name, {**row, "val": plan.val, "test": plan.test}, graph)
-            specs.append(MethodSpec(recipe, words if fields(recipe.settings) else "", is_tuned))
+                own["epochs"], words = epochs, f"{source}, epochs {epochs:,}"
+            recipe = Recipe.for_graph(name, own, graph)
+            specs.append(MethodSpec(recipe, words if fields(recipe.settings) else "", number == 1))
     if not specs:
         raise ConfigError("No method is left to compare. " + " ".join(notes))
     return specs, notes
-
-
-def _chosen(method: Method, graph: str, settings: SettingsChoice) -> tuple[dict[str, Any], str]:
-    """Return where the settings differ from the defaults, and what they are called."""
-    if settings == "authors" and {graph, EVERY_GRAPH} & method.authors.keys():
-        return method.authors_settings(graph), "authors"
-    return {}, "default"
 
 
 @dataclass(frozen=True, order=True)
@@ -260,6 +263,10 @@ class Stratum:
         if self.high <= self.low:
             return f"{self.low:,}"
         return f"{self.low:,} {'or' if self.high == self.low + 1 else 'to'} {self.high:,}"
+
+    def holds(self, degrees: Tensor) -> Tensor:
+        """Tell which degrees are inside, bool [p]."""
+        return (degrees >= self.low) & (degrees <= (math.inf if self.high is None else self.high))
 
 
 @dataclass(frozen=True)
@@ -292,19 +299,12 @@ class Strata:
         """
         of_links = _smaller_degree(split.train, split.test, split.num_nodes)
         of_others = _smaller_degree(split.train, split.test_negatives, split.num_nodes)
-        found = []
+        found: list[dict[str, Any]] = []
         for part in self.parts:
-            links, others = positive[_within(of_links, part)], negative[_within(of_others, part)]
-            has_both = links.numel() > 0 and others.numel() > 0
-            found.append(
-                {
-                    "low": part.low,
-                    "high": part.high,
-                    "links": links.numel(),
-                    "others": others.numel(),
-                    "auc": auc(links, others) if has_both else None,
-                }
-            )
+            links, others = positive[part.holds(of_links)], negative[part.holds(of_others)]
+            counts = {"links": links.numel(), "others": others.numel()}
+            own = auc(links, others) if all(counts.values()) else None
+            found.append({**asdict(part), **counts, "auc": own})
         return found
 
 
@@ -314,47 +314,25 @@ def _smaller_degree(train: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
     return degree[pairs].amin(dim=0)
 
 
-def _within(degrees: Tensor, part: Stratum) -> Tensor:
-    inside = degrees >= part.low
-    return inside if part.high is None else inside & (degrees <= part.high)
-
-
-_TIME_LIMIT = "time limit"
-
-
-@dataclass(frozen=True)
-class Result(Line):
+@dataclass(frozen=True, kw_only=True)
+class Result(RunLine):
     """One cell: a method with its settings, a split, first weights, and what it reached."""
 
-    method: str
-    settings: dict[str, Any]
-    split_seed: int
-    split: str
-    """The split's fingerprint."""
     init_seed: int | None
     """Seed of the first weights; None for a method that has none."""
-    device: str
-    threads: int
-    versions: dict[str, str]
     ended: str
     """When it ended, UTC."""
     time_limit: str = ""
-    caps: str = ""
-    """What the method leaves out to stay affordable."""
-    val: dict[str, float] | None = None
     test: dict[str, float] | None = None
     """Metrics as fractions; None if it failed."""
     test_sampled: dict[str, Any] | None = None
     """Where metrics come from some of the test links: how many, and the standard errors."""
     by_degree: list[dict[str, Any]] | None = None
     """AUC by the smaller training degree of a pair's ends."""
-    epochs: int = 0
-    best_epoch: int = 0
     train_seconds: float = 0.0
     """Time to prepare, to train and to choose the epoch."""
     test_seconds: float = 0.0
     """Time to score the test pairs."""
-    parameters: int = 0
     stopped: dict[str, Any] | None = None
     """Why training ended before its last epoch: reason, epoch, message."""
     failure: dict[str, str] | None = None
@@ -363,7 +341,7 @@ class Result(Line):
     @property
     def key(self) -> str:
         """Equal for results that answer the same question."""
-        return key_of(self.method, self.settings, self.split, self.init_seed)
+        return _key(self.method, self.settings, self.split, self.init_seed)
 
     @property
     def seconds(self) -> float:
@@ -387,12 +365,9 @@ class Result(Line):
         return is_asked and (isinstance(self.test, dict) or isinstance(self.failure, dict))
 
 
-def key_of(method: str, settings: dict[str, Any], split: str, init_seed: int | None) -> str:
+def _key(method: str, settings: Mapping[str, Any], split: str, init_seed: int | None) -> str:
     """Return what tells one cell from another."""
     return json.dumps([method, settings, split, init_seed], sort_keys=True)
-
-
-_LONGEST_REASON = 1000
 
 
 @dataclass(frozen=True)
@@ -411,67 +386,7 @@ class Cell:
     @property
     def key(self) -> str:
         """Equal to that of the result that answers it."""
-        return key_of(self.spec.name, self.spec.settings, self.split, self.init_seed)
-
-
-def measure(
-    cell: Cell,
-    graph: Graph,
-    split: Split,
-    strata: Strata,
-    resources: Resources,
-    listener: Listener,
-    train: TrainOnce,
-) -> Result | None:
-    """Train and test one method; None if it was stopped on the way.
-
-    Whatever goes wrong inside becomes a result that says so.
-
-    Args:
-        cell: The method and the run.
-        graph: What is learned from.
-        split: The split of the run.
-        strata: How pairs are divided by degree.
-        resources: Where and how long to compute.
-        listener: Told about every epoch.
-        train: What trains.
-
-    Raises:
-        ResourceError: There is no such device, which concerns every method.
-    """
-    device = resolve_device(resources)
-    common: dict[str, Any] = {
-        "method": cell.spec.name,
-        "settings": cell.spec.settings,
-        "split_seed": cell.split_seed,
-        "split": cell.split,
-        "init_seed": cell.init_seed,
-        "caps": cell.spec.recipe.settings.caps,
-        "time_limit": resources.time_limit,
-        "versions": versions(),
-        **machine(resources, device),
-    }
-    try:
-        trained = train(
-            graph,
-            split,
-            cell.spec.with_seed(cell.init_seed or 0),
-            resources,
-            on_epoch=lambda record: listener.epoch_ends(cell, record),
-            should_stop=listener.should_stop,
-            measure_test=False,
-        )
-        if trained.stopped is not None and trained.stopped.reason == "signal":
-            return None
-        with computing_with(resources):
-            return Result(**common, **_tested(trained, split, strata), ended=_now())
-    # Another method must not pay for what goes wrong in this one, whatever it is.
-    except Exception as error:
-        reason = str(error)[:_LONGEST_REASON] or "The error says nothing more."
-        failure = {"error": _kind(error), "reason": reason}
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-    return Result(**common, failure=failure, ended=_now())
+        return _key(self.spec.name, self.spec.settings, self.split, self.init_seed)
 
 
 def _tested(trained: Trained, split: Split, strata: Strata) -> dict[str, Any]:
@@ -493,15 +408,6 @@ def _tested(trained: Trained, split: Split, strata: Strata) -> dict[str, Any]:
         "parameters": trained.parameters,
         "stopped": None if trained.stopped is None else asdict(trained.stopped),
     }
-
-
-def _kind(error: Exception) -> str:
-    """Return what kind of error it is; running out of memory has many names."""
-    return "out of memory" if is_out_of_memory(error) else type(error).__name__
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -541,20 +447,13 @@ class Comparison:
             RunFolderError: The folder belongs to another comparison or is in use.
             ResourceError: The folder cannot be written.
         """
-        first = random_split(graph, plan.val, plan.test, plan.split_seed(0))
-        seeds = dict.fromkeys(map(plan.split_seed, range(plan.runs)))
-        prints = {seed: _split(graph, plan, seed).fingerprint for seed in seeds}
-        ordered = sorted(specs, key=lambda spec: spec.cost_rank)
+        seeds = [plan.split_seed(run) for run in range(plan.runs)]
+        first = _split(graph, plan, seeds[0])
+        prints = {seed: _split(graph, plan, seed).fingerprint for seed in dict.fromkeys(seeds)}
         cells = tuple(
-            Cell(
-                run,
-                spec,
-                plan.split_seed(run),
-                prints[plan.split_seed(run)],
-                run if spec.is_trained else None,
-            )
-            for run in range(plan.runs)
-            for spec in ordered
+            Cell(run, spec, seed, prints[seed], run if spec.is_trained else None)
+            for run, seed in enumerate(seeds)
+            for spec in sorted(specs, key=lambda spec: spec.cost_rank)
         )
         strata = Strata.of(first)
         identity = {
@@ -563,21 +462,15 @@ class Comparison:
             "val": plan.val,
             "test": plan.test,
         }
-        about: dict[str, Any] = {
+        about = {
             "links": first.sizes,
             "runs": plan.runs,
             "methods": [spec.title for spec in specs],
             "degrees": [part.words for part in strata.parts],
             "command": command,
         }
-        folder = ResultFolder(
-            path,
-            RESULTS,
-            Result,
-            about=PLAN,
-            what="a comparison",
-            check=lambda file: _claim(file, identity, about),
-        )
+        owner = Owner(PLAN, "a comparison", identity, about)
+        folder = ResultFolder(path, RESULTS, Result, owner)
         return cls(graph, plan, tuple(specs), cells, first.sizes, strata, folder)
 
     def left(self, resources: Resources) -> list[Cell]:
@@ -595,6 +488,7 @@ class Comparison:
         self,
         resources: Resources,
         listener: Listener | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
         train: TrainOnce = train_once,
     ) -> bool:
         """Measure what is left; tell whether it came to the end.
@@ -603,37 +497,91 @@ class Comparison:
 
         Args:
             resources: Where and how long to compute.
-            listener: Told how it goes; may ask to stop.
+            listener: Told how it goes.
+            should_stop: Asked after every epoch; True ends it there.
             train: What trains one method.
 
         Raises:
             ResourceError: The folder cannot be written, or there is no such device.
         """
-        listener = listener or Listener()
+        told = listener or Listener()
         # What metrics import on first use would else count as the first method's time.
         link_metrics([1.0], [0.0])
         left = self.left(resources)
         train = self._ahead(left, train)
         last = {cell.run: cell for cell in left}
-        drawn: dict[int, Split] = {}
+
+        @lru_cache(1)
+        def split_of(seed: int) -> Split:
+            return _split(self.graph, self.plan, seed)
 
         def work(batch: Sequence[Cell]) -> list[Result] | None:
             (cell,) = batch
-            if cell.split_seed not in drawn:
-                drawn.clear()
-                drawn[cell.split_seed] = _split(self.graph, self.plan, cell.split_seed)
-            split = drawn[cell.split_seed]
-            listener.cell_begins(cell)
-            result = measure(cell, self.graph, split, self.strata, resources, listener, train)
+            split = split_of(cell.split_seed)
+            told.begins(cell)
+            result = self._measure(cell, split, resources, told.epoch_ends, should_stop, train)
             return None if result is None else [result]
 
         def keep(cell: Cell, result: Result) -> None:
             self.folder.append(result)
-            listener.cell_ends(cell, result)
+            told.ends(cell, result)
             if cell is last[cell.run]:
-                listener.run_ends(cell.run)
+                told.run_ends(cell.run)
 
-        return run_in_order(([cell] for cell in left), work, keep, listener.should_stop)
+        return run_in_order(([cell] for cell in left), work, keep, should_stop)
+
+    def _measure(
+        self,
+        cell: Cell,
+        split: Split,
+        resources: Resources,
+        on_epoch: Callable[[EpochRecord], None],
+        should_stop: Callable[[], bool],
+        train: TrainOnce,
+    ) -> Result | None:
+        """Train and test one method; None if it was stopped on the way.
+
+        Whatever goes wrong inside becomes a result that says so. That there is no such device
+        concerns every method, and is raised.
+        """
+        device = resolve_device(resources)
+        found: dict[str, Any]
+        try:
+            recipe = cell.spec.with_seed(cell.init_seed or 0)
+            trained = train(
+                self.graph,
+                split,
+                recipe,
+                resources,
+                on_epoch=on_epoch,
+                should_stop=should_stop,
+                measure_test=False,
+            )
+            if trained.stopped is not None and trained.stopped.reason == "signal":
+                return None
+            with computing_with(resources):
+                found = _tested(trained, split, self.strata)
+        # Another method must not pay for what goes wrong in this one, whatever it is.
+        except Exception as error:
+            reason = str(error)[:_LONGEST_REASON] or "The error says nothing more."
+            # Running out of memory has many names.
+            kind = "out of memory" if is_out_of_memory(error) else type(error).__name__
+            found = {"failure": {"error": kind, "reason": reason}}
+            if device.type == "cuda":
+                torch.cuda.empty_cache()
+        return Result(
+            method=cell.spec.name,
+            settings=cell.spec.settings,
+            split_seed=cell.split_seed,
+            split=cell.split,
+            init_seed=cell.init_seed,
+            caps=cell.spec.recipe.settings.caps,
+            time_limit=resources.time_limit,
+            versions=versions(),
+            ended=datetime.now(UTC).isoformat(timespec="seconds"),
+            **machine(resources, device),
+            **found,
+        )
 
     def _ahead(self, left: Sequence[Cell], train: TrainOnce) -> TrainOnce:
         """Return what trains runs of one method together where that is possible."""
@@ -678,39 +626,3 @@ class Comparison:
 
 def _split(graph: Graph, plan: Plan, seed: int) -> Split:
     return random_split(graph, plan.val, plan.test, seed)
-
-
-def _claim(file: Path, identity: dict[str, Any], about: dict[str, Any]) -> None:
-    """Write down what is compared in a folder; refuse one that holds something else.
-
-    Raises:
-        RunFolderError: It does.
-    """
-    if file.exists():
-        _require_same(file, identity)
-    text = json.dumps({"format": _FORMAT, **identity, **about}, indent=2) + "\n"
-    write_atomically(file, text.encode())
-
-
-def _require_same(file: Path, identity: dict[str, Any]) -> None:
-    there, graph, path = (
-        read_about(file, _FORMAT, identity, "compared"),
-        identity["graph"],
-        file.parent,
-    )
-    try:
-        title, fingerprint = there["graph"]["title"], there["graph"]["fingerprint"]
-    except (KeyError, TypeError) as error:
-        raise damaged(file, "compared") from error
-    if fingerprint != graph["fingerprint"]:
-        raise RunFolderError(
-            f"{path} holds a comparison on another graph, '{title}' "
-            f"({str(fingerprint)[:12]}); this is '{graph['title']}' "
-            f"({graph['fingerprint'][:12]}).\nChoose another --out."
-        )
-    for key in identity:
-        if key != "graph" and there[key] != identity[key]:
-            raise RunFolderError(
-                f"{path} holds a comparison with {key} {there[key]}; you asked for {key} "
-                f"{identity[key]}.\nAsk for the same, or choose another --out."
-            )

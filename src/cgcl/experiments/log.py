@@ -1,18 +1,27 @@
-"""Results as lines of a file that only grows, and the folder that one process writes them in."""
+"""Results as lines of a file that only grows; what is missing is made, one process a folder.
+
+`compare`, `tune`, `reproduce` and the scripts under experiments/ all go through here.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import os
-from collections.abc import Callable, Collection, Iterable
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from cgcl.errors import ConfigError, ResourceError, RunFolderError
-from cgcl.files import TEMPORARY_SUFFIX, make_folder, sync_folder
+from cgcl.files import TEMPORARY_SUFFIX, make_folder, sync_folder, write_atomically
 from cgcl.train.run_folder import LOCK, RunFolder
+
+_FORMAT = 1
 
 
 class AppendOnlyLog:
@@ -111,18 +120,20 @@ class Line:
 
     NEEDED: ClassVar[frozenset[str]] = frozenset()
     """What a line must say although it has a default."""
+    SAID_IF_THERE: ClassVar[frozenset[str]] = frozenset()
+    """What a line leaves out where there is nothing to say."""
 
     def is_sound(self) -> bool:
         """Tell whether the values make sense; a line from elsewhere may have anything."""
         return True
 
-    def said(self) -> dict[str, Any]:
-        """Return what the line says."""
-        return asdict(self)
-
     def to_line(self) -> bytes:
         """Return it as a line of a file."""
-        return json.dumps(self.said()).encode() + b"\n"
+        values = asdict(self)
+        for name in self.SAID_IF_THERE:
+            if values[name] in (None, "", {}, []):
+                del values[name]
+        return json.dumps(values).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
@@ -131,7 +142,11 @@ class Line:
         Raises:
             ValueError: The line is damaged, or something is missing; names what.
         """
-        needed = [own.name for own in fields(cls) if not has_default(own) or own.name in cls.NEEDED]
+        needed = [
+            own.name
+            for own in fields(cls)
+            if own.default is own.default_factory is MISSING or own.name in cls.NEEDED
+        ]
         values = parse_line(line, needed)
         result = cls(**{own.name: values[own.name] for own in fields(cls) if own.name in values})
         try:
@@ -143,9 +158,26 @@ class Line:
         return result
 
 
-def has_default(field: Any) -> bool:  # noqa: ANN401
-    """Tell whether a field of a dataclass may be left out."""
-    return field.default is not MISSING or field.default_factory is not MISSING
+@dataclass(frozen=True, kw_only=True)
+class RunLine(Line):
+    """What is known of every run of a method, whatever it was made for."""
+
+    method: str
+    settings: dict[str, Any]
+    """Every setting of the method."""
+    split_seed: int
+    split: str
+    """The split's fingerprint."""
+    device: str
+    threads: int
+    versions: dict[str, str]
+    caps: str = ""
+    """What the method leaves out to stay affordable."""
+    val: dict[str, float] | None = None
+    """Metrics on the validation links at the best epoch, as fractions."""
+    epochs: int = 0
+    best_epoch: int = 0
+    parameters: int = 0
 
 
 R = TypeVar("R", bound=Line)
@@ -163,31 +195,122 @@ def sound_lines(lines: Iterable[bytes], kind: type[R]) -> tuple[list[R], int]:
     return results, damaged
 
 
+@dataclass(frozen=True)
+class Owner:
+    """Whose folder it is: a file there says it."""
+
+    file: str
+    """The name of the file."""
+    what: str
+    """What the folder is of, such as "a comparison"."""
+    identity: Mapping[str, Any]
+    """What decides the results in it, by what it is called in messages."""
+    about: Mapping[str, Any]
+    """What else is good to know."""
+    kept: Collection[str] = ()
+    """What of that stays as it was when the folder was new."""
+
+    def require_own_or_empty(self, path: Path) -> None:
+        """Refuse a folder with other things in it, before a file is written there.
+
+        Raises:
+            RunFolderError: It has.
+        """
+        if not path.is_dir() or (path / self.file).exists():
+            return
+        # What was killed at its very beginning leaves no more than these.
+        if any(p.name != LOCK and p.suffix != TEMPORARY_SUFFIX for p in path.iterdir()):
+            raise RunFolderError(
+                f"{path} holds other things and no {self.file}, so it is not the folder of "
+                f"{self.what}.\nChoose another --out; it is created if it is not there."
+            )
+
+    def claim(self, path: Path) -> dict[str, Any]:
+        """Write down whose folder it is and return that.
+
+        Raises:
+            RunFolderError: It holds something else, or nobody can tell what.
+        """
+        # As it comes back from a file: a tuple is a list there.
+        asked = json.loads(json.dumps({"format": _FORMAT, **self.identity}))
+        there = self._read(path / self.file, asked) if (path / self.file).exists() else {}
+        kept = {name: there[name] for name in self.kept if name in there}
+        if there:
+            self._require_same(path, there, asked)
+        said = {**asked, **self.about, **kept}
+        if said != there:
+            write_atomically(path / self.file, json.dumps(said, indent=2).encode() + b"\n")
+        return said
+
+    def _read(self, file: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            found = parse_line(file.read_bytes(), ["format"])
+            # Version 0.1 had what decides a search in a table of its own.
+            found |= {**found.pop("identity", {}), **found.pop("about", {})}
+            is_of_format = found["format"] == _FORMAT
+            for name in asked if is_of_format else ():
+                if isinstance(found[name], dict) != isinstance(asked[name], dict):
+                    raise ValueError(f"{name} is of another kind")
+        except (ValueError, TypeError, KeyError) as error:
+            raise RunFolderError(
+                f"{file} is damaged, so it cannot be told what {self.what} is here. "
+                f"Choose another --out."
+            ) from error
+        if not is_of_format:
+            raise RunFolderError(
+                f"{file} has format {found['format']}; this version of cgcl reads format "
+                f"{_FORMAT}. Choose another --out."
+            )
+        return found
+
+    def _require_same(self, path: Path, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+        before, now = _parts(there, asked), _parts(asked, asked)
+        names = [name for name in before.keys() | now.keys() if before.get(name) != now.get(name)]
+        if ("method",) in names:
+            # The settings of another method say nothing more.
+            names = [name for name in names if len(name) == 1]
+        if names:
+            words = [
+                " and ".join(
+                    dict.fromkeys(f"{name[-1]} {own.get(name, 'unset')}" for name in sorted(names))
+                )
+                for own in (before, now)
+            ]
+            raise RunFolderError(
+                f"{path} holds {self.what} with {words[0]}; you asked for {words[1]}.\n"
+                f"Nothing was changed. Ask for the same again, or choose another --out."
+            )
+
+
+def _parts(values: Mapping[str, Any], names: Iterable[str]) -> dict[tuple[str, ...], str]:
+    """Return what is told one by one of what decides results, in words."""
+    found: dict[tuple[str, ...], str] = {}
+    for name in names:
+        value = values[name]
+        if not isinstance(value, dict):
+            found[(name,)] = str(value)
+        elif "fingerprint" in value:
+            title = f"'{value['title']}' " if "title" in value else ""
+            found[(name,)] = f"{title}({str(value['fingerprint'])[:12]})"
+        else:
+            found |= {(name, *place): own for place, own in _parts(value, value).items()}
+    return found
+
+
 class ResultFolder(Generic[R]):
     """A folder with a log of results that this process owns until `close`.
 
     A result is on the disk before the next one is made; one that was cut short is dropped.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        log: str,
-        kind: type[R],
-        *,
-        about: str = "",
-        what: str = "",
-        check: Callable[[Path], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, path: Path, log: str, kind: type[R], owner: Owner | None = None) -> None:
         """Create or open the folder, and read what is in it.
 
         Args:
             path: The folder.
             log: The name of the log in it.
             kind: What a line is.
-            about: The name of the file that says whose folder it is; empty for none.
-            what: What the folder is of, such as "a comparison".
-            check: Given that file, refuses the folder of something else, or writes it.
+            owner: Whose folder it is; None if it may hold anything.
 
         Raises:
             RunFolderError: It belongs to something else, or another process is at work in it.
@@ -195,12 +318,15 @@ class ResultFolder(Generic[R]):
         """
         self.path = path
         self._name = log
-        if about:
-            _require_own_or_empty(path, about, what)
+        if owner is not None:
+            owner.require_own_or_empty(path)
         make_folder(path)
         self._lock = RunFolder(path)
+        self.about: dict[str, Any] = {}
+        """What the folder says of itself."""
         try:
-            check(path / about)
+            if owner is not None:
+                self.about = owner.claim(path)
             self._log = AppendOnlyLog(path / log)
         except OSError as error:
             self._lock.close()
@@ -240,44 +366,101 @@ class ResultFolder(Generic[R]):
         )
 
 
-def _require_own_or_empty(path: Path, about: str, what: str) -> None:
-    """Refuse a folder with other things in it, before a file is written there."""
-    if not path.is_dir() or (path / about).exists():
-        return
-    # What was killed at its very beginning leaves no more than these.
-    if any(p.name != LOCK and p.suffix != TEMPORARY_SUFFIX for p in path.iterdir()):
-        raise RunFolderError(
-            f"{path} holds other things and no {about}, so it is not the folder of {what}.\n"
-            f"Choose another --out; it is created if it is not there."
-        )
+class _Keyed(Protocol):
+    @property
+    def key(self) -> str:
+        """Equal for jobs that the same result answers."""
+        ...
 
 
-def read_about(file: Path, version: int, names: Collection[str], done: str) -> dict[str, Any]:
-    """Return what the file says that tells whose folder it is.
+J = TypeVar("J")
+K = TypeVar("K", bound=_Keyed)
+Outcome = TypeVar("Outcome")
+
+
+def pending(jobs: Iterable[K], done: Container[str]) -> list[K]:
+    """Return the jobs without a result, each once, in their order."""
+    left: dict[str, K] = {}
+    for job in jobs:
+        if job.key not in done:
+            left.setdefault(job.key, job)
+    return [*left.values()]
+
+
+def run_in_order(
+    batches: Iterable[Sequence[J]],
+    work: Callable[[Sequence[J]], Sequence[Outcome] | None],
+    keep: Callable[[J, Outcome], None],
+    should_stop: Callable[[], bool],
+) -> bool:
+    """Make the results of each batch and keep them; tell whether it came to the end.
 
     Args:
-        file: The file.
-        version: The format that this version of cgcl reads.
-        names: What it must say.
-        done: What was done in the folder, such as "compared".
-
-    Raises:
-        RunFolderError: It is damaged, or of another format.
+        batches: Jobs that are made together. Asked for one at a time, so that a batch may depend
+            on the results before it.
+        work: Returns a result for each job of a batch; None if it was stopped on the way.
+        keep: Writes a result down.
+        should_stop: Asked before each batch.
     """
-    try:
-        found = parse_line(file.read_bytes(), ("format", *names))
-    except ValueError as error:
-        raise damaged(file, done) from error
-    if found["format"] != version:
-        raise RunFolderError(
-            f"{file} has format {found['format']}; this version of cgcl reads format {version}. "
-            f"Choose another --out."
-        )
-    return found
+    for batch in batches:
+        if should_stop():
+            return False
+        results = work(batch)
+        if results is None:
+            return False
+        for job, result in zip(batch, results, strict=True):
+            keep(job, result)
+    return True
 
 
-def damaged(file: Path, done: str) -> RunFolderError:
-    """Return what to say of a file that does not tell whose folder it is."""
-    return RunFolderError(
-        f"{file} is damaged, so it cannot be told what was {done} here. Choose another --out."
-    )
+def run_side_by_side(
+    jobs: Iterable[J],
+    work: Callable[[J, dict[str, Any]], Outcome | None],
+    where: dict[str, Any],
+    workers: int,
+    deadline: float,
+    tell: Callable[[str], None],
+    *,
+    is_fresh: bool = True,
+) -> Iterator[Outcome]:
+    """Yield results as they come; nothing new is begun after the deadline.
+
+    A job that dies is tried once more: its neighbour on the device may have been the culprit.
+
+    Args:
+        jobs: What is missing.
+        work: Makes a result, in another process; None if there is nothing to keep.
+        where: What every call of `work` is told besides its job.
+        workers: How many at once.
+        deadline: As `time.time` counts.
+        tell: Told what died.
+        is_fresh: Every job has a process of its own: one that breaks its device breaks no other.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    waiting, tried = deque(jobs), Counter[int]()
+    most = 1 if is_fresh else None
+    with ProcessPoolExecutor(workers, mp_context=spawn, max_tasks_per_child=most) as pool:
+        running: dict[Future[Outcome | None], J] = {}
+        while True:
+            while waiting and len(running) < workers and time.time() < deadline:
+                job = waiting.popleft()
+                running[pool.submit(work, job, where)] = job
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                job, error = running.pop(future), future.exception()
+                if error is None:
+                    result = future.result()
+                    if result is not None:
+                        yield result
+                    continue
+                tell(f"{job}: {error!r}"[:300])
+                tried[id(job)] += 1
+                if tried[id(job)] < 2:
+                    waiting.append(job)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Tell whether an error says that memory ran out, on whichever device."""
+    says_so = any(sign in str(error) for sign in ("can't allocate memory", "out of memory"))
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and says_so)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
-import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from csv import writer
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
@@ -18,23 +15,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cgcl import __version__
 from cgcl.errors import RunFolderError
 from cgcl.experiments import tables
-from cgcl.experiments.jobs import (
+from cgcl.experiments.log import ResultFolder, pending, run_in_order, sound_lines
+from cgcl.experiments.study import (
     CellId,
     Chosen,
+    Experiment,
     Job,
     Record,
     Selection,
     choose,
-    chosen_toml,
     jobs_of,
+    read_data,
+    study_pages,
 )
-from cgcl.experiments.log import ResultFolder, sound_lines
-from cgcl.experiments.runner import pending, run_in_order
-from cgcl.experiments.study import Experiment, read_data, study_pages
-from cgcl.experiments.tables import Table, cut_note, table_of
+from cgcl.experiments.tables import Table, csv_text, cut_note, table_of, toml_text
 from cgcl.files import make_folder, write_atomically
 from cgcl.graph import Graph
 from cgcl.methods.cgcl import CrossViewLearner, draw
@@ -45,14 +41,20 @@ from cgcl.metrics import auc
 from cgcl.model import Views, symmetric
 from cgcl.split import Split, random_split
 from cgcl.train.config import Resources
-from cgcl.train.execution import computing_with, machine, resolve_device
+from cgcl.train.execution import computing_with, machine, resolve_device, versions
 from cgcl.train.once import Trained, known_of
 from cgcl.train.together import train_together
 
+RUNS = "runs.jsonl"
 TRACE = "trace"
 """Loss, validation metrics and the terms of Eq. 10-11 at every look."""
 EMBEDDINGS = "embeddings"
 """How distinct the embeddings are, and how well those of two views agree."""
+
+
+_MOST_TOGETHER = 10
+_LONGEST_REASON = 500
+_DIGITS = 6
 
 
 def measure(name: str, trained: Trained, split: Split, job: Job) -> Any:  # noqa: ANN401
@@ -64,10 +66,10 @@ def measure(name: str, trained: Trained, split: Split, job: Job) -> Any:  # noqa
         split: What it was trained on.
         job: The run.
     """
-    return {TRACE: _trace, EMBEDDINGS: _embeddings}[name](trained, split, job)
+    return _trace(trained) if name == TRACE else _embeddings(trained, split, job)
 
 
-def _trace(trained: Trained, split: Split, job: Job) -> dict[str, list[Any]]:  # noqa: ARG001
+def _trace(trained: Trained) -> dict[str, list[Any]]:
     """Return columns: the epochs with a look, and what was seen."""
     looks = [record for record in trained.history if "val" in record]
     columns: dict[str, list[Any]] = {
@@ -156,9 +158,6 @@ def effective_rank(z: Tensor) -> float:
     return float(torch.exp(torch.special.entr(share).sum()))
 
 
-RUNS = "runs.jsonl"
-
-
 def read_records(path: Path) -> list[Record]:
     """Return the sound records of a file of runs, in the order of writing."""
     return sound_lines(path.read_bytes().splitlines() if path.exists() else [], Record)[0]
@@ -234,12 +233,6 @@ class Records(ResultFolder[Record]):
             )
 
 
-_MOST_TOGETHER = 10
-_LONGEST_REASON = 500
-_DIGITS = 6
-_PACKAGES = ("torch", "triton", "numpy")
-
-
 def pending_jobs(jobs: Sequence[Job], records: Records) -> list[Job]:
     """Return the jobs without a result, each once, in their order.
 
@@ -281,39 +274,18 @@ def run_jobs(
         records.append(record)
         on_result(job, record)
 
-    for name, own in groupby(sorted(left, key=_by_graph(left)), key=lambda job: job.graph):
+    # The jobs of one graph together, graphs in the order of their first job.
+    order = list(dict.fromkeys(job.graph for job in left))
+    for name, own in groupby(
+        sorted(left, key=lambda job: order.index(job.graph)), key=lambda job: job.graph
+    ):
         here = list(own)
         graph = read(name)
         records.require_graph(name, graph.fingerprint)
-        splits = _Splits(graph)
-
-        def work(batch: Sequence[Job], splits: _Splits = splits) -> list[Record] | None:
-            return _made(batch, splits, resources, should_stop)
-
-        if not run_in_order(_batches(here, most), work, keep, should_stop):
+        maker = _Maker(graph, resources, should_stop)
+        if not run_in_order(_batches(here, most), maker.made, keep, should_stop):
             return False
     return True
-
-
-def _by_graph(jobs: Sequence[Job]) -> Callable[[Job], int]:
-    """Return what puts the jobs of one graph together, graphs in the order of their first job."""
-    order = {name: place for place, name in enumerate(dict.fromkeys(job.graph for job in jobs))}
-    return lambda job: order[job.graph]
-
-
-class _Splits:
-    """The splits of one graph, each drawn once."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self._drawn: dict[tuple[int, int], Split] = {}
-
-    def of(self, job: Job) -> Split:
-        key = (job.test, job.split_seed)
-        if key not in self._drawn:
-            shares = job.recipe.split
-            self._drawn[key] = random_split(self.graph, shares.val, shares.test, job.split_seed)
-        return self._drawn[key]
 
 
 def _batches(jobs: Sequence[Job], most: int) -> Iterator[list[Job]]:
@@ -336,70 +308,76 @@ def _without_rate(settings: MethodSettings) -> MethodSettings:
     return replace(settings, lr=0.01) if isinstance(settings, TrainedSettings) else settings
 
 
-def _made(
-    batch: Sequence[Job], splits: _Splits, resources: Resources, should_stop: Callable[[], bool]
-) -> list[Record] | None:
-    """Return a record for each job; None if it was stopped on the way."""
-    drawn = [splits.of(job) for job in batch]
-    if any(TRACE in job.measures for job in batch):
-        resources = replace(resources, track_consistency=True)
-    try:
-        trained = train_together(
-            splits.graph,
-            drawn,
-            [job.recipe for job in batch],
-            resources,
-            should_stop=should_stop,
-            top_of_list=False,  # the paper's tables ask for AUC and AP
+@dataclass
+class _Maker:
+    """Makes the runs of one graph, each split drawn once."""
+
+    graph: Graph
+    resources: Resources
+    should_stop: Callable[[], bool]
+    drawn: dict[tuple[int, int], Split] = field(default_factory=dict)
+
+    def split_of(self, job: Job) -> Split:
+        """Return the split of a job."""
+        key, shares = (job.test, job.split_seed), job.recipe.split
+        if key not in self.drawn:
+            self.drawn[key] = random_split(self.graph, shares.val, shares.test, job.split_seed)
+        return self.drawn[key]
+
+    def made(self, batch: Sequence[Job]) -> list[Record] | None:
+        """Return a record for each job; None if it was stopped on the way."""
+        splits, resources = [self.split_of(job) for job in batch], self.resources
+        if any(TRACE in job.measures for job in batch):
+            resources = replace(resources, track_consistency=True)
+        try:
+            trained = train_together(
+                self.graph,
+                splits,
+                [job.recipe for job in batch],
+                resources,
+                should_stop=self.should_stop,
+                top_of_list=False,  # the paper's tables ask for AUC and AP
+            )
+            if any(own.stopped is not None and own.stopped.reason == "signal" for own in trained):
+                return None
+            with computing_with(resources):
+                return [
+                    replace(self.blank(job), **_came_out(job, own, split))
+                    for job, own, split in zip(batch, trained, splits, strict=True)
+                ]
+        # Other runs must not pay for what goes wrong in this one, whatever it is.
+        except Exception as error:
+            if resolve_device(resources).type == "cuda":
+                torch.cuda.empty_cache()
+            if len(batch) == 1:
+                failure = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
+                return [replace(self.blank(batch[0]), failure=failure)]
+        # One of them cannot be trained with the others.
+        made = [self.made([job]) for job in batch]
+        return None if None in made else [one for own in made if own for one in own]
+
+    def blank(self, job: Job) -> Record:
+        """Return the record of a job from which nothing has come out yet."""
+        return Record.of(
+            job,
+            split=self.split_of(job).fingerprint,
+            fingerprint=self.graph.fingerprint,
+            versions=_versions(),
+            **machine(self.resources, resolve_device(self.resources)),
         )
-        if any(own.stopped is not None and own.stopped.reason == "signal" for own in trained):
-            return None
-        with computing_with(resources):
-            return [
-                _record(job, splits, resources, own)
-                for job, own in zip(batch, trained, strict=True)
-            ]
-    # Other runs must not pay for what goes wrong in this one, whatever it is.
-    except Exception as error:
-        if resolve_device(resources).type == "cuda":
-            torch.cuda.empty_cache()
-        if len(batch) == 1:
-            failure = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
-            return [_record(batch[0], splits, resources, None, failure)]
-    # One of them cannot be trained with the others.
-    made = [_made([job], splits, resources, should_stop) for job in batch]
-    return None if None in made else [one for own in made if own for one in own]
 
 
-def _record(
-    job: Job,
-    splits: _Splits,
-    resources: Resources,
-    trained: Trained | None,
-    failure: str = "",
-) -> Record:
-    split = splits.of(job)
-    blank = Record.of(
-        job,
-        split=split.fingerprint,
-        fingerprint=splits.graph.fingerprint,
-        versions=_versions(),
-        failure=failure,
-        **machine(resources, resolve_device(resources)),
-    )
-    if trained is None or trained.test is None:
-        return blank
-    return replace(
-        blank,
-        val=_rounded(trained.val),
-        metrics=_rounded(trained.test),
-        measured={name: measure(name, trained, split, job) for name in job.measures},
-        epochs=len(trained.history),
-        best_epoch=trained.best_epoch,
-        parameters=trained.parameters,
-        stopped=trained.stopped.reason if trained.stopped else None,
-        seconds=round(trained.seconds, 2),
-    )
+def _came_out(job: Job, trained: Trained, split: Split) -> dict[str, Any]:
+    return {
+        "val": _rounded(trained.val),
+        "metrics": _rounded(trained.test),
+        "measured": {name: measure(name, trained, split, job) for name in job.measures},
+        "epochs": len(trained.history),
+        "best_epoch": trained.best_epoch,
+        "parameters": trained.parameters,
+        "stopped": trained.stopped.reason if trained.stopped else None,
+        "seconds": round(trained.seconds, 2),
+    }
 
 
 def _rounded(values: dict[str, float] | None) -> dict[str, float] | None:
@@ -409,10 +387,9 @@ def _rounded(values: dict[str, float] | None) -> dict[str, float] | None:
 @cache
 def _versions() -> dict[str, str]:
     """Return what decides a result besides settings and seeds, the source itself included."""
-    found = {"python": platform.python_version(), "cgcl": __version__, "source": _source()}
-    for package in _PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
-            found[package] = version(package)
+    found = {**versions(), "source": _source()}
+    with contextlib.suppress(PackageNotFoundError):
+        found["triton"] = version("triton")
     return found
 
 
@@ -516,7 +493,7 @@ def _texts(table: Table, places: Places, found: Found) -> Iterator[tuple[str, st
         head = [line for line in (*CHOSEN_HEAD, cut_note(table.epochs)) if line]
         yield (
             f"{_file_name('chosen', table.epochs)}.toml",
-            chosen_toml(choose(table.experiment, whole, found), head),
+            toml_text(choose(table.experiment, whole, found), head),
         )
     elif not name.startswith("fig"):
         yield f"{stem}.md", tables.markdown(table)
@@ -564,28 +541,15 @@ def measured_csv(records: Sequence[Record], measure: str, epochs: int | None = N
         measure: Which measure.
         epochs: What trainings were cut to, if they were.
     """
-    file = io.StringIO()
-    lines = writer(file, lineterminator="\n")
     # `views` is also one of the terms of Eq. 10.
-    head = ("graph", "test", "view_kind", "split_seed", "seed", "cut_to_epochs")
-    columns: list[str] = []
-    for record in records:
-        measured = record.measured.get(measure)
-        if measured is None:
-            continue
-        if not columns:
-            columns = list(measured)
-            lines.writerow([*head, *columns])
-        about = [
-            record.graph,
-            record.test,
-            record.settings.get("views", ""),
-            record.split_seed,
-            record.seed,
-            epochs or "",
-        ]
-        values = [measured[column] for column in columns]
-        rows = zip(*values, strict=True) if isinstance(values[0], list) else [values]
-        for row in rows:
-            lines.writerow([*about, *row])
-    return file.getvalue()
+    head = ["graph", "test", "view_kind", "split_seed", "seed", "cut_to_epochs"]
+    there = [own for own in records if measure in own.measured]
+    columns = list(there[0].measured[measure]) if there else []
+    rows: list[list[Any]] = []
+    for record in there:
+        views = record.settings.get("views")
+        about = [record.graph, record.test, views, record.split_seed, record.seed, epochs]
+        values = [record.measured[measure][column] for column in columns]
+        looks = zip(*values, strict=True) if isinstance(values[0], list) else [values]
+        rows += [[*about, *look] for look in looks]
+    return csv_text([*head, *columns], rows) if there else ""

@@ -1,47 +1,342 @@
-"""The search: trial after trial on the validation links, the best one kept."""
+"""The search for settings: trial after trial on the validation links, the best one kept."""
 
 from __future__ import annotations
 
-import json
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 
-from cgcl.errors import CGCLError, ConfigError, RunFolderError, TrainingError
-from cgcl.experiments.log import ResultFolder, damaged, read_about
-from cgcl.experiments.plan import Watcher
-from cgcl.experiments.runner import is_out_of_memory, run_in_order
-from cgcl.experiments.space import (
-    Goal,
-    Proposal,
-    Space,
-    Trial,
-    best_of,
-    chosen_by,
-    propose,
-    require_optuna,
-    table_of,
-)
+from cgcl.errors import CGCLError, ConfigError, ResourceError, TrainingError
+from cgcl.experiments import Listener
+from cgcl.experiments.log import Line, Owner, ResultFolder, is_out_of_memory, run_in_order
+from cgcl.experiments.tables import csv_text, toml_text
 from cgcl.files import write_atomically
 from cgcl.graph import Graph
-from cgcl.methods.settings import CGCLSettings
+from cgcl.methods.settings import CGCLSettings, TrainedSettings
 from cgcl.methods.table import DEFAULT_METHOD, method_named
+from cgcl.metrics.table import METRICS
+from cgcl.seeds import stream
 from cgcl.split import Split
 from cgcl.train.config import Resources, SplitConfig
 from cgcl.train.execution import resolve_device, versions
 from cgcl.train.once import Trained, TrainOnce, train_once
 from cgcl.train.recipe import Recipe
 
+if TYPE_CHECKING:
+    import optuna
+
 STUDY = "study.json"
 TRIALS = "trials.jsonl"
 TABLE = "trials.csv"
 BEST = "best.toml"
-_FORMAT = 1
+Origin = Literal["defaults", "authors", "search"]
+"""Where the settings of a trial come from."""
+Goal = Literal["auc", "ap", "node_mrr"]
+"""What the best trial has most of, on the validation links."""
+StopReason = Literal["time limit", "request", "all tried"]
+"""Why a search ended before its last trial."""
+
+
+@dataclass(frozen=True)
+class Trial(Line):
+    """Settings to try, and what came of it."""
+
+    NEEDED = frozenset({"auc", "ap", "best_epoch", "seconds", "failure"})
+    SAID_IF_THERE = frozenset({"node_mrr"})
+
+    number: int
+    """1 for the first."""
+    origin: Origin
+    settings: dict[str, Any]
+    """Every setting of the method."""
+    auc: float | None = None
+    """Validation AUC at the best epoch; None if the trial failed or is still to be run."""
+    ap: float | None = None
+    """Validation AP at the same epoch."""
+    best_epoch: int | None = None
+    seconds: float = 0.0
+    """Time that it took."""
+    failure: str = ""
+    """Why the trial failed; empty if it did not."""
+    node_mrr: float | None = None
+    """Validation node MRR at the same epoch, if that was chosen by it."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether there is no result."""
+        return self.auc is None or self.ap is None
+
+    def value(self, goal: Goal) -> float | None:
+        """Return what it reached; None if it failed."""
+        found: float | None = getattr(self, goal)
+        return found
+
+    def in_words(self, between: str = "  ") -> str:
+        """Return what it reached, for people."""
+        goals: tuple[Goal, ...] = ("node_mrr", "auc", "ap")
+        found = {METRICS[goal].title: self.value(goal) for goal in goals}
+        return between.join(f"{k} {value:.4f}" for k, value in found.items() if value is not None)
+
+    def rank(self, goal: Goal) -> tuple[float, float, int]:
+        """Return what is greater for the better trial: the goal, then AUC or AP, then the first."""
+        value, other = self.value(goal), self.ap if goal == "auc" else self.auc
+        if value is None or other is None:
+            return (-1.0, -1.0, -self.number)
+        return (value, other, -self.number)
+
+    def is_sound(self) -> bool:
+        """Tell whether a trial of settings has a result, or none."""
+        numbers = (self.auc, self.ap)
+        return (
+            type(self.number) is int
+            and self.origin in get_args(Origin)
+            and isinstance(self.settings, dict)
+            and (all(type(n) is float for n in numbers) or all(n is None for n in numbers))
+            and (self.node_mrr is None or type(self.node_mrr) is float)
+        )
+
+
+def best_of(trials: Iterable[Trial], goal: Goal = "auc") -> Trial | None:
+    """Return the best trial, ties by AUC or AP, then by who came first."""
+    return max((t for t in trials if not t.has_failed), key=lambda t: t.rank(goal), default=None)
+
+
+def table_of(trials: Sequence[Trial]) -> bytes:
+    """Return the trials as CSV, a row each, a column for each setting."""
+    settings = list(trials[0].settings) if trials else []
+    measured = ["auc", "ap", "best_epoch"]
+    if any(trial.node_mrr is not None for trial in trials):
+        measured.insert(0, "node_mrr")
+    head = ["trial", "origin", *measured, "seconds", *settings, "failure"]
+    rows = (
+        [
+            *(trial.number, trial.origin),
+            *(getattr(trial, name) for name in measured),
+            f"{trial.seconds:.2f}",
+            *(trial.settings[name] for name in settings),
+            trial.failure,
+        ]
+        for trial in trials
+    )
+    return csv_text(head, rows).encode()
+
+
+@dataclass(frozen=True)
+class Space:
+    """The settings of a method: which are searched, and what the others are."""
+
+    method: str
+    """The method's name in the table of methods."""
+    base: Mapping[str, Any]
+    """Every setting as by default, or as fixed for all trials."""
+    authors: Mapping[str, Any]
+    """Every setting as its authors have it on this graph, or as fixed for all trials."""
+    choices: Mapping[str, tuple[Any, ...]]
+    """What to try for each setting that is searched."""
+
+    @classmethod
+    def of(
+        cls,
+        method: str,
+        graph_title: str,
+        fixed: Mapping[str, Any],
+        chosen: Mapping[str, Any] | None = None,
+    ) -> Space:
+        """Return the space of a method.
+
+        Args:
+            method: The method's name.
+            graph_title: Its authors may have settings of their own for this graph.
+            fixed: Settings that are the same in all trials, whatever the method would search.
+            chosen: What the method's own rule chooses for the graph: its defaults there.
+
+        Raises:
+            ConfigError: There is no such method or setting, one is out of range, or there is
+                nothing to search.
+        """
+        known = method_named(method)
+        choices = {name: values for name, values in known.search.items() if name not in fixed}
+        chosen = chosen or {}
+        base = Recipe.of(method, {**chosen, **fixed}).settings.to_json()
+        if known.search and not choices:
+            raise ConfigError(
+                f"There is nothing to tune: of {method}'s settings {', '.join(known.search)} are "
+                f"searched, and all are fixed. Leave one of them open."
+            )
+        if not choices:
+            raise ConfigError(
+                f"There is nothing to tune: {method} has no settings that are worth a search.\n"
+                f"Use it as it is: cgcl train GRAPH --method {method}"
+            )
+        authors = Recipe.of(method, {**chosen, **known.authors_settings(graph_title), **fixed})
+        return cls(method, base, authors.settings.to_json(), choices)
+
+    @property
+    def goal(self) -> Goal:
+        """By what the best trial is chosen, unless told otherwise: as its epoch, if it can be."""
+        return "node_mrr" if self.base.get("choose_by") == "node_mrr" else "auc"
+
+    @property
+    def starts(self) -> list[Trial]:
+        """The first trials: the defaults, and what the authors use if that is something else."""
+        first = [Trial(1, "defaults", dict(self.base))]
+        if self.authors != self.base:
+            first.append(Trial(2, "authors", dict(self.authors)))
+        return first
+
+    @property
+    def size(self) -> int:
+        """How many different settings can be chosen."""
+        return math.prod(len(values) for values in self.choices.values())
+
+    def contains(self, settings: Mapping[str, Any]) -> bool:
+        """Say whether settings can be chosen: the authors may use some that cannot."""
+        return all(
+            value in self.choices[name] if name in self.choices else value == self.base.get(name)
+            for name, value in settings.items()
+        )
+
+    def at(self, place: int) -> dict[str, Any]:
+        """Return every setting at one of the `size` places of the space."""
+        chosen = dict(self.base)
+        for name, values in self.choices.items():
+            place, digit = divmod(place, len(values))
+            chosen[name] = values[digit]
+        return chosen
+
+
+def chosen_by(goal: Goal | None, method: str) -> dict[str, str]:
+    """Return the setting that a goal asks for: by what the epoch of every trial is chosen.
+
+    Raises:
+        ConfigError: There is no such method, or nothing in it that is trained for node MRR.
+    """
+    is_trained = issubclass(method_named(method).settings, TrainedSettings)
+    if goal == "node_mrr" and not is_trained:
+        raise ConfigError(f"{method} is not trained, so its goal can be auc or ap.")
+    if goal is None or not is_trained:
+        return {}
+    return {"choose_by": "node_mrr" if goal == "node_mrr" else "auc"}
+
+
+# So many trials are drawn at random before the results guide the search. Few, because a search
+# has some twenty trials and the first ones are good settings already.
+_RANDOM_TRIALS = 5
+# How often to ask again if an answer has been tried already.
+_QUESTIONS = 20
+# Below every result: settings that fail are to be kept away from.
+_WORST = 0.0
+
+
+def require_optuna() -> None:
+    """Refuse to begin without Optuna.
+
+    Raises:
+        ResourceError: It is not installed.
+    """
+    if find_spec("optuna") is None:
+        raise ResourceError("Tuning needs optuna: pip install 'cgcl[tune]'")
+
+
+def propose(
+    space: Space, number: int, earlier: Sequence[Trial], seed: int, goal: Goal = "auc"
+) -> Trial | None:
+    """Return what to try next, or None if everything has been tried.
+
+    The answer follows from the arguments alone, so a search that was interrupted goes on as if
+    it had not been. Settings that were tried before are never proposed again.
+
+    Args:
+        space: What to choose from.
+        number: The number of the trial, 1 for the first.
+        earlier: The trials with smaller numbers.
+        seed: The seed of the search.
+        goal: What is searched for.
+
+    Raises:
+        ResourceError: Optuna is not installed.
+    """
+    starts = space.starts
+    if number <= len(starts):
+        return starts[number - 1]
+    tried = [trial.settings for trial in earlier]
+    if sum(space.contains(settings) for settings in tried) >= space.size:
+        return None
+    require_optuna()
+    # NumPy takes seeds of 32 bits.
+    seeds = (
+        stream(seed, f"tune {number}", n).initial_seed() % 2**32 for n in range(_QUESTIONS + 1)
+    )
+    with _quiet_optuna():
+        study = _study_of(space, earlier, goal)
+        for _, own in zip(range(_QUESTIONS), seeds, strict=False):
+            settings = _ask(study, space, own)
+            if settings not in tried:
+                return Trial(number, "search", settings)
+    # The first settings from a random place on that have not been tried.
+    generator = torch.Generator().manual_seed(next(seeds))
+    start = int(torch.randint(space.size, (1,), generator=generator))
+    places = (space.at((start + step) % space.size) for step in range(space.size))
+    return next((Trial(number, "search", own) for own in places if own not in tried), None)
+
+
+def _study_of(space: Space, earlier: Sequence[Trial], goal: Goal) -> optuna.Study:
+    """Return an Optuna study that knows the results so far."""
+    from optuna import create_study
+    from optuna.trial import create_trial
+
+    study = create_study(direction="maximize")
+    for trial in earlier:
+        if space.contains(trial.settings):
+            value = trial.value(goal)
+            study.add_trial(
+                create_trial(
+                    value=_WORST if value is None else value,
+                    params={name: trial.settings[name] for name in space.choices},
+                    distributions=_distributions(space),
+                )
+            )
+    return study
+
+
+def _ask(study: optuna.Study, space: Space, seed: int) -> dict[str, Any]:
+    """Ask Optuna once.
+
+    A sampler's generator is part of no storage. A new one with a seed of its own for each
+    question makes the answer the same in every process. An answer that is not taken stays
+    pending in the study, and TPE keeps away from what is pending.
+    """
+    from optuna.samplers import TPESampler
+
+    study.sampler = TPESampler(seed=seed, n_startup_trials=_RANDOM_TRIALS, multivariate=True)
+    return {**space.base, **study.ask(_distributions(space)).params}
+
+
+def _distributions(space: Space) -> dict[str, optuna.distributions.BaseDistribution]:
+    from optuna.distributions import CategoricalDistribution
+
+    return {name: CategoricalDistribution(values) for name, values in space.choices.items()}
+
+
+@contextmanager
+def _quiet_optuna() -> Iterator[None]:
+    """Keep Optuna from telling of studies that only live for a moment."""
+    from optuna import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 def without_test_links(graph: Graph, split: Split) -> tuple[Graph, Split]:
@@ -56,18 +351,6 @@ def without_test_links(graph: Graph, split: Split) -> tuple[Graph, Split]:
         replace(graph, edges=links.index_select(1, order), times=None),
         replace(split, test=none, test_negatives=none),
     )
-
-
-def _result(trial: Trial, trained: Trained, recipe: Recipe) -> Trial:
-    stopped, val = trained.stopped, trained.val
-    if stopped is not None and stopped.reason == "loss is not finite":
-        return replace(trial, failure=" ".join(stopped.message.split()))
-    if val is None:
-        return replace(trial, failure="Nothing was measured on the validation links.")
-    if "node_mrr" not in val and getattr(recipe.settings, "choose_by", "") == "node_mrr":
-        return replace(trial, failure="Node MRR takes too long to measure on this graph.")
-    found = replace(trial, best_epoch=trained.best_epoch, node_mrr=val.get("node_mrr"))
-    return replace(found, auc=float(val["auc"]), ap=float(val["ap"]))
 
 
 _FLAGS = frozenset(field.name for field in fields(CGCLSettings))
@@ -88,6 +371,7 @@ def best_file(
     Example:
         >>> print(best_file("vgae", {"lr": 0.01, "latent": 16}, {"seed": 0}, ["Chosen."]).decode())
         # Chosen.
+        <BLANKLINE>
         [train]
         method = "vgae"
         seed = 0
@@ -99,34 +383,8 @@ def best_file(
     """
     flags = {name: value for name, value in settings.items() if name in _FLAGS}
     others = {name: value for name, value in settings.items() if name not in _FLAGS}
-    lines = [f"# {_printable(comment)}" for comment in comments]
-    lines += ["[train]", *_assignments({"method": method, **shares, **flags})]
-    if others:
-        lines += ["", "[train.set]", *_assignments(others)]
-    return ("\n".join(lines) + "\n").encode()
-
-
-def _assignments(values: Mapping[str, Any]) -> list[str]:
-    return [f"{name} = {_value(value)}" for name, value in values.items()]
-
-
-def _value(value: bool | int | float | str) -> str:
-    """Return a value as TOML writes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        # TOML escapes as JSON does, and the one control character more that JSON leaves alone.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)
-
-
-def _printable(text: str) -> str:
-    """Return text that stays on its line and that every file can hold."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-StopReason = Literal["time limit", "request", "all tried"]
-"""Why a search ended before its last trial."""
+    tables = {"train": {"method": method, **shares, **flags}}
+    return toml_text({**tables, **({"train.set": others} if others else {})}, comments).encode()
 
 
 @dataclass(frozen=True)
@@ -191,7 +449,7 @@ def tune(
     fixed: Mapping[str, Any] | None = None,
     goal: Goal | None = None,
     command: str = "",
-    watcher: Watcher | None = None,
+    listener: Listener | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     train: TrainOnce | None = None,
 ) -> Tuned:
@@ -209,55 +467,30 @@ def tune(
         seed: Decides the weights of every trial and what the search tries.
         resources: Where to compute; its time limit is that of the whole search.
         folder: Where to keep the trials, to go on with if they are there; None keeps nothing.
-        fixed: Settings that are the same in all trials; also `val` and `test`, which are only
-            written down for `cgcl train`.
-        goal: What the best trial has most of; with node_mrr the epoch of every trial is chosen by
-            it, too. By default what the method's epoch is chosen by.
+        fixed: Settings that are the same in all trials; `val` and `test` are only written down.
+        goal: What the best trial has most of; by default what the method's epoch is chosen by.
         command: The command that repeats the search, to be written down.
-        watcher: Who is told about every trial.
+        listener: Told about every trial.
         should_stop: Asked after every epoch; True ends the search there.
         train: What trains one trial; `train_once` by default.
 
     Raises:
-        ConfigError: There is no such method or setting, there is nothing to tune, or there are no
-            validation links to tune on.
+        ConfigError: There is no such method or setting, or nothing to tune, or nothing to tune on.
         RunFolderError: The folder belongs to another search, or is in use.
         ResourceError: Optuna or the device is missing, or the disk is full.
         SplitError: The split belongs to another graph.
     """
-    fixed = {**(fixed or {}), **chosen_by(goal, method)}
+    fixed, here = {**(fixed or {}), **chosen_by(goal, method)}, resources or Resources()
     space = Space.of(method, graph.title, fixed, method_named(method).settings_for(graph, {}))
-    resources = _checked(graph, split, trials, resources or Resources())
-    search = _Search(
-        graph,
-        split,
-        space,
-        seed,
-        fixed,
-        command,
-        goal or space.goal,
-        trials,
-        resources,
-        _Stop(resources.time_limit_s, should_stop),
-        watcher or Watcher(),
-        train or train_once,
-    )
-    if folder is None:
-        return search.run(None, resources.threads)
-    threads: list[int] = []
-    with ResultFolder(
-        folder,
-        TRIALS,
-        Trial,
-        about=STUDY,
-        what="a search",
-        check=lambda file: threads.append(_claim(file, search.identity, search.about)),
-    ) as study:
-        # As many threads as when the search began: their number decides the last bits.
-        return search.run(study, resources.threads or threads[0])
+    _refuse_at_once(graph, split, trials, here)
+    goal, told, train = goal or space.goal, listener or Listener(), train or train_once
+    end = time.monotonic() + here.time_limit_s
+    return _Search(
+        graph, split, space, seed, fixed, command, goal, trials, here, end, should_stop, told, train
+    ).run(folder)
 
 
-def _checked(graph: Graph, split: Split, trials: int, resources: Resources) -> Resources:
+def _refuse_at_once(graph: Graph, split: Split, trials: int, resources: Resources) -> None:
     """Refuse what would make every trial fail."""
     if trials < 1:
         raise ConfigError(f"trials is {trials}; it must be at least 1.")
@@ -269,24 +502,6 @@ def _checked(graph: Graph, split: Split, trials: int, resources: Resources) -> R
     split.require_parts_of(graph)
     require_optuna()
     resolve_device(resources)
-    return resources
-
-
-class _Stop:
-    """Whether it is time to stop, and why."""
-
-    def __init__(self, time_limit_s: float, should_stop: Callable[[], bool]) -> None:
-        self._end = time.monotonic() + time_limit_s
-        self._should_stop = should_stop
-
-    @property
-    def reason(self) -> StopReason | None:
-        if self._should_stop():
-            return "request"
-        return "time limit" if time.monotonic() >= self._end else None
-
-    def is_due(self) -> bool:
-        return self.reason is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,25 +518,28 @@ class _Search:
     asked: int
     """How many trials there are to be."""
     resources: Resources
-    stop: _Stop
-    watcher: Watcher
+    end: float
+    """When the time is over, as `time.monotonic` counts."""
+    should_stop: Callable[[], bool]
+    listener: Listener
     train: TrainOnce
 
-    @property
-    def shared(self) -> dict[str, Any]:
-        """The seed, and the shares to hold out if they are known."""
-        names = asdict(SplitConfig()).keys() - {"seed"}
-        shares = {name: value for name, value in self.fixed.items() if name in names}
-        return {**shares, "seed": self.seed}
+    def run(self, folder: Path | None) -> Tuned:
+        """Search, keeping what is found in a folder if there is one."""
+        if folder is None:
+            return self._run(None, self.resources.threads)
+        with ResultFolder(folder, TRIALS, Trial, self._owner) as study:
+            # As many threads as when the search began: their number decides the last bits.
+            return self._run(study, self.resources.threads or study.about["threads"])
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """What decides the trials, by what it is called in messages."""
-        space = self.space
-        return {
+    def _owner(self) -> Owner:
+        """What decides the trials, and what else is good to know."""
+        graph, split, space = self.graph, self.split, self.space
+        identity = {
             "method": space.method,
-            "graph": {"title": self.graph.title, "fingerprint": self.graph.fingerprint},
-            "split": {"fingerprint": self.split.fingerprint, **self.split.sizes},
+            "graph": {"title": graph.title, "fingerprint": graph.fingerprint},
+            "split": {"fingerprint": split.fingerprint, **split.sizes},
             "seed": self.seed,
             "settings": {
                 "searched": dict(space.choices),
@@ -329,84 +547,93 @@ class _Search:
                 "authors": dict(space.authors),
             },
         }
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """What else is good to know."""
-        return {
+        about = {
             "command": self.command,
             "threads": self.resources.num_threads,
             "versions": {**versions(), "optuna": version("optuna")},
         }
+        return Owner(STUDY, "a search", identity, about, kept=about)
 
-    def run(self, study: ResultFolder[Trial] | None, threads: int) -> Tuned:
+    @property
+    def _shared(self) -> dict[str, Any]:
+        """The seed, and the shares to hold out if they are known."""
+        names = asdict(SplitConfig()).keys() - {"seed"}
+        shares = {name: value for name, value in self.fixed.items() if name in names}
+        return {**shares, "seed": self.seed}
+
+    def _why_stop(self) -> StopReason | None:
+        if self.should_stop():
+            return "request"
+        return "time limit" if time.monotonic() >= self.end else None
+
+    def _is_over(self) -> bool:
+        return self._why_stop() is not None
+
+    def _run(self, study: ResultFolder[Trial] | None, threads: int) -> Tuned:
         done = {trial.number: trial for trial in (study.results if study else ())}
-        self.watcher.opens(len(done))
+        self.listener.opens(len(done))
         blind = without_test_links(self.graph, self.split)
         resources = replace(self.resources, threads=threads, time_limit="", track_consistency=False)
         stopped: list[StopReason] = []
 
-        def proposals() -> Iterator[list[tuple[int, Proposal]]]:
+        def proposals() -> Iterator[list[Trial]]:
             """Yield what to try next, one by one: each depends on the results before it."""
             for number in (n for n in range(1, self.asked + 1) if n not in done):
                 earlier = [done[n] for n in sorted(done) if n < number]
-                proposal = propose(self.space, number, earlier, self.seed, self.goal)
-                if proposal is None:
+                trial = propose(self.space, number, earlier, self.seed, self.goal)
+                if trial is None:
                     stopped.append("all tried")
                     return
-                yield [(number, proposal)]
+                yield [trial]
 
-        def work(batch: Sequence[tuple[int, Proposal]]) -> list[Trial] | None:
-            ((number, proposal),) = batch
-            self.watcher.begins(number, proposal)
-            trial = self._try(number, proposal, *blind, resources)
+        def work(batch: Sequence[Trial]) -> list[Trial] | None:
+            self.listener.begins(batch[0])
+            trial = self._try(batch[0], *blind, resources)
             return None if trial is None else [trial]
 
-        def keep(_: tuple[int, Proposal], trial: Trial) -> None:
+        def keep(proposed: Trial, trial: Trial) -> None:
             done[trial.number] = trial
             if study is not None:
                 study.append(trial)
-            self.watcher.finished(trial, best_of(done.values(), self.goal) is trial)
+            is_best = best_of(done.values(), self.goal) is trial
+            self.listener.ends(proposed, trial, is_best=is_best)
             self._write(study, done)
 
-        if not run_in_order(proposals(), work, keep, self.stop.is_due):
-            stopped.append(self.stop.reason or "request")
+        if not run_in_order(proposals(), work, keep, self._is_over):
+            stopped.append(self._why_stop() or "request")
         self._write(study, done)
         kept = tuple(done[n] for n in sorted(done))
         damaged_lines = study.damaged_lines if study else 0
         return Tuned(self.space, kept, next(iter(stopped), None), damaged_lines, self.goal)
 
-    def _try(
-        self, number: int, proposal: Proposal, graph: Graph, split: Split, resources: Resources
-    ) -> Trial | None:
-        """Return the trial, failed or not; None if it was stopped before its end."""
+    def _try(self, trial: Trial, graph: Graph, split: Split, resources: Resources) -> Trial | None:
+        """Return the trial with its result, failed or not; None if it was stopped on the way."""
         start = time.perf_counter()
-        empty = Trial(number, proposal.origin, proposal.settings)
+        found: dict[str, Any]
         try:
-            recipe = Recipe.of(self.space.method, {**proposal.settings, **self.shared})
+            recipe = Recipe.of(self.space.method, {**trial.settings, **self._shared})
             trained = self.train(
                 graph,
                 split,
                 recipe,
                 resources,
-                on_epoch=self.watcher.ran_epoch,
-                should_stop=self.stop.is_due,
+                on_epoch=self.listener.epoch_ends,
+                should_stop=self._is_over,
                 measure_test=False,
             )
-        except CGCLError as error:
-            failure = str(error)
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
+        except (CGCLError, MemoryError, RuntimeError) as error:
+            if not isinstance(error, CGCLError) and not is_out_of_memory(error):
                 raise
-            failure = "There is not enough memory for these settings."
+            is_ours = isinstance(error, CGCLError)
+            failure = str(error) if is_ours else "There is not enough memory for these settings."
+            found = {"failure": " ".join(failure.split())}
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()  # so that the next, smaller trial finds room
         else:
             if trained.stopped is not None and trained.stopped.reason == "signal":
                 return None
-            return _result(replace(empty, seconds=time.perf_counter() - start), trained, recipe)
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()  # so that the next, smaller trial finds room
-        seconds = time.perf_counter() - start
-        return replace(empty, seconds=seconds, failure=" ".join(failure.split()))
+            found = _found(trained, recipe)
+        return replace(trial, seconds=time.perf_counter() - start, **found)
 
     def _write(self, study: ResultFolder[Trial] | None, done: Mapping[int, Trial]) -> None:
         """Write the table of all trials, and the best of them."""
@@ -418,7 +645,7 @@ class _Search:
         best = best_of(trials, self.goal)
         if best is not None:
             comments = self._comments(trials, best)
-            content = best_file(self.space.method, best.settings, self.shared, comments)
+            content = best_file(self.space.method, best.settings, self._shared, comments)
             write_atomically(study.path / BEST, content)
 
     def _comments(self, trials: list[Trial], best: Trial) -> list[str]:
@@ -437,55 +664,14 @@ class _Search:
         ]
 
 
-def _claim(file: Path, identity: dict[str, Any], about: dict[str, Any]) -> int:
-    """Write down what is searched in a folder; return the threads that the search began with.
-
-    Raises:
-        RunFolderError: The folder holds another search.
-    """
-    # As it comes back from a file: a tuple is a list there.
-    identity = json.loads(json.dumps(identity))
-    if not file.exists():
-        study = {"format": _FORMAT, "identity": identity, "about": about}
-        write_atomically(file, json.dumps(study, indent=2).encode() + b"\n")
-        return int(about["threads"])
-    found = read_about(file, _FORMAT, ("identity", "about"), "searched")
-    try:
-        threads = int(found["about"]["threads"])
-        there = {name: found["identity"][name] for name in identity}
-        words = _in_words(there)
-        differences = _differences(there, identity)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise damaged(file, "searched") from error
-    if differences:
-        raise RunFolderError(
-            f"{file.parent} holds a search with {' and '.join(differences)}: {words};\n"
-            f"you asked for {_in_words(identity)}.\n"
-            f"Nothing was changed. Ask for the same again, or choose another --out."
-        )
-    return threads
-
-
-def _differences(there: dict[str, Any], asked: dict[str, Any]) -> list[str]:
-    """Name what is not the same."""
-    found = [
-        f"another {name}" for name in asked if name != "settings" and there[name] != asked[name]
-    ]
-    if there["method"] == asked["method"] and there["settings"] != asked["settings"]:
-        pairs = [(there["settings"][kind], asked["settings"][kind]) for kind in asked["settings"]]
-        names = {
-            name
-            for before, now in pairs
-            for name in before.keys() | now.keys()
-            if before.get(name) != now.get(name)
-        }
-        found.append(f"other settings ({', '.join(sorted(names))})")
-    return found
-
-
-def _in_words(identity: dict[str, Any]) -> str:
-    graph, split = identity["graph"], identity["split"]
-    return (
-        f"{identity['method']} on '{graph['title']}' ({graph['fingerprint'][:8]}), "
-        f"split {split['fingerprint'][:8]}, seed {identity['seed']}"
-    )
+def _found(trained: Trained, recipe: Recipe) -> dict[str, Any]:
+    """Return what a trial reached on the validation links, or why it failed."""
+    stopped, val = trained.stopped, trained.val
+    if stopped is not None and stopped.reason == "loss is not finite":
+        return {"failure": " ".join(stopped.message.split())}
+    if val is None:
+        return {"failure": "Nothing was measured on the validation links."}
+    if "node_mrr" not in val and getattr(recipe.settings, "choose_by", "") == "node_mrr":
+        return {"failure": "Node MRR takes too long to measure on this graph."}
+    found = {name: float(val[name]) for name in get_args(Goal) if name in val}
+    return {**found, "best_epoch": trained.best_epoch}

@@ -1,18 +1,30 @@
-"""A study as data: one TOML file for each table or figure of a paper. Nothing heavy is imported."""
+"""A study as data, one TOML file for each table or figure of a paper, and its runs.
+
+A run is a `Job`; what came out of it is a `Record`, whose key is that of the job.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import sys
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, cached_property
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args
 
 from cgcl.errors import ConfigError
+from cgcl.experiments import PAPER_SPLIT_SEED
+from cgcl.experiments.log import RunLine
+from cgcl.methods.method import EVERY_GRAPH
+from cgcl.methods.settings import TrainedSettings
+from cgcl.methods.table import method_named
+from cgcl.train.recipe import Recipe
 
 Protocol = Literal["paper", "splits"]
 """One split for all runs, as in the paper, or a split for each run."""
@@ -71,6 +83,11 @@ class Experiment:
     runs: int
     rows: tuple[Row, ...]
 
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods of its rows, each once."""
+        return tuple(dict.fromkeys(row.method for row in self.rows))
+
 
 def read_experiment(name: str, folder: Path = FOLDER) -> Experiment:
     """Return an experiment by name.
@@ -89,33 +106,6 @@ def read_experiment(name: str, folder: Path = FOLDER) -> Experiment:
             f"{name}: there is no protocol {', '.join(map(str, wrong))}. "
             f"There are {', '.join(get_args(Protocol))}."
         )
-    shared = values.get("settings", {})
-    rows: list[Row] = []
-    for key, row in values["rows"].items():
-        _require_known(f"{name}, row {key}", row, _ROW_KEYS)
-        cells = _cells(row.get("grid", values.get("grid", {})))
-        for graph, there in row.get("on", {}).items():
-            _require_known(f"{name}, row {key} on {graph}", there, _ON_KEYS)
-            twice = sorted(there.get("settings", {}).keys() & cells[0].keys())
-            if twice:
-                raise ConfigError(
-                    f"{name}, row {key}: {', '.join(twice)} is varied by the grid and set on "
-                    f"{graph}. Leave out one of them."
-                )
-        rows += [
-            Row(
-                name=" ".join([key, *(f"{name}={value}" for name, value in cell.items())]),
-                title=row.get("title", key),
-                method=row["method"],
-                settings={**shared, **row.get("settings", {}), **cell},
-                chosen=tuple(row.get("chosen", ())),
-                searched=tuple(cell),
-                measures=tuple(sorted({*values.get("measures", ()), *row.get("measures", ())})),
-                graphs=tuple(row["graphs"]) if "graphs" in row else None,
-                on=row.get("on", {}),
-            )
-            for cell in cells
-        ]
     return Experiment(
         name=name,
         title=values["title"],
@@ -123,8 +113,39 @@ def read_experiment(name: str, folder: Path = FOLDER) -> Experiment:
         test=tuple(values["test"]),
         protocols=tuple(values["protocols"]),
         runs=values["runs"],
-        rows=tuple(rows),
+        rows=tuple(
+            row for key, own in values["rows"].items() for row in _rows(name, key, own, values)
+        ),
     )
+
+
+def _rows(name: str, key: str, row: Mapping[str, Any], values: Mapping[str, Any]) -> list[Row]:
+    """Return a row for each combination of its grid's values; one without a grid."""
+    _require_known(f"{name}, row {key}", row, _ROW_KEYS)
+    grid = row.get("grid", values.get("grid", {}))
+    for graph, there in row.get("on", {}).items():
+        _require_known(f"{name}, row {key} on {graph}", there, _ON_KEYS)
+        twice = sorted(there.get("settings", {}).keys() & grid.keys())
+        if twice:
+            raise ConfigError(
+                f"{name}, row {key}: {', '.join(twice)} is varied by the grid and set on "
+                f"{graph}. Leave out one of them."
+            )
+    cells = [dict(zip(grid, own, strict=True)) for own in itertools.product(*grid.values())]
+    return [
+        Row(
+            name=" ".join([key, *(f"{name}={value}" for name, value in cell.items())]),
+            title=row.get("title", key),
+            method=row["method"],
+            settings={**values.get("settings", {}), **row.get("settings", {}), **cell},
+            chosen=tuple(row.get("chosen", ())),
+            searched=tuple(cell),
+            measures=tuple(sorted({*values.get("measures", ()), *row.get("measures", ())})),
+            graphs=tuple(row["graphs"]) if "graphs" in row else None,
+            on=row.get("on", {}),
+        )
+        for cell in cells
+    ]
 
 
 def read_data(name: str, folder: Path = FOLDER) -> dict[str, Any]:
@@ -138,11 +159,6 @@ def read_data(name: str, folder: Path = FOLDER) -> dict[str, Any]:
         known = ", ".join(sorted(found.stem for found in folder.glob("*.toml")))
         raise ConfigError(f"There is no experiment {name}. There are {known}.")
     return tomllib.loads(path.read_text(encoding="utf-8"))
-
-
-def _cells(grid: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
-    """Return every combination of the grid's values; one empty cell without a grid."""
-    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
 def _require_known(where: str, values: Mapping[str, Any], known: set[str]) -> None:
@@ -169,3 +185,365 @@ def study_pages(folder: Path = FOLDER) -> ModuleType:
         sys.modules[name] = module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])
     return sys.modules[name]
+
+
+_PERCENT = 100
+Chosen = Mapping[str, Mapping[str, Any]]
+"""The settings that were chosen on validation links, by `choice_name`."""
+
+
+def choice_name(method: str, graph: str, test: int) -> str:
+    """Return what a choice of settings is filed under.
+
+    Example:
+        >>> choice_name("cgcl", "cora", 10)
+        'cgcl-cora-10'
+    """
+    return f"{method}-{graph}-{test}"
+
+
+class _Run:
+    """What a run and its result have in common: they are told from others by the same key."""
+
+    def _key(self, is_plain: bool = False) -> str:
+        raise NotImplementedError
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for a job and the record that answers it."""
+        return self._key()
+
+    @cached_property
+    def plain_key(self) -> str:
+        """The key of the same training with nothing measured: a record answers that, too."""
+        return self._key(is_plain=True)
+
+
+@dataclass(frozen=True)
+class Job(_Run):
+    """A training and its test. Equal jobs of different experiments are run once."""
+
+    graph: str
+    test: int
+    """Percent of the links to test on; half as many choose the epoch."""
+    recipe: Recipe
+    """The method, its settings and the seed of its first weights and coins."""
+    split_seed: int
+    measures: tuple[str, ...] = ()
+    """What is measured besides the test metrics."""
+
+    def _key(self, is_plain: bool = False) -> str:
+        own, measures = self.recipe, () if is_plain else self.measures
+        settings, seeds = own.settings.to_json(), (self.split_seed, own.split.seed)
+        return key_of(self.graph, self.test, own.name, settings, *seeds, measures)
+
+
+@dataclass(frozen=True)
+class CellId:
+    """Where a run belongs in an experiment."""
+
+    row: str
+    graph: str
+    test: int
+    protocol: Protocol
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which part of an experiment is wanted; None for all of it."""
+
+    graphs: tuple[str, ...] | None = None
+    methods: tuple[str, ...] | None = None
+    test: tuple[int, ...] | None = None
+    protocols: tuple[Protocol, ...] | None = None
+    runs: int | None = None
+    epochs: int | None = None
+
+    @property
+    def given(self) -> dict[str, tuple[Any, ...]]:
+        """What is asked for by name, without what is wanted whole."""
+        values = {name: getattr(self, name) for name in _WORDS}
+        return {name: own for name, own in values.items() if own is not None}
+
+
+_WORDS = {"graphs": "dataset", "methods": "method", "test": "ratio", "protocols": "protocol"}
+
+
+def key_of(
+    graph: str,
+    test: int,
+    method: str,
+    settings: Mapping[str, Any],
+    split_seed: int,
+    seed: int,
+    measures: Sequence[str],
+) -> str:
+    """Return what tells one run from another, as 16 hexadecimal digits.
+
+    Settings count where they differ from the defaults, so that a setting which is added to a method
+    later, with a default that changes nothing, leaves earlier results findable.
+    """
+    named = differing(method, settings)
+    parts = [graph, test, method, named, split_seed, seed, list(measures)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def differing(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that differ from a method's defaults.
+
+    Raises:
+        ConfigError: There is no such method.
+    """
+    defaults = _defaults(method)
+    return {
+        name: float(value) if isinstance(defaults.get(name), float) else value
+        for name, value in settings.items()
+        if name not in defaults or value != defaults[name]
+    }
+
+
+@cache
+def _defaults(method: str) -> dict[str, Any]:
+    return asdict(Recipe.of(method, {}).settings)
+
+
+def jobs_of(
+    experiment: Experiment, asked: Selection, chosen: Chosen, *, only_chosen: bool = False
+) -> dict[CellId, list[Job]]:
+    """Return the runs of an experiment by their place, in its own order.
+
+    Args:
+        experiment: What is described.
+        asked: Which part of it is wanted.
+        chosen: The settings that were chosen.
+        only_chosen: Leave out what waits for a choice, instead of refusing.
+
+    Raises:
+        ConfigError: What is asked for is not in the experiment, or a setting is out of range.
+    """
+    _require_there([experiment], asked)
+    part = _part(experiment, asked)
+    if not _has_runs(experiment, part):
+        where = [g for g in experiment.graphs if _has_runs(experiment, {**part, "graphs": (g,)})]
+        raise ConfigError(
+            f"{experiment.name} runs {', '.join(part['methods'])} on {', '.join(where)}, not on "
+            f"{', '.join(part['graphs'])}."
+        )
+    return {
+        CellId(row.name, graph, test, protocol): [
+            _job(row, graph, test, protocol, run, asked.epochs, chosen)
+            for run in range(_runs(row, graph, experiment, asked))
+        ]
+        for graph in part["graphs"]
+        for test in part["test"]
+        for protocol in part["protocols"]
+        for row in experiment.rows
+        if _is_run(row, graph, part["methods"])
+        and not (
+            only_chosen
+            and row.chosen_on(graph)
+            and choice_name(row.method, graph, test) not in chosen
+        )
+    }
+
+
+def parts_of(experiments: Sequence[Experiment], asked: Selection) -> dict[str, Selection]:
+    """Return which part of each of several experiments is wanted; one without any is left out.
+
+    Args:
+        experiments: What is to be run.
+        asked: What is wanted of all of them together; an experiment need not have all of it.
+
+    Raises:
+        ConfigError: No experiment has something that is asked for.
+    """
+    _require_there(experiments, asked)
+    parts: dict[str, Selection] = {}
+    for experiment in experiments:
+        part = _part(experiment, asked)
+        # Of a single one it is told why there is nothing to run.
+        if len(experiments) == 1 or (all(part.values()) and _has_runs(experiment, part)):
+            here: dict[str, Any] = {name: part[name] for name in asked.given}
+            parts[experiment.name] = replace(asked, **here)
+    return parts
+
+
+def _part(experiment: Experiment, asked: Selection) -> dict[str, tuple[Any, ...]]:
+    """Return what is asked for of what the experiment has, in its order."""
+    return {
+        name: tuple(
+            own for own in getattr(experiment, name) if own in asked.given.get(name, (own,))
+        )
+        for name in _WORDS
+    }
+
+
+def _require_there(experiments: Sequence[Experiment], asked: Selection) -> None:
+    """Refuse what no experiment has."""
+    for name, values in asked.given.items():
+        known = dict.fromkeys(value for one in experiments for value in getattr(one, name))
+        unknown = ", ".join(str(value) for value in values if value not in known)
+        there = ", ".join(map(str, known))
+        if unknown and len(experiments) == 1:
+            of = experiments[0].name
+            raise ConfigError(f"{of} has no {_WORDS[name]} {unknown}. It has {there}.")
+        if unknown:
+            raise ConfigError(f"No experiment has the {_WORDS[name]} {unknown}. There are {there}.")
+
+
+def _is_run(row: Row, graph: str, methods: Sequence[str]) -> bool:
+    return row.method in methods and (row.graphs is None or graph in row.graphs)
+
+
+def _has_runs(experiment: Experiment, part: Mapping[str, Sequence[Any]]) -> bool:
+    return any(
+        _is_run(row, graph, part["methods"]) for row in experiment.rows for graph in part["graphs"]
+    )
+
+
+def _runs(row: Row, graph: str, experiment: Experiment, asked: Selection) -> int:
+    most = row.on.get(graph, {}).get("runs", experiment.runs)
+    return most if asked.runs is None else min(most, asked.runs)
+
+
+def _job(
+    row: Row,
+    graph: str,
+    test: int,
+    protocol: Protocol,
+    run: int,
+    epochs: int | None,
+    chosen: Chosen,
+) -> Job:
+    method = method_named(row.method)
+    has_authors = {graph, EVERY_GRAPH} & method.authors.keys()
+    values = dict(method.authors_settings(graph)) if has_authors else {}
+    values |= {**row.settings, **row.on.get(graph, {}).get("settings", {})}
+    for name in row.chosen_on(graph):
+        try:
+            values[name] = chosen[choice_name(row.method, graph, test)][name]
+        except KeyError:
+            raise ConfigError(
+                f"No {name} of {row.method} was chosen for {graph} with {test} % test links yet. "
+                f"Run cgcl reproduce grid --methods {row.method} --dataset {graph} --ratio {test} "
+                f"and give what it writes as --chosen."
+            ) from None
+    if epochs is not None and issubclass(method.settings, TrainedSettings):
+        values["epochs"] = epochs
+    recipe = Recipe.of(
+        row.method, {**values, "val": test / 2 / _PERCENT, "test": test / _PERCENT, "seed": run}
+    )
+    split_seed = PAPER_SPLIT_SEED if protocol == "paper" else run
+    if not issubclass(method.settings, TrainedSettings):
+        recipe = replace(recipe, split=replace(recipe.split, seed=0))
+    return Job(graph, test, recipe, split_seed, row.measures)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(_Run, RunLine):
+    """A run that was made: what was asked, what came out, and where."""
+
+    SAID_IF_THERE = frozenset(
+        {"measures", "val", "metrics", "measured", "caps", "stopped", "failure"}
+    )
+
+    graph: str
+    test: int
+    """Percent of the links tested on."""
+    seed: int
+    """Of the first weights and the coins of every epoch."""
+    fingerprint: str
+    """Of the graph."""
+    measures: list[str] = field(default_factory=list)
+    metrics: dict[str, float] | None = None
+    """On the test links, as fractions; None if the run failed."""
+    measured: dict[str, Any] = field(default_factory=dict)
+    """What else was asked for, by the name of the measure."""
+    stopped: str | None = None
+    """Why it ended before its last epoch, in a word."""
+    seconds: float = 0.0
+    """To prepare and train; for runs that were trained together, each one's share."""
+    failure: str = ""
+    """Why there is no result."""
+
+    @classmethod
+    def of(cls, job: Job, **came_out: Any) -> Record:  # noqa: ANN401
+        """Return the record of a job.
+
+        Args:
+            job: What was asked.
+            came_out: The other fields by name.
+        """
+        return cls(
+            graph=job.graph,
+            test=job.test,
+            method=job.recipe.name,
+            settings=job.recipe.settings.to_json(),
+            split_seed=job.split_seed,
+            seed=job.recipe.split.seed,
+            measures=list(job.measures),
+            caps=job.recipe.settings.caps,
+            **came_out,
+        )
+
+    def _key(self, is_plain: bool = False) -> str:
+        seeds, measures = (self.split_seed, self.seed), () if is_plain else self.measures
+        return key_of(self.graph, self.test, self.method, self.settings, *seeds, measures)
+
+    def is_sound(self) -> bool:
+        """Tell whether a run has a result or a failure.
+
+        Raises:
+            ConfigError: A method that this version does not have answers nothing.
+        """
+        _ = self.key
+        is_asked = isinstance(self.settings, dict) and isinstance(self.graph, str)
+        return is_asked and (bool(self.failure) or _is_result(self.metrics))
+
+
+def _is_result(metrics: object) -> bool:
+    """Tell whether both metrics are there, as fractions; NaN is none."""
+    return isinstance(metrics, dict) and all(
+        isinstance(metrics.get(name), float | int) and 0 <= metrics[name] <= 1
+        for name in ("auc", "ap")
+    )
+
+
+def choose(
+    experiment: Experiment, places: Mapping[CellId, Sequence[Job]], found: Mapping[str, Record]
+) -> dict[str, dict[str, Any]]:
+    """Return the settings with the best validation AUC, by `choice_name`, where a grid is complete.
+
+    The links that choose are validation links of the split that is tested on: another split's may
+    be test links here. Of equal ones the first in the order of the grid counts. No test metric is
+    looked at.
+
+    Args:
+        experiment: The grid.
+        places: Its runs by their place.
+        found: What came out, by key.
+
+    Raises:
+        ConfigError: A method has two grids that vary different settings.
+    """
+    rows = {row.name: row for row in experiment.rows}
+    grids: dict[str, list[Record | None]] = {}
+    searched: dict[str, tuple[str, ...]] = {}
+    for place, jobs in places.items():
+        row = rows[place.row]
+        name = choice_name(row.method, place.graph, place.test)
+        if searched.setdefault(name, row.searched) != row.searched:
+            raise ConfigError(f"{experiment.name} has two grids of {row.method} on {place.graph}.")
+        grids.setdefault(name, []).extend(found.get(job.key) for job in jobs)
+    chosen: dict[str, dict[str, Any]] = {}
+    for name, records in grids.items():
+        complete = [record for record in records if record is not None]
+        if len(complete) == len(records):
+            best = max(complete, key=_validation_auc)
+            chosen[name] = {own: best.settings[own] for own in searched[name]}
+            chosen[name] |= {"val_auc": _validation_auc(best), "runs": len(complete)}
+    return chosen
+
+
+def _validation_auc(record: Record) -> float:
+    return record.val["auc"] if record.val else 0.0

@@ -1,16 +1,49 @@
-"""From results to rows: mean and spread of each method, and its difference to one of them."""
+"""From results to rows and words: a comparison as sentences, a table, Markdown, CSV, JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from cgcl.experiments.comparison import Comparison, MethodSpec, Result, Strata, Stratum
-from cgcl.experiments.plan import Metric, Plan
-from cgcl.experiments.statistics import Difference, Spread, corrected, paired_difference, spread_of
+from cgcl.experiments import PAPER_SPLIT_SEED, Metric, Plan
+from cgcl.experiments.comparison import Comparison, MethodSpec, Result, Stratum
+from cgcl.experiments.statistics import (
+    LEVEL,
+    Difference,
+    Spread,
+    corrected,
+    paired_difference,
+    spread_of,
+)
+from cgcl.experiments.tables import (
+    NOTHING,
+    counted,
+    csv_text,
+    joined,
+    markdown_table,
+    mean_words,
+    p_words,
+)
 from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD, method_named
 from cgcl.metrics.table import METRICS
+
+METRIC_NAMES = {name: metric.title for name, metric in METRICS.items()}
+"""Every metric as people write it."""
+WORDY_COLUMNS = ("method", "settings")
+"""The columns of a table that hold words; the others hold numbers."""
+_STOPPED = {
+    "time limit": "the time limit ended training early",
+    "collapse": "training fell back to guessing and was stopped",
+    "loss is not finite": "the loss became infinite and training was stopped",
+}
+_HITS = ("hits@100", "hits@50", "hits@10")
+_FOR_PAGES = ("node_hits@10", "pair_ap")
+_GAP = "  "
+_NARROWEST = 40
 
 
 @dataclass(frozen=True)
@@ -43,10 +76,6 @@ class Row:
     seconds: float | None
     """Mean time of a run."""
     parameters: int | None
-    difference: Difference | None
-    """To the reference, as fractions; None for the reference itself, or without common runs."""
-    against: str | None
-    """The title of the row that it is set against."""
     by_degree: tuple[DegreeCell, ...]
     failures: tuple[tuple[int, str, str], ...]
     """Run, kind of error and reason of every run that failed."""
@@ -54,6 +83,10 @@ class Row:
     """Why trainings ended early, a reason per run that did."""
     sampled: int | None = None
     """How few test links a run looked for among all nodes; None if all of them."""
+    difference: Difference | None = None
+    """To the reference, as fractions; None for the reference itself, or without common runs."""
+    against: str | None = None
+    """The title of the row that it is set against."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +127,6 @@ class Summary:
         """Whether every method has a result in every run."""
         return all(row.runs == self.plan.runs for row in self.rows)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON can hold it."""
-        return asdict(self)
-
 
 def summarise(
     comparison: Comparison, metric: Metric | None = None, notes: Sequence[str] = ()
@@ -113,8 +142,7 @@ def summarise(
         metric: What differences are measured in; None for node MRR if every run has it, else AUC.
         notes: Sentences to go with the table.
     """
-    plan, graph = comparison.plan, comparison.graph
-    found = comparison.found()
+    graph, found = comparison.graph, comparison.found()
     by_row = [
         {
             cell.run: found[cell.key]
@@ -132,25 +160,21 @@ def summarise(
             "features": 0 if graph.x is None else graph.num_features,
             "fingerprint": graph.fingerprint,
         },
-        plan=plan,
+        plan=comparison.plan,
         sizes=comparison.sizes,
         metric=metric or _usual_metric(results),
         rows=(),
         strata=comparison.strata.parts,
         machines=tuple(
-            dict.fromkeys(
-                f"{one.device}, {one.threads} thread{'' if one.threads == 1 else 's'}"
-                for one in results
-            )
+            dict.fromkeys(f"{one.device}, {counted(one.threads, 'thread')}" for one in results)
         ),
         versions=tuple({str(one.versions): one.versions for one in results}.values()),
         notes=tuple(notes),
     )
-    rows = [
-        _row(spec, one, summary, comparison.strata)
-        for spec, one in zip(comparison.specs, by_row, strict=True)
-    ]
-    return replace(summary, rows=_compared(rows, comparison.specs, by_row, summary))
+    rows = tuple(
+        _row(spec, one, summary) for spec, one in zip(comparison.specs, by_row, strict=True)
+    )
+    return replace(summary, rows=_compared(rows, by_row, summary))
 
 
 def _reference(methods: Sequence[str]) -> str | None:
@@ -158,19 +182,17 @@ def _reference(methods: Sequence[str]) -> str | None:
 
 
 def _usual_metric(results: Sequence[Result]) -> Metric:
-    tests = [one.test for one in results if one.test is not None]
-    return "node_mrr" if all("node_mrr" in test for test in tests) else "auc"
+    return "node_mrr" if all("node_mrr" in one.test for one in results if one.test) else "auc"
 
 
-def _row(spec: MethodSpec, results: Mapping[int, Result], summary: Summary, strata: Strata) -> Row:
-    good = [one for one in results.values() if one.test is not None]
-    tests = [one.test for one in good if one.test is not None]
+def _row(spec: MethodSpec, results: Mapping[int, Result], summary: Summary) -> Row:
+    good = [(one, one.test) for one in results.values() if one.test is not None]
     # What one run has not measured, such as one from before a metric was there, has no mean.
     names = [
         name
         for name, metric in METRICS.items()
-        if tests
-        and all(name in test for test in tests)
+        if good
+        and all(name in test for _, test in good)
         and summary.sizes["test"] >= metric.least_links
     ]
     return Row(
@@ -182,20 +204,20 @@ def _row(spec: MethodSpec, results: Mapping[int, Result], summary: Summary, stra
         caps=spec.recipe.settings.caps,
         runs=len(good),
         metrics={
-            name: spread_of([test[name] for test in tests], summary.overlap) for name in names
+            name: spread_of([test[name] for _, test in good], summary.overlap) for name in names
         },
-        seconds=sum(one.seconds for one in good) / len(good) if good else None,
-        parameters=round(sum(one.parameters for one in good) / len(good)) if good else None,
-        difference=None,
-        against=None,
-        by_degree=tuple(_degree_cell(good, part, summary.overlap) for part in strata.parts),
+        seconds=sum(one.seconds for one, _ in good) / len(good) if good else None,
+        parameters=round(sum(one.parameters for one, _ in good) / len(good)) if good else None,
+        by_degree=tuple(
+            _degree_cell([one for one, _ in good], part, summary.overlap) for part in summary.strata
+        ),
         failures=tuple(
             (run, one.failure["error"], one.failure["reason"])
             for run, one in results.items()
             if one.failure is not None
         ),
-        stopped=tuple(one.stopped["reason"] for one in good if one.stopped is not None),
-        sampled=min((one.test_sampled["links"] for one in good if one.test_sampled), default=None),
+        stopped=tuple(one.stopped["reason"] for one, _ in good if one.stopped is not None),
+        sampled=min((o.test_sampled["links"] for o, _ in good if o.test_sampled), default=None),
     )
 
 
@@ -216,39 +238,374 @@ def _degree_cell(results: Sequence[Result], part: Stratum, overlap: float) -> De
 
 
 def _compared(
-    rows: Sequence[Row],
-    specs: Sequence[MethodSpec],
-    by_row: Sequence[Mapping[int, Result]],
-    summary: Summary,
+    rows: Sequence[Row], by_row: Sequence[Mapping[int, Result]], summary: Summary
 ) -> tuple[Row, ...]:
     """Return the rows with their differences to the reference."""
-    reference = _reference([one.name for one in specs])
-    ours = {one.is_tuned: place for place, one in enumerate(specs) if one.name == reference}
-    done: list[Row] = []
-    for row, spec, results in zip(rows, specs, by_row, strict=True):
-        place = ours.get(spec.is_tuned, ours.get(False))
-        if place is None or spec.name == reference:
-            done.append(row)
-            continue
-        difference = _difference(results, by_row[place], summary)
-        done.append(replace(row, difference=difference, against=rows[place].title))
-    compared = {place: row.difference for place, row in enumerate(done) if row.difference}
-    for place, found in zip(compared, corrected([*compared.values()]), strict=True):
-        done[place] = replace(done[place], difference=found)
+    reference = _reference([row.method for row in rows])
+    ours = {row.is_tuned: place for place, row in enumerate(rows) if row.method == reference}
+    done = list(rows)
+    for number, row in enumerate(rows):
+        place = ours.get(row.is_tuned, ours.get(False))
+        if place is not None and row.method != reference:
+            difference = _difference(by_row[number], by_row[place], summary)
+            done[number] = replace(row, difference=difference, against=rows[place].title)
+    compared = {number: row.difference for number, row in enumerate(done) if row.difference}
+    for number, found in zip(compared, corrected([*compared.values()]), strict=True):
+        done[number] = replace(done[number], difference=found)
     return tuple(done)
 
 
 def _difference(
     results: Mapping[int, Result], reference: Mapping[int, Result], summary: Summary
 ) -> Difference | None:
-    pairs = [
-        (one.test[summary.metric], other.test[summary.metric])
-        for run, one in results.items()
-        if (other := reference.get(run)) is not None
-        and one.test is not None
-        and other.test is not None
-        and summary.metric in one.test.keys() & other.test.keys()
-    ]
-    if not pairs:
+    metric = summary.metric
+    values, others = (
+        {run: one.test[metric] for run, one in own.items() if one.test and metric in one.test}
+        for own in (results, reference)
+    )
+    runs = [run for run in values if run in others]
+    if not runs:
         return None
-    return paired_difference([a for a, _ in pairs], [b for _, b in pairs], summary.overlap)
+    return paired_difference([values[r] for r in runs], [others[r] for r in runs], summary.overlap)
+
+
+def protocol_words(summary: Summary) -> str:
+    """Say which pairs were learned from and tested on."""
+    plan, sizes = summary.plan, summary.sizes
+    seeds = "seed 0" if plan.runs == 1 else f"seeds 0 to {plan.runs - 1}"
+    if plan.protocol == "splits":
+        what = (
+            f"{counted(plan.runs, 'random split')} of the links ({seeds}); a split's seed is also "
+            f"that of the first weights."
+        )
+    else:
+        what = (
+            f"One random split of the links (seed {PAPER_SPLIT_SEED}), "
+            f"{counted(plan.runs, 'initialisation')} ({seeds}), as in the paper."
+        )
+    chosen = f", {sizes['val']:,} to choose the epoch by" if sizes["val"] else ""
+    tested = f"{sizes['test']:,} to test on against as many unlinked pairs"
+    if any("node_mrr" in row.metrics for row in summary.rows):
+        tested = (
+            f"{sizes['test']:,} to test on, among all nodes and all pairs (node MRR, node Hits@10, "
+            f"precision, AP of all pairs) and against as many unlinked pairs (the other metrics)"
+        )
+    return (
+        f"{what} {sizes['train']:,} links to learn from{chosen}, {tested}: the same for every "
+        f"method."
+    )
+
+
+def claim_words(summary: Summary) -> str:
+    """Say how differences are tested and what the test can claim; empty if there is none."""
+    tested = [row for row in summary.rows if row.difference and row.difference.p is not None]
+    if not tested:
+        return ""
+    many = ""
+    if len(tested) > 1:
+        many = f" p-values are corrected for {len(tested)} comparisons (Holm), intervals are not."
+    if summary.plan.protocol == "splits":
+        return (
+            f"Differences in {METRIC_NAMES[summary.metric]} are taken split by split. The t-test "
+            f"and all 95 % intervals allow for training links that splits share (Nadeau and "
+            f"Bengio, 2003; variance factor 1/k + {summary.sizes['test']:,}/"
+            f"{summary.sizes['train']:,} for k splits).{many}"
+        )
+    return (
+        f"Differences in {METRIC_NAMES[summary.metric]} are taken initialisation by "
+        f"initialisation, with an ordinary paired t-test.{many} It says whether a difference "
+        f"could be the luck of the first weights on this one split. It says nothing about other "
+        f"splits, which usually differ far more: for that, use --protocol splits."
+    )
+
+
+def verdict(summary: Summary) -> str:
+    """Say which methods differ from the reference by more than chance; empty if none was tested."""
+    groups: dict[str, list[str]] = {"better": [], "worse": [], "open": []}
+    for row in summary.rows:
+        difference = row.difference
+        if difference is None or difference.adjusted_p is None:
+            continue
+        side = "better" if difference.mean > 0 else "worse"
+        groups[side if difference.adjusted_p < LEVEL else "open"].append(row.title)
+    if not any(groups.values()):
+        return ""
+    where = "" if summary.plan.protocol == "splits" else ", on this split"
+    reference = summary.reference_title
+    beyond = [
+        f"{joined(groups[side])} did {side} than {reference}"
+        for side in ("better", "worse")
+        if groups[side]
+    ]
+    told = [f"{' and '.join(beyond)} by more than chance{where}."] if beyond else []
+    if groups["open"]:
+        told.append(f"{joined(groups['open'])} cannot be told from {reference}{where}.")
+    return f"By {METRIC_NAMES[summary.metric]}, {' '.join(told)}"
+
+
+def footnotes(summary: Summary) -> list[str]:
+    """Return what a reader of the table has to know about single rows."""
+    notes = [f"{row.title}: {row.caps}." for row in summary.rows if row.caps]
+    notes += [
+        f"{row.title}: node MRR and node Hits@10 on {row.sampled:,} of {summary.sizes['test']:,} "
+        f"test links, drawn at random in each run, because all of them would take too long."
+        for row in summary.rows
+        if row.sampled
+    ]
+    for row in summary.rows:
+        notes += [
+            f"{row.title}: {_STOPPED.get(reason, reason)} in {number} of "
+            f"{counted(row.runs, 'run')}; the best epoch counts."
+            for reason, number in Counter(row.stopped).items()
+        ]
+    notes += _failures(summary)
+    notes += [
+        f"{row.title}: {counted(row.runs, 'run')} of {summary.plan.runs:,} so far."
+        for row in summary.rows
+        if row.runs + len(row.failures) < summary.plan.runs
+    ]
+    if any(row.is_tuned for row in summary.rows):
+        notes.append(
+            "Tuned settings were chosen by the validation links of one split. Other splits may "
+            "test on some of those links, which flatters tuned rows a little, all alike."
+        )
+    if summary.plan.protocol == "paper":
+        same = [row.title for row in summary.rows if _is_fixed(row)]
+        if same:
+            notes.append(f"No spread on a single split, nothing is random: {joined(same)}.")
+    return [*notes, *summary.notes]
+
+
+def _failures(summary: Summary) -> list[str]:
+    """Return a sentence for each reason that a method failed for."""
+    notes = []
+    for row in summary.rows:
+        runs_by_reason: dict[str, list[int]] = {}
+        for run, error, reason in row.failures:
+            runs_by_reason.setdefault(f"{error}: {reason}", []).append(run + 1)
+        for reason, runs in runs_by_reason.items():
+            which = f"run {runs[0]}" if len(runs) == 1 else f"runs {joined(list(map(str, runs)))}"
+            notes.append(f"{row.title} failed in {which}: {' '.join(reason.split())}")
+    if notes:
+        notes.append("What failed is tried again when the command is started again.")
+    return notes
+
+
+def _is_fixed(row: Row) -> bool:
+    """Tell whether a method with several runs gave the same in each, as formulas do."""
+    return "epochs" not in row.settings and row.runs > 1
+
+
+def columns_of(summary: Summary, *, every: bool = False) -> dict[str, list[str]]:
+    """Return the cells of the table by column: percent, mean ± standard deviation.
+
+    Args:
+        summary: What was found.
+        every: Every metric, not only those that say most; of Hits@k then the largest k that the
+            test links allow.
+    """
+    rows = summary.rows
+    measured = [name for name in METRIC_NAMES if any(name in row.metrics for row in rows)]
+    largest = next((name for name in _HITS if name in measured), None)
+    few = {largest, summary.metric} | (METRIC_NAMES.keys() - {*_HITS, *_FOR_PAGES})
+    shown = [name for name in measured if every or name in few]
+    columns = {"method": [row.title for row in rows]}
+    for name in shown:
+        columns[METRIC_NAMES[name]] = [spread_words(row.metrics.get(name)) for row in rows]
+    if any(row.difference for row in rows):
+        differences = [row.difference for row in rows]
+        columns[f"{METRIC_NAMES[summary.metric]} vs {summary.reference_title}"] = [
+            NOTHING if found is None else f"{100 * found.mean:+.2f}" for found in differences
+        ]
+        columns["95 % interval"] = [interval_words(found) for found in differences]
+        columns["p"] = [p_words(found) for found in differences]
+    columns["seconds"] = [NOTHING if r.seconds is None else _seconds(r.seconds) for r in rows]
+    columns["parameters"] = [NOTHING if r.parameters is None else f"{r.parameters:,}" for r in rows]
+    columns["runs"] = [f"{row.runs}/{summary.plan.runs}" for row in rows]
+    columns["settings"] = [row.source or NOTHING for row in rows]
+    return columns
+
+
+def degree_columns_of(summary: Summary) -> dict[str, list[str]]:
+    """Return AUC by the smaller training degree of a pair's ends, by column."""
+    columns = {"method": [row.title for row in summary.rows]}
+    for place, part in enumerate(summary.strata):
+        columns[f"degree {part.words}"] = [
+            spread_words(row.by_degree[place].auc) for row in summary.rows
+        ]
+    return columns
+
+
+def best_rows(summary: Summary, metric: str) -> frozenset[int]:
+    """Return the places of the rows whose mean looks like the best; empty if there is one row."""
+    shown = {
+        place: f"{100 * row.metrics[metric].mean:.2f}"
+        for place, row in enumerate(summary.rows)
+        if metric in row.metrics
+    }
+    best = max(shown.values(), key=float, default="")
+    return frozenset(place for place, mean in shown.items() if mean == best and len(shown) > 1)
+
+
+def degree_words(summary: Summary) -> str:
+    """Say which pairs each stratum holds, and how many."""
+    row = next((row for row in summary.rows if row.runs), None)
+    if row is None:
+        return ""
+    counts = "; ".join(
+        f"{part.words}: {cell.links:,.0f} links, {cell.others:,.0f} unlinked pairs"
+        for part, cell in zip(summary.strata, row.by_degree, strict=True)
+    )
+    return (
+        f"AUC among test pairs whose end with fewer training links has that many of them; both "
+        f"links and unlinked pairs are of the same degrees. Bounds divide the test links of the "
+        f"first split into thirds. In a run on average: {counts}."
+    )
+
+
+def spread_words(spread: Spread | None) -> str:
+    """Return fractions in percent, mean ± standard deviation.
+
+    Example:
+        >>> spread_words(Spread(2, 0.96414, 0.00711, 0.9, 1.0))
+        '96.41 ± 0.71'
+    """
+    if spread is None:
+        return NOTHING
+    return mean_words(100 * spread.mean, None if spread.sd is None else 100 * spread.sd)
+
+
+def interval_words(found: Spread | None) -> str:
+    """Return an interval of differences in percentage points."""
+    if found is None or found.low is None or found.high is None:
+        return NOTHING
+    return f"{100 * found.low:+.2f} to {100 * found.high:+.2f}"
+
+
+def _seconds(seconds: float) -> str:
+    """Return a time with about three digits."""
+    digits = 2 if seconds < 10 else 1 if seconds < 100 else 0
+    return f"{seconds:,.{digits}f}"
+
+
+def as_table(summary: Summary, *, by_degree: bool, width: int | None = None) -> str:
+    """Return the table with aligned columns, and below it what has to be known.
+
+    Args:
+        summary: What was found.
+        by_degree: Also AUC by degree.
+        width: Characters in a line; columns that do not fit go below. None for no limit.
+    """
+    blocks = _blocks(columns_of(summary), width)
+    if by_degree:
+        blocks += _blocks(degree_columns_of(summary), width)
+    line = max(width or 100, _NARROWEST)
+    texts = ["\n".join(textwrap.wrap(text, line)) for text in _texts(summary, by_degree)]
+    return "\n\n".join([*blocks, *texts]) + "\n"
+
+
+def as_markdown(summary: Summary, *, by_degree: bool) -> str:
+    """Return the table in Markdown, the best mean of each metric in bold."""
+    columns = columns_of(summary, every=True)
+    for key, name in METRIC_NAMES.items():
+        for place in best_rows(summary, key):
+            columns[name][place] = f"**{columns[name][place]}**"
+    parts = [
+        markdown_table(
+            [*own], zip(*own.values(), strict=True), numbers=own.keys() - {*WORDY_COLUMNS}
+        )
+        for own in (columns, *([degree_columns_of(summary)] if by_degree else []))
+    ]
+    return "\n\n".join([*parts, *_texts(summary, by_degree)]) + "\n"
+
+
+def as_csv(summary: Summary, *, by_degree: bool) -> str:
+    """Return a row per method with every number in full, as fractions."""
+    rows = [_numbers(row, summary, by_degree) for row in summary.rows]
+    return csv_text([*rows[0]], ([*row.values()] for row in rows))
+
+
+def as_json(summary: Summary, *, by_degree: bool) -> str:  # noqa: ARG001
+    """Return all that is known; AUC by degree is always among it."""
+    found = asdict(summary) | {
+        "protocol": protocol_words(summary),
+        "test": claim_words(summary),
+        "verdict": verdict(summary),
+        "footnotes": footnotes(summary),
+    }
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
+WRITERS: Mapping[str, Callable[..., str]] = {
+    "table": as_table,
+    "markdown": as_markdown,
+    "csv": as_csv,
+    "json": as_json,
+}
+"""Who writes each format."""
+
+
+def _texts(summary: Summary, by_degree: bool) -> list[str]:
+    """Return the sentences below the table."""
+    texts = [
+        verdict(summary),
+        "Percent, mean ± standard deviation over runs. " + protocol_words(summary),
+        claim_words(summary),
+        degree_words(summary) if by_degree else "",
+        *footnotes(summary),
+    ]
+    return [text for text in texts if text]
+
+
+def _blocks(columns: Mapping[str, Sequence[str]], width: int | None) -> list[str]:
+    """Return aligned columns, in as many blocks as the width asks for; each begins alike."""
+    first, *rest = [_lined(name, cells) for name, cells in columns.items()]
+    blocks: list[list[list[str]]] = [[first]]
+    for column in rest:
+        used = sum(len(one[0]) + len(_GAP) for one in blocks[-1])
+        if width is not None and used + len(column[0]) > width and len(blocks[-1]) > 1:
+            blocks.append([first])
+        blocks[-1].append(column)
+    return [
+        "\n".join(_GAP.join(cells).rstrip() for cells in zip(*block, strict=True))
+        for block in blocks
+    ]
+
+
+def _lined(name: str, cells: Sequence[str]) -> list[str]:
+    """Return a column's head and cells, all of the same width; words left, numbers right."""
+    width = max(map(len, (name, *cells)))
+    return [
+        cell.ljust(width) if name in WORDY_COLUMNS else cell.rjust(width) for cell in (name, *cells)
+    ]
+
+
+def _numbers(row: Row, summary: Summary, by_degree: bool) -> dict[str, Any]:
+    """Return a row's numbers by column; the same columns for every row."""
+    numbers: dict[str, Any] = {
+        "method": row.method,
+        "title": row.title,
+        "settings": row.source,
+        "runs": row.runs,
+    }
+    for key in METRIC_NAMES:
+        spread = row.metrics.get(key)
+        numbers |= {key: spread and spread.mean, f"{key}_sd": spread and spread.sd}
+    found = row.difference
+    numbers |= {
+        "metric": summary.metric,
+        "against": row.against,
+        "difference": found and found.mean,
+        "difference_low": found and found.low,
+        "difference_high": found and found.high,
+        "p": found and found.p,
+        "adjusted_p": found and found.adjusted_p,
+        "seconds": row.seconds,
+        "parameters": row.parameters,
+        "caps": row.caps,
+        "failed": "; ".join(f"{error}: {reason}" for _, error, reason in row.failures),
+    }
+    if by_degree:
+        for part, cell in zip(summary.strata, row.by_degree, strict=True):
+            numbers[f"auc, degree {part.words}"] = cell.auc and cell.auc.mean
+    return numbers

@@ -1,20 +1,20 @@
-"""From runs to tables: mean and deviation, the published ones beside them, paired tests.
+"""Tables of results: words for numbers, Markdown, CSV, TOML, LaTeX, and the tables of a study.
 
-Markdown and LaTeX for people, CSV for what comes next. The same results give the same bytes:
-nothing here knows a time, a date or a machine.
+A study's table sets means beside the published ones and tests rows against CGCL. The same results
+give the same bytes: nothing here knows a time, a date or a machine.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from csv import writer
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from cgcl.experiments.jobs import CellId, Job, Record
 from cgcl.experiments.statistics import (
     CONFIDENCE,
     LEVEL,
@@ -23,10 +23,12 @@ from cgcl.experiments.statistics import (
     paired_difference,
     spread_of,
 )
-from cgcl.experiments.study import Experiment, Protocol, Row
-from cgcl.experiments.text import METRIC_NAMES, NOTHING, p_words
+from cgcl.experiments.study import CellId, Experiment, Job, Protocol, Record, Row
 from cgcl.methods.settings import MethodSettings
 from cgcl.train.trainer import learned_nothing
+
+NOTHING = "\N{EN DASH}"
+"""Stands where there is nothing to say."""
 
 
 def joined(parts: Sequence[str]) -> str:
@@ -41,17 +43,14 @@ def joined(parts: Sequence[str]) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a small table of a page.
+def counted(number: int, noun: str) -> str:
+    """Return a count with its noun.
 
     Example:
-        >>> print(markdown_table(["graph", "AUC"], [["Cora", "97.0"]]))
-        | graph | AUC |
-        | --- | --- |
-        | Cora | 97.0 |
+        >>> counted(1, "run"), counted(1000, "run")
+        ('1 run', '1,000 runs')
     """
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def signed(number: float, digits: int = 2) -> str:
@@ -63,6 +62,93 @@ def signed(number: float, digits: int = 2) -> str:
     """
     text = f"{number:+.{digits}f}"
     return text if float(text) else text[1:]
+
+
+def mean_words(mean: float, sd: float | None = None) -> str:
+    """Return a mean with its deviation, if it has one.
+
+    Example:
+        >>> mean_words(96.414, 0.711), mean_words(96.414)
+        ('96.41 ± 0.71', '96.41')
+    """
+    return f"{mean:.{DIGITS}f}" + ("" if sd is None else f" ± {sd:.{DIGITS}f}")
+
+
+def p_words(found: Difference | None) -> str:
+    """Return a corrected p-value, or a dash where there is none."""
+    if found is None or found.adjusted_p is None:
+        return NOTHING
+    return "<0.001" if found.adjusted_p < 0.001 else f"{found.adjusted_p:.3f}"
+
+
+def markdown_table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: Container[str] = (),
+    is_padded: bool = False,
+) -> str:
+    """Return a table of a page.
+
+    Args:
+        head: The titles of its columns.
+        rows: A cell for each column.
+        numbers: The columns that are aligned on the right.
+        is_padded: Whether it is to be read as it stands, too.
+
+    Example:
+        >>> print(markdown_table(["graph", "AUC"], [["Cora", "97.0"]], numbers=["AUC"]))
+        | graph | AUC |
+        | --- | ---: |
+        | Cora | 97.0 |
+    """
+    lines = [head, ["---:" if name in numbers else "---" for name in head], *rows]
+    if is_padded:
+        widths = [max(len(row[n]) for row in (head, *lines[2:])) for n in range(len(head))]
+        lines[1] = ["-" * width for width in widths]
+        lines = [[c.ljust(w) for c, w in zip(row, widths, strict=True)] for row in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    r"""Return rows as CSV; None becomes an empty cell.
+
+    Example:
+        >>> csv_text(["a", "b"], [[1, None]])
+        'a,b\n1,\n'
+    """
+    file = io.StringIO()
+    lines = writer(file, lineterminator="\n")
+    lines.writerow(head)
+    lines.writerows(rows)
+    return file.getvalue()
+
+
+def toml_text(tables: Mapping[str, Mapping[str, Any]], head: Iterable[str] = ()) -> str:
+    """Return tables of plain values as TOML.
+
+    Args:
+        tables: By name.
+        head: Lines of comment for its beginning.
+    """
+    # A comment stays on its line, and every file can hold it.
+    lines = [f"# {''.join(map(_printable, line))}" for line in head]
+    for name, values in tables.items():
+        lines += ["", f"[{name}]", *(f"{key} = {_in_toml(own)}" for key, own in values.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _printable(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode()
+
+
+def _in_toml(value: bool | int | float | str) -> str:
+    if isinstance(value, str | bool):
+        # TOML escapes as JSON does, and the one control character more that JSON leaves alone.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
 
 
 Metric = Literal["auc", "ap"]
@@ -213,17 +299,16 @@ def has_collapsed(record: Record) -> bool:
 
 def _order(experiment: Experiment, places: Iterable[CellId]) -> list[tuple[CellId, Metric]]:
     """Return every place with every metric, in the order of the experiment."""
-    rows = [row.name for row in experiment.rows]
-    return sorted(
-        ((place, metric) for place in places for metric in METRICS),
-        key=lambda one: (
-            experiment.protocols.index(one[0].protocol),
-            experiment.test.index(one[0].test),
-            METRICS.index(one[1]),
-            rows.index(one[0].row),
-            experiment.graphs.index(one[0].graph),
-        ),
-    )
+    there = {*places}
+    return [
+        (place, metric)
+        for protocol in experiment.protocols
+        for test in experiment.test
+        for metric in METRICS
+        for row in experiment.rows
+        for graph in experiment.graphs
+        if (place := CellId(row.name, graph, test, protocol)) in there
+    ]
 
 
 def _runs(jobs: Sequence[Job], found: Mapping[str, Record]) -> Runs:
@@ -312,15 +397,15 @@ def _paired(place: CellId, metric: Metric, runs: Mapping[CellId, Runs]) -> list[
 
 def _corrected(paired: Sequence[Paired]) -> tuple[Paired, ...]:
     """Return them with p-values that allow for the number of rows on a graph (Holm)."""
-    families: dict[object, list[int]] = {}
-    for number, one in enumerate(paired):
-        families.setdefault((one.place.graph, one.place.test, one.metric), []).append(number)
-    done = list(paired)
-    for family in families.values():
-        differences = corrected([paired[number].difference for number in family])
-        for number, difference in zip(family, differences, strict=True):
-            done[number] = replace(paired[number], difference=difference)
-    return tuple(done)
+    families: dict[object, list[Paired]] = {}
+    for one in paired:
+        families.setdefault((one.place.graph, one.place.test, one.metric), []).append(one)
+    done = {
+        (one.place, one.metric): replace(one, difference=difference)
+        for family in families.values()
+        for one, difference in zip(family, corrected([o.difference for o in family]), strict=True)
+    }
+    return tuple(done[one.place, one.metric] for one in paired)
 
 
 _PROTOCOLS: Mapping[Protocol, str] = {
@@ -376,10 +461,14 @@ class _Grid:
     """Rows that are left out because nothing of them was run, where something of others was."""
 
     @property
+    def entries(self) -> list[_Entry]:
+        """All of it, as one reads."""
+        return [entry for row in self.rows for entry in row]
+
+    @property
     def notes(self) -> list[str]:
         """The footnotes, each once, as one reads."""
-        every = [note for row in self.rows for entry in row for note in entry.notes]
-        return list(dict.fromkeys(every))
+        return list(dict.fromkeys(note for entry in self.entries for note in entry.notes))
 
 
 @dataclass(frozen=True)
@@ -396,21 +485,19 @@ class _Section:
 def csv(table: Table) -> str:
     """Return a line for each cell, with all numbers in percent."""
     methods = {row.name: row.method for row in table.experiment.rows}
-    stream = io.StringIO()
-    lines = writer(stream, lineterminator="\n")
-    lines.writerow(_COLUMNS)
+    rows: list[list[Any]] = []
     for cell in table.cells:
         place = cell.place
         numbers = (cell.mean, cell.sd, *(cell.published or (None, None)), cell.difference)
-        lines.writerow(
+        rows.append(
             [
                 *(table.experiment.name, place.protocol, place.test, place.graph, place.row),
                 *(methods[place.row], cell.metric, len(cell.values)),
-                *("" if number is None else _plain(number) for number in numbers),
-                *(cell.left_out, table.epochs or ""),
+                *("" if number is None else mean_words(number) for number in numbers),
+                *(cell.left_out, table.epochs),
             ]
         )
-    return stream.getvalue()
+    return csv_text(_COLUMNS, rows)
 
 
 def markdown(table: Table) -> str:
@@ -493,7 +580,7 @@ def _grid(table: Table, found: Sequence[Cell | Paired]) -> _Grid:
         rows.append(tuple(entries))
     titles = tuple(table.graph_titles[graph] for graph in graphs)
     not_run = tuple(labels[name] for name in left_out)
-    return _Grid(METRIC_NAMES[found[0].metric], titles, tuple(rows), not_run)
+    return _Grid(found[0].metric.upper(), titles, tuple(rows), not_run)
 
 
 def _flat(notes: Mapping[str, Sequence[str]]) -> list[str]:
@@ -517,15 +604,15 @@ def _entry(one: Cell | Paired | None, best: Mapping[str, float], notes: tuple[st
         is_clear = adjusted is not None and adjusted < LEVEL
         words = _test_words(one.difference)
         return _Entry(signed(one.difference.mean), rest=words, is_bold=is_clear, notes=notes)
-    printed = [] if one.published is None else [_plain(one.published[0])]
+    printed = [] if one.published is None else [mean_words(one.published[0])]
     if one.difference is not None:
         printed.append(signed(one.difference))
     rest = (f"({', '.join(printed)})",) if printed else ()
     if one.mean is None:
         return _Entry("failed" if one.failed else "not run", rest=rest)
-    sd = "" if one.sd is None else _plain(one.sd)
+    sd = "" if one.sd is None else mean_words(one.sd)
     is_best = round(one.mean, DIGITS) == best.get(one.place.graph)
-    return _Entry(_plain(one.mean), sd, rest, is_best, notes)
+    return _Entry(mean_words(one.mean), sd, rest, is_best, notes)
 
 
 def _test_words(found: Difference) -> tuple[str, ...]:
@@ -565,7 +652,7 @@ def _legend(table: Table, grids: Sequence[_Grid]) -> str:
     published = ""
     if any(cell.published for cell in table.cells):
         published = f"; {_WHERE} what the paper prints, and ours minus that"
-    entries = [entry for grid in grids for row in grid.rows for entry in row]
+    entries = [entry for grid in grids for entry in grid.entries]
     told = [f"Percent, {over}{published}."]
     if any(entry.is_bold for entry in entries):
         told.append("Bold: the best of ours in a column, as printed.")
@@ -579,7 +666,7 @@ def _legend(table: Table, grids: Sequence[_Grid]) -> str:
 
 def _claim(table: Table, grids: Sequence[_Grid]) -> str:
     """Say what differences are, and how they are tested."""
-    entries = [entry for grid in grids for row in grid.rows for entry in row]
+    entries = [entry for grid in grids for entry in grid.entries]
     told = [
         f"Percentage points, taken split by split; above zero, {table.labels[REFERENCE]} is ahead."
     ]
@@ -606,21 +693,17 @@ def _used(grids: Sequence[_Grid], numbers: Mapping[str, int]) -> list[tuple[int,
 
 
 def _markdown_grid(grid: _Grid, numbers: Mapping[str, int]) -> str:
-    cells = [[grid.metric, *map(_in_markdown, grid.graphs)]]
+    rows: list[list[str]] = []
     for row in grid.rows:
-        cells.append([])
+        rows.append([])
         for entry in row:
             first = _in_markdown(entry.first) + (f" ± {entry.sd}" if entry.sd else "")
             first = f"**{first}**" if entry.is_bold else first
             rest = [_in_markdown(", ".join(entry.rest))] if entry.rest else []
             raised = [_raised(numbers[note]) for note in entry.notes]
-            cells[-1].append(" ".join([first, *rest, *raised]))
-    # Padded, a table can be read as it stands.
-    widths = [max(len(row[place]) for row in cells) for place in range(len(cells[0]))]
-    cells.insert(1, ["-" * width for width in widths])
-    return "\n".join(
-        f"| {' | '.join(c.ljust(w) for c, w in zip(row, widths, strict=True))} |" for row in cells
-    )
+            rows[-1].append(" ".join([first, *rest, *raised]))
+    head = [grid.metric, *map(_in_markdown, grid.graphs)]
+    return markdown_table(head, rows, is_padded=True)
 
 
 def _latex_grid(grid: _Grid, caption: str, numbers: Mapping[str, int]) -> str:
@@ -676,7 +759,3 @@ def _in_markdown(text: str) -> str:
 
 def _raised(number: int) -> str:
     return f"⁽{str(number).translate(_RAISED)}⁾"
-
-
-def _plain(number: float) -> str:
-    return f"{number:.{DIGITS}f}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cgcl.experiments.summary import Summary
-from cgcl.experiments.text import (
+from cgcl.experiments.summary import (
     METRIC_NAMES,
     WORDY_COLUMNS,
+    Summary,
     best_rows,
     claim_words,
     columns_of,

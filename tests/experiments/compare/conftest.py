@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from cgcl.experiments import Plan
 from cgcl.experiments.comparison import Comparison, resolve_methods
-from cgcl.experiments.plan import Plan
 from cgcl.train.config import Resources
 
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from cgcl.errors import ResourceError, RunFolderError, TrainingError
-from cgcl.experiments.comparison import Comparison, TunedSettings
-from cgcl.experiments.plan import Listener, Plan
+from cgcl.errors import ResourceError, TrainingError
+from cgcl.experiments import Listener, Plan
+from cgcl.experiments.comparison import Comparison
 from cgcl.split import random_split
 from cgcl.train.config import Resources
 
@@ -20,8 +20,8 @@ class Log(Listener):
     def __init__(self, stop_after=None):
         self.ended, self.runs, self.stop_after = [], [], stop_after
 
-    def cell_ends(self, cell, result):
-        self.ended.append((cell.run, cell.spec.name, result.failure is None))
+    def ends(self, job, result, *, is_best=False):
+        self.ended.append((job.run, job.spec.name, result.failure is None))
 
     def run_ends(self, run):
         self.runs.append((run, len(self.ended)))
@@ -37,7 +37,7 @@ def all_win(scripted):
 
 def test_run_by_run_the_cheap_methods_first(opened, all_win, cpu):
     log, train = Log(), all_win("cgcl", "mlp", "adamic-adar")
-    assert opened(["cgcl", "mlp", "adamic-adar"], runs=2).run(cpu, log, train)
+    assert opened(["cgcl", "mlp", "adamic-adar"], runs=2).run(cpu, log, log.should_stop, train)
     one = ["adamic-adar", "cgcl", "mlp"]
     assert [name for _, name, _ in log.ended] == one * 2
     assert log.runs == [(0, 3), (1, 6)]
@@ -70,8 +70,8 @@ def test_what_is_finished_is_never_done_again(opened, all_win, cpu):
 
 @pytest.mark.parametrize("stop_after", range(6))
 def test_interrupted_anywhere_it_goes_on_to_the_same_results(opened, stop_after, scripted, cpu):
-    train = scripted({"cgcl": [1, 2, 3], "mlp": [4, 5, 6]})
-    assert not opened(out="cut").run(cpu, Log(stop_after), train)
+    log, train = Log(stop_after), scripted({"cgcl": [1, 2, 3], "mlp": [4, 5, 6]})
+    assert not opened(out="cut").run(cpu, log, log.should_stop, train)
     assert opened(out="cut").run(cpu, train=train)
     assert len(train.asked) == 6
     cut = opened(out="cut").folder.results
@@ -105,13 +105,6 @@ def test_more_methods_and_more_runs_add_to_what_is_there(opened, all_win, cpu):
     assert opened(["mlp"], runs=1).others == ["cgcl"]
 
 
-def test_other_settings_are_another_row_and_are_measured(opened, all_win, cpu):
-    opened(["mlp"]).run(cpu, train=all_win("mlp"))
-    train = all_win("mlp")
-    opened(["mlp"], tuned={"mlp": TunedSettings({"hidden": 16})}).run(cpu, train=train)
-    assert len(train.asked) == 3
-
-
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -126,7 +119,7 @@ def test_other_settings_are_another_row_and_are_measured(opened, all_win, cpu):
 def test_a_failure_stops_nothing_and_is_tried_again(opened, error, kind, scripted, cpu):
     log, train = Log(), scripted({"cgcl": [5, 5, 5], "mlp": [5, error, 5]})
     comparison = opened()
-    assert comparison.run(cpu, log, train)
+    assert comparison.run(cpu, log, log.should_stop, train)
     assert [good for _, _, good in log.ended] == [True, True, True, False, True, True]
     failed = comparison.folder.results[3]
     assert (failed.method, failed.test, failed.failure["error"]) == ("mlp", None, kind)
@@ -174,15 +167,9 @@ def test_what_a_result_says_of_itself(opened, scripted, cpu):
 
 def test_what_is_left_is_timed_by_what_was_measured(opened, all_win, cpu):
     comparison = opened(["mlp"], runs=3)
-    comparison.run(cpu, Log(1), all_win("mlp"))
+    log = Log(1)
+    comparison.run(cpu, log, log.should_stop, all_win("mlp"))
     assert comparison.seconds_for(comparison.left(cpu)) == pytest.approx(3.0, abs=0.1)
-
-
-def test_another_graph_in_the_folder_is_refused(opened, triangle, two_cliques, all_win, cpu):
-    opened().run(cpu, train=all_win("cgcl", "mlp"))
-    fewer = replace(two_cliques, edges=two_cliques.edges[:, 1:])
-    with pytest.raises(RunFolderError, match="holds a comparison on another graph, 'toy'"):
-        opened(graph=fewer)
 
 
 def test_methods_really_learn_and_the_same_again(two_cliques, tmp_path, cpu):

@@ -6,15 +6,10 @@ import pytest
 import torch
 
 from cgcl.errors import ConfigError
+from cgcl.experiments import Plan
 from cgcl.experiments.comparison import TunedSettings, names_of, read_tuned, resolve_methods
-from cgcl.experiments.plan import Plan
 from cgcl.experiments.search import best_file
 from cgcl.methods.settings import PRESETS
-from cgcl.methods.table import METHODS
-
-
-def test_all_methods_take_part_by_default():
-    assert names_of(None) == list(METHODS)
 
 
 @pytest.mark.parametrize(
@@ -77,11 +72,6 @@ def test_what_says_nothing_across_two_sides_is_left_out(two_cliques):
         resolve_methods(graph, ["common-neighbours"], Plan())
 
 
-def test_cheap_methods_come_first(two_cliques):
-    rows, _ = resolve_methods(two_cliques, ["mlp", "adamic-adar"], Plan())
-    assert rows[1].cost_rank < rows[0].cost_rank
-
-
 def test_what_a_search_wrote_is_read_with_its_number_of_trials(tmp_path):
     search = tmp_path / "tune-toy-mlp"
     search.mkdir()
@@ -130,3 +120,23 @@ def test_two_files_for_one_method_and_none_at_all_are_refused(tmp_path):
 def test_an_unknown_setting_in_a_file_is_refused(two_cliques):
     with pytest.raises(ConfigError, match="mlp has no setting breadth"):
         resolve_methods(two_cliques, ["mlp"], Plan(), tuned={"mlp": TunedSettings({"breadth": 3})})
+
+
+def test_splits_have_the_run_as_seed_and_the_papers_protocol_has_one_split():
+    assert [Plan().split_seed(run) for run in range(3)] == [0, 1, 2]
+    assert [Plan(protocol="paper").split_seed(run) for run in range(3)] == [10, 10, 10]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"runs": 0}, "runs is 0; it must be at least 1"),
+        ({"test": 0.0}, "test is 0.0; it must be above 0"),
+        ({"protocol": "folds"}, "protocol is 'folds'; it must be one of splits, paper."),
+        ({"val": 0.5, "test": 0.5}, "val 0.5 and test 0.5 leave no links to learn from."),
+    ],
+)
+def test_what_makes_no_sense_is_refused(settings, message):
+    with pytest.raises(ConfigError) as refused:
+        Plan(**settings)
+    assert message in str(refused.value)

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from cgcl.experiments.jobs import Job, Record
-from cgcl.experiments.study import study_pages
+from cgcl.experiments.study import Experiment, Job, Record, Row, study_pages
 
 study_pages()  # so that tests can import its modules, as cgcl_paper
 
@@ -21,21 +20,30 @@ CHOSEN = {
 """Made-up choices for all that any experiment chooses."""
 
 
+def toy(*rows: Row, **changes: Any) -> Experiment:
+    """Return a small experiment."""
+    given = {"name": "toy", "title": "Toy", "graphs": ("cora", "photo"), "test": (10, 20)}
+    given |= {"protocols": ("paper", "splits"), "runs": 3}
+    return Experiment(**{**given, "rows": rows or (row("cgcl"), row("vgae")), **changes})
+
+
+def row(name: str, method: str | None = None, **changes: Any) -> Row:
+    return Row(**{"name": name, "title": name, "method": method or name, "settings": {}, **changes})
+
+
+def record_of(job: Job, auc: float = 0.5, ap: float = 0.5, **changes: Any) -> Record:
+    """Make up what came out of a run."""
+    given = {"split": f"{job.graph} {job.test} {job.split_seed}", "fingerprint": "f"}
+    given |= {"device": "cpu", "threads": 1, "versions": {}, "metrics": {"auc": auc, "ap": ap}}
+    return Record.of(job, **{**given, **changes})
+
+
 @pytest.fixture
 def scored() -> Callable[..., Record]:
     """Make up what came out of a run: AUC and AP in percent."""
 
     def make(job: Job, percent: float, **changes: Any) -> Record:
-        metrics = {"auc": percent / 100, "ap": percent / 100}
-        given: dict[str, Any] = {
-            "split": f"{job.graph} {job.test} {job.split_seed}",
-            "fingerprint": "f",
-            "device": "cpu",
-            "threads": 1,
-            "versions": {},
-            "val": metrics,
-            "metrics": metrics,
-        }
-        return Record.of(job, **{**given, **changes})
+        own = percent / 100
+        return record_of(job, own, own, **{"val": {"auc": own, "ap": own}, **changes})
 
     return make

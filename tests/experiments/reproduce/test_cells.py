@@ -5,12 +5,10 @@ from dataclasses import asdict
 
 import pytest
 
-from cgcl.experiments.jobs import CellId, Record, Selection, jobs_of
-from cgcl.experiments.statistics import holm
-from cgcl.experiments.study import Experiment, Row, read_data, read_experiment
-from cgcl.experiments.tables import cut_note, has_collapsed, table_of
+from cgcl.experiments.study import CellId, Selection, jobs_of
+from cgcl.experiments.tables import has_collapsed, table_of
 
-from .conftest import CHOSEN
+from .conftest import record_of, row, toy
 
 PAPER = {
     "toy": {"cgcl": {"cora": {"10": {"auc": [97.00, 0.15], "ap": [97.34, 0.11]}}}},
@@ -18,47 +16,11 @@ PAPER = {
 }
 
 
-def experiment(*rows, **changes):
-    given = {
-        "name": "toy",
-        "title": "Toy",
-        "graphs": ("cora", "photo"),
-        "test": (10, 20),
-        "protocols": ("paper", "splits"),
-        "runs": 3,
-        "rows": rows or (row("cgcl"), row("vgae")),
-    }
-    return Experiment(**{**given, **changes})
-
-
-def row(name, method=None, **changes):
-    return Row(**{"name": name, "title": name, "method": method or name, "settings": {}, **changes})
-
-
-def record(job, auc, ap=0.5, **changes):
-    given = {
-        "graph": job.graph,
-        "test": job.test,
-        "method": job.recipe.name,
-        "settings": asdict(job.recipe.settings),
-        "split_seed": job.split_seed,
-        "split": f"split {job.split_seed}",
-        "seed": job.recipe.split.seed,
-        "fingerprint": "graph",
-        "device": "cpu",
-        "threads": 1,
-        "versions": {},
-        "metrics": {"auc": auc, "ap": ap},
-        "caps": job.recipe.settings.caps,
-    }
-    return Record(**{**given, **changes})
-
-
 def filled(of, scores):
     """Return the jobs, and records of those whose place has a score for the run."""
     jobs = jobs_of(of, Selection(), {})
     made = [
-        record(job, auc)
+        record_of(job, auc)
         for place, own in jobs.items()
         for job, auc in zip(own, scores.get(place, ()), strict=False)
         if auc is not None
@@ -80,7 +42,7 @@ HERE = {"row": "cgcl", "graph": "cora", "test": 10, "protocol": "paper", "metric
 
 def test_mean_deviation_and_difference_by_hand():
     """96.5, 97.0, 97.2: the mean is 96.9, squares of 0.4, 0.1, 0.3 make 0.26, over 2 is 0.13."""
-    of = experiment()
+    of = toy()
     place = CellId("cgcl", "cora", 10, "paper")
     cell = only(table_of(of, *filled(of, {place: [0.965, 0.97, 0.972]}), PAPER).cells, **HERE)
     assert cell.values == pytest.approx((96.5, 97.0, 97.2))
@@ -93,7 +55,7 @@ def test_mean_deviation_and_difference_by_hand():
 
 def test_the_difference_is_that_of_the_printed_numbers():
     """97.125 is printed as 97.12: 0.01 below 97.13, although half of that is true."""
-    of = experiment(runs=1)
+    of = toy(runs=1)
     paper = {"toy": {"cgcl": {"cora": {"10": {"auc": [97.13, 0.15]}}}}}
     place = CellId("cgcl", "cora", 10, "paper")
     cell = only(table_of(of, *filled(of, {place: [0.97125]}), paper).cells, **HERE)
@@ -102,24 +64,8 @@ def test_the_difference_is_that_of_the_printed_numbers():
     assert cell.sd is None
 
 
-def test_a_place_without_runs_keeps_what_is_published():
-    of = experiment()
-    cell = only(table_of(of, *filled(of, {}), PAPER).cells, **HERE)
-    assert (cell.values, cell.mean, cell.sd, cell.difference) == ((), None, None, None)
-    assert (cell.asked, cell.published) == (3, (97.00, 0.15))
-
-
-def test_what_is_not_published_has_no_difference():
-    of = experiment()
-    place = CellId("cgcl", "photo", 10, "paper")
-    found = table_of(of, *filled(of, {place: [0.9]}), PAPER)
-    cell = only(found.cells, **{**HERE, "graph": "photo"})
-    assert (cell.published, cell.difference) == (None, None)
-    assert found.graph_titles == {"cora": "Cora", "photo": "photo"}
-
-
 def test_cells_stand_in_the_order_of_the_experiment():
-    of = experiment()
+    of = toy()
     jobs, records = filled(of, {CellId("vgae", "photo", 20, "splits"): [0.9, 0.8, 0.7]})
     expected = table_of(of, jobs, records, PAPER)
     assert expected.cells[0].place == CellId("cgcl", "cora", 10, "paper")
@@ -129,17 +75,9 @@ def test_cells_stand_in_the_order_of_the_experiment():
     assert table_of(of, *backwards, PAPER) == expected
 
 
-def test_values_follow_the_runs_whatever_was_finished_first():
-    of = experiment()
-    place = CellId("cgcl", "cora", 10, "splits")
-    jobs, records = filled(of, {place: [0.9, None, 0.8]})
-    found = table_of(of, jobs, dict(reversed(records.items())), PAPER)
-    assert only(found.cells, **{**HERE, "protocol": "splits"}).values == pytest.approx((90, 80))
-
-
 def test_what_a_method_leaves_out_and_what_is_set_for_a_graph():
     seal = row("seal", on={"photo": {"settings": {"share": 0.5, "epochs": 7}, "runs": 2}})
-    of = experiment(seal)
+    of = toy(seal)
     scores = {CellId("seal", graph, 10, "paper"): [0.9] * 3 for graph in of.graphs}
     found = table_of(of, *filled(of, scores), PAPER)
     cells = [only(found.cells, **{**HERE, "row": "seal", "graph": graph}) for graph in of.graphs]
@@ -154,7 +92,7 @@ def test_what_a_method_leaves_out_and_what_is_set_for_a_graph():
 
 
 def test_what_was_chosen_for_one_graph_alone_is_told_there():
-    of = experiment(row("vgae", on={"photo": {"settings": {"epochs": 7}, "chosen": ["lr"]}}))
+    of = toy(row("vgae", on={"photo": {"settings": {"epochs": 7}, "chosen": ["lr"]}}))
     chosen = {f"vgae-photo-{test}": {"lr": 0.25} for test in of.test}
     found = table_of(of, jobs_of(of, Selection(), chosen), {}, PAPER)
     told = {cell.place.graph: cell.here for cell in found.cells if cell.place.row == "vgae"}
@@ -162,13 +100,13 @@ def test_what_was_chosen_for_one_graph_alone_is_told_there():
 
 
 def test_runs_that_failed_or_ended_early_are_counted():
-    of = experiment()
+    of = toy()
     jobs = jobs_of(of, Selection(), {})
     one, two, three = jobs[CellId("cgcl", "cora", 10, "paper")]
     made = [
-        record(one, 0.9, stopped="time limit"),
-        record(two, 0.8),
-        record(three, 0.0, metrics=None, failure="MemoryError"),
+        record_of(one, 0.9, stopped="time limit"),
+        record_of(two, 0.8),
+        record_of(three, 0.0, metrics=None, failure="MemoryError"),
     ]
     cell = only(table_of(of, jobs, {each.key: each for each in made}, PAPER).cells, **HERE)
     assert cell.values == pytest.approx((90, 80))
@@ -177,7 +115,7 @@ def test_runs_that_failed_or_ended_early_are_counted():
 
 def test_a_formula_on_one_split_is_one_run():
     """Nothing in it is random, so a deviation over repetitions would be a sham."""
-    of = experiment(row("cn", "common-neighbours"))
+    of = toy(row("cn", "common-neighbours"))
     scores = {CellId("cn", "cora", 10, "paper"): [0.9] * 3}
     scores |= {CellId("cn", "cora", 10, "splits"): [0.9, 0.8, 0.7]}
     found = table_of(of, *filled(of, scores), PAPER)
@@ -189,7 +127,7 @@ def test_a_formula_on_one_split_is_one_run():
 def five_splits(*others):
     """Return the table of CGCL at 90, 92, 94, 93, 91 and of others on the same splits."""
     names = [f"other {number}" for number in range(len(others))]
-    of = experiment(
+    of = toy(
         row("cgcl"),
         *(row(name, "vgae", settings={"lr": 0.1 + n}) for n, name in enumerate(names)),
         runs=5,
@@ -221,18 +159,6 @@ def test_the_paired_difference_by_hand():
     assert (one.difference.low, one.difference.high) == pytest.approx((2 - half, 2 + half))
 
 
-def test_more_rows_make_p_larger():
-    others = [
-        (0.89, 0.90, 0.91, 0.91, 0.89),
-        (0.89, 0.91, 0.90, 0.92, 0.90),
-        (0.80, 0.83, 0.84, 0.83, 0.81),
-    ]
-    found = [one for one in table_of(*five_splits(*others), PAPER).paired if one.metric == "auc"]
-    plain = [one.difference.p for one in found]
-    assert [one.difference.adjusted_p for one in found] == pytest.approx(holm(plain))
-    assert found[2].difference.adjusted_p == pytest.approx(3 * min(plain))
-
-
 def test_only_common_splits_are_compared():
     of, jobs, records = five_splits((0.89, None, 0.91))
     one = only(table_of(of, jobs, records, PAPER).paired, metric="auc")
@@ -242,7 +168,7 @@ def test_only_common_splits_are_compared():
 def test_runs_on_different_splits_of_one_seed_are_not_paired():
     of, jobs, records = five_splits((0.89, 0.90, 0.91))
     job = jobs[CellId("other 0", "cora", 10, "splits")][0]
-    records[job.key] = record(job, 0.1, split="drawn otherwise")
+    records[job.key] = record_of(job, 0.1, split="drawn otherwise")
     one = only(table_of(of, jobs, records, PAPER).paired, metric="auc")
     assert (one.difference.runs, one.difference.mean) == (2, pytest.approx(2.5))  # 2 and 3
 
@@ -257,7 +183,7 @@ def test_rows_of_one_title_are_told_apart():
     rows = [
         row(f"cgcl lr={rate}", "cgcl", title="CGCL", settings={"lr": rate}) for rate in (0.1, 0.2)
     ]
-    of = experiment(*rows, row("vgae", title="VGAE"))
+    of = toy(*rows, row("vgae", title="VGAE"))
     assert table_of(of, {}, {}, PAPER).labels == {
         "cgcl lr=0.1": "CGCL lr=0.1",
         "cgcl lr=0.2": "CGCL lr=0.2",
@@ -265,42 +191,23 @@ def test_rows_of_one_title_are_told_apart():
     }
 
 
-def test_every_cell_of_the_papers_first_table_is_found():
-    of, paper = read_experiment("table1"), read_data("paper")
-    found = table_of(of, jobs_of(of, Selection(), CHOSEN), {}, paper)
-    assert len(found.cells) >= 2 * 2 * 2 * 5 * 6
-    assert all(cell.published is not None for cell in found.cells)
-    cell = only(found.cells, row="seal", graph="photo", test=20, protocol="paper", metric="ap")
-    assert cell.published == (95.26, 0.14)
-
-
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("val", "stopped", "expected"),
     [
-        ({"val": {"auc": 0.9, "ap": 0.9}}, False),
-        ({"val": {"auc": 0.9, "ap": 0.9}, "stopped": "collapse"}, True),
-        ({"val": {"auc": 0.9, "ap": 0.9}, "stopped": "loss is not finite"}, True),
-        (
-            {"val": {"auc": 0.5, "ap": 0.5}},
-            True,
-        ),  # never above chance, so it fell back from nothing
-        ({"val": None}, False),
+        (0.9, None, False),
+        (0.9, "collapse", True),
+        (0.5, None, True),  # never above chance, so it fell back from nothing
+        (None, None, False),
     ],
 )
-def test_when_a_run_counts_as_collapsed(changes, expected):
-    of = experiment()
-    job = next(iter(jobs_of(of, Selection(), {}).values()))[0]
-    assert has_collapsed(record(job, 0.9, **changes)) is expected
-
-
-def test_only_what_was_cut_short_is_told():
-    assert cut_note(None) == ""
-    assert cut_note(1) == "Trained for 1 epoch, not as long as described."
-    assert cut_note(2) == "Trained for 2 epochs, not as long as described."
+def test_when_a_run_counts_as_collapsed(val, stopped, expected):
+    job = next(iter(jobs_of(toy(), Selection(), {}).values()))[0]
+    metrics = None if val is None else {"auc": val, "ap": val}
+    assert has_collapsed(record_of(job, val=metrics, stopped=stopped)) is expected
 
 
 def test_few_splits_are_not_tested():
-    of = experiment(row("cgcl"), row("vgae"), runs=5)
+    of = toy(row("cgcl"), row("vgae"), runs=5)
     for count in (4, 5):
         scores = {
             CellId("cgcl", "cora", 10, "splits"): [0.9, 0.91, 0.93, 0.94, 0.95][:count],

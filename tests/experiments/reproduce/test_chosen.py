@@ -8,10 +8,17 @@ import pytest
 
 import cgcl
 from cgcl.errors import ConfigError
-from cgcl.experiments import jobs as choosing
-from cgcl.experiments.jobs import Record, Selection, chosen_toml, jobs_of
+from cgcl.experiments import study as choosing
 from cgcl.experiments.reproduction import CHOSEN_HEAD, index, read_records
-from cgcl.experiments.study import FOLDER, read_data, read_experiment
+from cgcl.experiments.study import (
+    FOLDER,
+    Record,
+    Selection,
+    jobs_of,
+    read_data,
+    read_experiment,
+)
+from cgcl.experiments.tables import toml_text as chosen_toml
 from cgcl.split import random_split
 
 COUNT = 48

@@ -9,8 +9,15 @@ import pytest
 from cgcl_paper.claims import CHECKS, Verdict, claims_markdown, verdict_of
 from cgcl_paper.page import Reproduced
 
-from cgcl.experiments.jobs import CellId, Job, Record, Selection, jobs_of
-from cgcl.experiments.study import read_data, read_experiment
+from cgcl.experiments.study import (
+    CellId,
+    Job,
+    Record,
+    Selection,
+    jobs_of,
+    read_data,
+    read_experiment,
+)
 
 from .conftest import CHOSEN
 

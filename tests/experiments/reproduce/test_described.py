@@ -8,9 +8,8 @@ import pytest
 
 from cgcl.cli import reproduce as command
 from cgcl.errors import ConfigError
-from cgcl.experiments.jobs import Selection, jobs_of
 from cgcl.experiments.reproduction import EMBEDDINGS, TRACE
-from cgcl.experiments.study import FOLDER, NAMES, Protocol, read_experiment
+from cgcl.experiments.study import FOLDER, NAMES, Protocol, Selection, jobs_of, read_experiment
 from cgcl.readers import DATASETS
 from cgcl.train.recipe import Recipe
 
@@ -92,7 +91,7 @@ def test_every_file_is_an_experiment_or_one_of_two_others():
 
 def test_all_is_every_experiment_in_its_order(monkeypatch):
     asked = []
-    monkeypatch.setattr(command, "_reproduce", lambda own: asked.append(own.names) or 0)
+    monkeypatch.setattr(command, "_reproduce", lambda names, _: asked.append(names) or 0)
     command.reproduce("all")
     command.reproduce("fig4")
     assert asked == [NAMES, ("fig4",)]

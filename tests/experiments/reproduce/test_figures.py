@@ -27,8 +27,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from cgcl.errors import ConfigError
-from cgcl.experiments.jobs import Record, Selection, jobs_of
-from cgcl.experiments.study import read_data, read_experiment
+from cgcl.experiments.study import Record, Selection, jobs_of, read_data, read_experiment
 from cgcl.experiments.tables import cut_note
 from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
 from cgcl.readers import DATASETS

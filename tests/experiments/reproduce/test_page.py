@@ -20,8 +20,16 @@ from cgcl_paper.page import (
     verdict_on,
 )
 
-from cgcl.experiments.jobs import CellId, Job, Record, Selection, jobs_of
-from cgcl.experiments.study import NAMES, read_data, read_experiment
+from cgcl.experiments.study import (
+    NAMES,
+    CellId,
+    Job,
+    Record,
+    Selection,
+    jobs_of,
+    read_data,
+    read_experiment,
+)
 from cgcl.experiments.tables import Cell
 from cgcl.train.recipe import Recipe
 

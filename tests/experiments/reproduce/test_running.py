@@ -6,9 +6,7 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
-from cgcl.errors import RunFolderError
 from cgcl.experiments import reproduction as running
-from cgcl.experiments.jobs import Job
 from cgcl.experiments.reproduction import (
     RUNS,
     Records,
@@ -17,6 +15,7 @@ from cgcl.experiments.reproduction import (
     read_records,
     run_jobs,
 )
+from cgcl.experiments.study import Job
 from cgcl.split import random_split
 from cgcl.train.config import Resources
 from cgcl.train.once import train_once
@@ -146,24 +145,6 @@ def test_a_failure_is_written_down_stops_nothing_and_is_tried_again(run, path):
     assert log.ended == [(BROKEN.key, False)]
 
 
-def test_a_run_that_failed_once_may_succeed(run, path, monkeypatch):
-    def broken(*_, **__):
-        raise RuntimeError("out of luck " + "x" * 1000)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(running, "train_together", broken)
-        assert run(job())[0]
-    assert len(read_records(path / RUNS)[0].failure) == 500
-    _, log = run(job())
-    assert log.ended == [(job().key, True)]
-    _, log = run(job())
-    assert log.ended == []
-    assert [own.failure[:24] for own in read_records(path / RUNS)] == [
-        "RuntimeError: out of luc",
-        "",
-    ]
-
-
 @pytest.mark.parametrize("count", range(3))
 def test_a_stop_between_runs_is_gone_on_from(run, tmp_path, count):
     jobs = [job("adamic-adar"), job("common-neighbours"), job("katz")]
@@ -198,21 +179,6 @@ def test_graphs_are_read_one_after_the_other_each_once(graph, run):
     _, log = run(*jobs, read=lambda name: read.append(name) or graph)
     assert read == ["b", "a"]
     assert log.ended == [(jobs[place].key, True) for place in (0, 2, 1, 3)]
-
-
-def test_another_graph_of_the_same_name_is_refused(sbm, run, path):
-    run(job("katz"))
-    before = (path / RUNS).read_bytes()
-    with pytest.raises(RunFolderError, match="holds runs on another sbm"):
-        run(job("katz"), job("adamic-adar"), read=lambda _: sbm(1))
-    assert (path / RUNS).read_bytes() == before
-
-
-def test_runs_that_share_a_split_have_the_same_one(run, path):
-    run(job("katz"), job("adamic-adar"), job("katz", split_seed=1), job("katz", test=10))
-    first, second, other, smaller = (own.split for own in read_records(path / RUNS))
-    assert first == second
-    assert len({first, other, smaller}) == 3
 
 
 def test_what_else_is_measured_is_kept(run, path):
@@ -266,25 +232,6 @@ def test_one_batch_differs_in_seed_split_and_learning_rate_alone():
     assert found[1:] == [[own] for own in others]
 
 
-@pytest.mark.parametrize("method", ["vgae", "katz"])
-def test_other_methods_are_never_in_one_batch(method):
-    """They are trained one after the other anyway, and each result is to be written at once."""
-    jobs = [job(method, split_seed=seed) for seed in range(3)]
-    assert list(_batches(jobs, 10)) == [[own] for own in jobs]
-
-
-def test_a_batch_is_not_too_large_and_may_be_a_single_run():
-    jobs = [job(seed=seed) for seed in range(23)]
-    assert [len(own) for own in _batches(jobs, 10)] == [10, 10, 3]
-    assert [one for own in _batches(jobs, 10) for one in own] == jobs
-    assert list(_batches([*jobs[:2], job(hidden=16), jobs[2]], 1)) == [
-        [jobs[0]],
-        [jobs[1]],
-        [job(hidden=16)],
-        [jobs[2]],
-    ]
-
-
 @pytest.fixture
 def batched(monkeypatch):
     """Make batches as on a GPU, and compute as ever; return the sizes of the batches."""
@@ -328,21 +275,6 @@ def test_a_stop_in_a_batch_leaves_no_result_of_it(run, path, batched):
     assert not is_finished
     assert log.ended == [(job("katz").key, True)]
     assert len(read_records(path / RUNS)) == 1
-
-
-def test_a_batch_that_fails_stops_nothing(run, path, batched, monkeypatch):
-    real = running.train_together
-
-    def broken(graph, splits, recipes, *others, **more):
-        if len(recipes) > 1:
-            raise RuntimeError("too large")
-        return real(graph, splits, recipes, *others, **more)
-
-    monkeypatch.setattr(running, "train_together", broken)
-    is_finished, log = run(job(), job(seed=1), job("katz"))
-    assert is_finished
-    assert log.ended[-1] == (job("katz").key, True)
-    assert len(log.ended) == 3
 
 
 def test_a_run_that_fails_costs_no_other_of_its_batch(run, batched, monkeypatch):

@@ -8,8 +8,7 @@ import pytest
 from cgcl_paper.claims import summary
 from cgcl_paper.page import Reproduced
 
-from cgcl.experiments.jobs import CellId, Job, Record, Selection, jobs_of
-from cgcl.experiments.study import NAMES, read_experiment
+from cgcl.experiments.study import NAMES, CellId, Job, Record, Selection, jobs_of, read_experiment
 
 from .conftest import CHOSEN
 

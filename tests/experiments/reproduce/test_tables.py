@@ -2,16 +2,13 @@
 
 import csv as lines_of_commas
 import io
-import random
-import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
-from cgcl.experiments.jobs import CellId, Record, Selection, jobs_of
 from cgcl.experiments.statistics import Difference
-from cgcl.experiments.study import Experiment, Row
-from cgcl.experiments.tables import Cell, Paired, Table, csv, latex, markdown, table_of
+from cgcl.experiments.study import CellId, Experiment, Row
+from cgcl.experiments.tables import Cell, Paired, Table, csv, latex, markdown
 
 DASH = "\N{EN DASH}"
 TITLES = {"cora": "Cora", "photo": "Photo"}
@@ -67,86 +64,82 @@ def rows_of(text):
     ]
 
 
-def test_a_cell_has_ours_then_the_papers_and_the_difference():
-    text = markdown(table(cell("cgcl", 96.87)))
-    assert rows_of(text) == [["AUC", "Cora"], ["CGCL", "96.87 ± 0.51 (97.00, -0.13)"]]
-    assert text.startswith("# Table I: a toy\n")
-    assert (
-        "Percent, mean ± standard deviation over 10 runs; in brackets what the paper prints, and "
-        "ours minus that.\n"
-    ) in text
+PHOTO = {"graph": "photo", "published": None}
 
 
-def test_a_single_run_without_published_number():
-    text = markdown(table(cell("cgcl", 96.87, runs=1, sd=None, asked=1, published=None)))
-    assert rows_of(text)[1] == ["CGCL", "96.87"]
-    assert "Percent, one run.\n" in text
-
-
-def test_the_best_as_printed_are_bold_all_that_tie():
-    """97.0951 and 97.1049 are both printed as 97.10."""
-    made = [cell("cgcl", 97.0951), cell("vgae", 97.1049), cell("seal", 97.0949)]
-    text = markdown(table(*made))
-    assert [own[1] for own in rows_of(text)[1:]] == [
-        "**97.10 ± 0.51** (97.00, +0.10)",
-        "**97.10 ± 0.51** (97.00, +0.10)",
-        "97.09 ± 0.51 (97.00, +0.09)",
-    ]
-    assert "Bold: the best of ours in a column" in text
-
-
-def test_columns_have_their_own_best():
-    made = [
-        cell("cgcl", 97.0),
-        cell("cgcl", 95.0, graph="photo", published=None),
-        cell("vgae", 96.0),
-        cell("vgae", 98.0, graph="photo", published=None),
-    ]
-    bold = [["**" in own for own in line[1:]] for line in rows_of(markdown(table(*made)))[1:]]
-    assert bold == [[True, False], [False, True]]
-
-
-def test_what_is_missing_is_said():
-    made = [
-        cell("cgcl", None),
-        cell("cgcl", 90.0, graph="photo", published=None),
-        cell("vgae", None, failed=2),
-        cell("seal", 90.0, graph="photo", published=None),
-    ]
-    text = markdown(table(*made))
-    assert rows_of(text) == [
-        ["AUC", "Cora", "Photo"],
-        ["CGCL", "not run (97.00)", "**90.00 ± 0.51**"],
-        ["VGAE", "failed (97.00)", DASH],
-        ["SEAL", DASH, "**90.00 ± 0.51**"],
-    ]
-    assert text.endswith(" A dash: not planned.\n")
-
-
-def test_what_is_left_out_stands_at_the_head_of_a_row_or_at_its_cells():
-    made = [
-        cell("vgae", 91.0, caps="narrow"),
-        cell("vgae", 92.0, graph="photo", caps="narrow"),
-        cell("seal", 93.0, caps="1 hop"),
-        cell("seal", 94.0, graph="photo", caps="1 hop", here="epochs = 7", runs=3, asked=3),
-    ]
-    text = markdown(table(*made))
-    assert rows_of(text)[1:] == [
-        ["VGAE ⁽¹⁾", "91.00 ± 0.51 (97.00, -6.00)", "92.00 ± 0.51 (97.00, -5.00)"],
-        ["SEAL", "**93.00 ± 0.51** (97.00, -4.00) ⁽²⁾", "**94.00 ± 0.51** (97.00, -3.00) ⁽³⁾ ⁽⁴⁾"],
-    ]
-    assert text.endswith(
-        "\n\n- ⁽¹⁾ VGAE: narrow."
-        "\n- ⁽²⁾ SEAL: 1 hop."
-        "\n- ⁽³⁾ SEAL: 1 hop; on this graph epochs = 7."
-        "\n- ⁽⁴⁾ 3 of 10 runs; no more are asked for.\n"
-    )
-
-
-def test_a_row_that_is_not_finished_keeps_its_note_at_the_head():
-    made = [cell("seal", 93.0, caps="1 hop"), cell("seal", None, graph="photo")]
-    text = markdown(table(*made))
-    assert rows_of(text)[1] == ["SEAL ⁽¹⁾", "93.00 ± 0.51 (97.00, -4.00)", "not run (97.00)"]
+@pytest.mark.parametrize(
+    ("cells", "rows", "told"),
+    [
+        pytest.param(
+            [cell("cgcl", 96.87)],
+            [["AUC", "Cora"], ["CGCL", "96.87 ± 0.51 (97.00, -0.13)"]],
+            "Percent, mean ± standard deviation over 10 runs; in brackets what the paper prints, "
+            "and ours minus that.\n",
+            id="ours, then the paper's and the difference",
+        ),
+        pytest.param(
+            [cell("cgcl", 96.87, runs=1, sd=None, asked=1, published=None)],
+            [["AUC", "Cora"], ["CGCL", "96.87"]],
+            "Percent, one run.\n",
+            id="a single run without published number",
+        ),
+        pytest.param(
+            # 97.0951 and 97.1049 are both printed as 97.10.
+            [cell("cgcl", 97.0951), cell("vgae", 97.1049), cell("seal", 97.0949)],
+            [
+                ["AUC", "Cora"],
+                ["CGCL", "**97.10 ± 0.51** (97.00, +0.10)"],
+                ["VGAE", "**97.10 ± 0.51** (97.00, +0.10)"],
+                ["SEAL", "97.09 ± 0.51 (97.00, +0.09)"],
+            ],
+            "Bold: the best of ours in a column",
+            id="the best as printed are bold, all that tie",
+        ),
+        pytest.param(
+            [
+                cell("cgcl", None),
+                cell("cgcl", 90.0, **PHOTO),
+                cell("vgae", None, failed=2),
+                cell("seal", 91.0, **PHOTO),
+            ],
+            [
+                ["AUC", "Cora", "Photo"],
+                ["CGCL", "not run (97.00)", "90.00 ± 0.51"],
+                ["VGAE", "failed (97.00)", DASH],
+                ["SEAL", DASH, "**91.00 ± 0.51**"],
+            ],
+            " A dash: not planned.\n",
+            id="what is missing",
+        ),
+        pytest.param(
+            [
+                cell("vgae", 91.0, caps="narrow"),
+                cell("vgae", None, graph="photo", caps="narrow"),
+                cell("seal", 93.0, caps="1 hop"),
+                cell("seal", 94.0, graph="photo", caps="1 hop", here="epochs = 7", runs=3, asked=3),
+            ],
+            [
+                ["AUC", "Cora", "Photo"],
+                ["VGAE ⁽¹⁾", "91.00 ± 0.51 (97.00, -6.00)", "not run (97.00)"],
+                [
+                    "SEAL",
+                    "**93.00 ± 0.51** (97.00, -4.00) ⁽²⁾",
+                    "94.00 ± 0.51 (97.00, -3.00) ⁽³⁾ ⁽⁴⁾",
+                ],
+            ],
+            "\n\n- ⁽¹⁾ VGAE: narrow."
+            "\n- ⁽²⁾ SEAL: 1 hop."
+            "\n- ⁽³⁾ SEAL: 1 hop; on this graph epochs = 7."
+            "\n- ⁽⁴⁾ 3 of 10 runs; no more are asked for.\n",
+            id="what is left out, at the head of a row or at its cells",
+        ),
+    ],
+)
+def test_what_stands_in_a_table_and_below_it(cells, rows, told):
+    text = markdown(table(*cells))
+    assert text.startswith("# Table I: a toy\n\n## One split for all runs")
+    assert rows_of(text) == rows
+    assert told in text
 
 
 @pytest.mark.parametrize(
@@ -201,17 +194,6 @@ def test_paired_differences_with_interval_and_p():
     assert "above zero, CGCL is ahead" in text
 
 
-def test_a_difference_over_one_split_has_no_interval_and_no_p():
-    found = replace(paired("vgae", 1.0, None, None, None).difference, runs=10)
-    text = markdown(
-        table(
-            cell("cgcl", 97.0), paired=[Paired(CellId("vgae", "cora", 10, "splits"), "auc", found)]
-        )
-    )
-    assert rows_of(text)[-1] == ["VGAE", "+1.00"]
-    assert "interval" not in text
-
-
 def test_protocols_and_shares_have_sections_in_order():
     made = [
         replace(cell("cgcl", 97.0), place=CellId("cgcl", "cora", test, protocol))
@@ -231,21 +213,6 @@ def test_protocols_and_shares_have_sections_in_order():
     assert text.startswith("# Table I: a toy\n\n## One split")
 
 
-def test_trainings_that_were_cut_short_are_told_in_every_format():
-    made = table(cell("cgcl", 97.0), cell("vgae", 96.0))
-    cut = replace(made, epochs=1500)
-    note = "Trained for 1,500 epochs, not as long as described."
-    assert markdown(cut).startswith(f"# Table I: a toy\n\n{note}\n\n##")
-    assert f"{note}}}\n" in latex(cut)
-    columns = lines_of_commas.DictReader(io.StringIO(csv(cut)))
-    assert [line["cut_to_epochs"] for line in columns] == ["1500", "1500"]
-    for write in (markdown, latex):
-        assert "as described" not in write(made)
-    assert {
-        line["cut_to_epochs"] for line in lines_of_commas.DictReader(io.StringIO(csv(made)))
-    } == {""}
-
-
 def test_markdown_is_not_broken_by_what_rows_are_called():
     of = replace(TOY, rows=(row("cgcl", "a|b *c* <i>"),))
     text = markdown(table(cell("cgcl", 97.0), of=of))
@@ -258,23 +225,9 @@ def test_csv_reads_back():
         cell("vgae", None, metric="ap", published=None),
     ]
     first, second = lines_of_commas.DictReader(io.StringIO(csv(table(*made))))
-    assert first == {
-        "experiment": "toy",
-        "protocol": "paper",
-        "test": "10",
-        "graph": "cora",
-        "row": "cgcl",
-        "method": "cgcl",
-        "metric": "auc",
-        "runs": "10",
-        "mean": "96.87",
-        "sd": "0.51",
-        "published_mean": "97.00",
-        "published_sd": "0.15",
-        "difference": "-0.13",
-        "caps": '1 hop, "narrow"; on this graph epochs = 7',
-        "cut_to_epochs": "",
-    }
+    place = ["toy", "paper", "10", "cora", "cgcl", "cgcl", "auc", "10"]
+    numbers = ["96.87", "0.51", "97.00", "0.15", "-0.13"]
+    assert [*first.values()] == [*place, *numbers, '1 hop, "narrow"; on this graph epochs = 7', ""]
     assert (second["metric"], second["runs"]) == ("ap", "0")
     empty = ("mean", "sd", "published_mean", "published_sd", "difference", "caps")
     assert all(second[name] == "" for name in empty)
@@ -305,106 +258,6 @@ def test_latex_escapes_what_it_would_take_for_commands():
         r"$<$ 2${}^{(1)}$ & $97.00_{\pm 0.51}$ \\"
     ) in text
     assert r"10 \% of a\_b." in text
-
-
-def full_table():
-    """Return a table of everything that a table can have."""
-    every = [
-        replace(
-            cell(
-                own.name, 90 + number + len(graph), graph=graph, metric=metric, caps="10 % & more"
-            ),
-            place=CellId(own.name, graph, test, protocol),
-        )
-        for protocol in TOY.protocols
-        for test in TOY.test
-        for metric in ("auc", "ap")
-        for number, own in enumerate(TOY.rows)
-        for graph in TOY.graphs
-        if (own.name, graph) != ("seal", "photo")
-    ]
-    return table(
-        *every,
-        paired=[paired("vgae", 1.2, 0.5, 2.0, 0.0004), paired("seal", -3.0, -4.0, -2.0, 0.04)],
-    )
-
-
-def test_latex_is_balanced():
-    """What can be checked without LaTeX: braces, dollars, environments, columns of every line."""
-    text = latex(full_table())
-    bare = re.sub(r"\\[\\{}$&%#_]", "", text)
-    depth = 0
-    for character in bare:
-        depth += {"{": 1, "}": -1}.get(character, 0)
-        assert depth >= 0
-    assert depth == 0
-    assert all(line.count("$") % 2 == 0 for line in bare.splitlines())
-    for name in ("table", "tabular"):
-        assert text.count(rf"\begin{{{name}}}") == text.count(rf"\end{{{name}}}") > 0
-    for body in re.findall(r"\\begin\{tabular\}(.*?)\\end\{tabular\}", text, re.DOTALL):
-        columns = len(re.match(r"\{(l?c+)\}", body)[1])
-        lines = [line for line in body.splitlines() if line.endswith(r"\\")]
-        assert {len(re.findall(r"(?<!\\)&", line)) for line in lines} == {columns - 1}
-    commands = set(re.findall(r"\\[a-z]+", re.sub("^%.*", "", text, flags=re.MULTILINE)))
-    rules = {r"\toprule", r"\midrule", r"\bottomrule"}
-    plain = {r"\begin", r"\end", r"\caption", r"\centering", r"\setlength", r"\tabcolsep"}
-    assert commands == rules | plain | {
-        r"\scriptsize",
-        r"\footnotesize",
-        r"\par",
-        r"\pm",
-        r"\mathbf",
-    }
-
-
-def test_tables_of_variants_of_one_method():
-    variants = [
-        replace(row(name, title), method="cgcl")
-        for name, title in (("one", "One view"), ("cgcl", "CGCL"))
-    ]
-    of = replace(TOY, name="table2", rows=tuple(variants), protocols=("splits",), test=(10,))
-    found = [paired("one", 1.0, 0.5, 1.5, 0.01)]
-    made = [
-        replace(cell(own.name, 97.0), place=CellId(own.name, "cora", 10, "splits"))
-        for own in variants
-    ]
-    text = markdown(table(*made, paired=found, of=of))
-    assert [line[0] for line in rows_of(text)] == ["AUC", "One view", "CGCL", "AUC", "One view"]
-    lines = list(lines_of_commas.DictReader(io.StringIO(csv(table(*made, of=of)))))
-    assert [(line["row"], line["method"]) for line in lines] == [("one", "cgcl"), ("cgcl", "cgcl")]
-
-
-def test_the_order_and_the_place_of_runs_change_no_byte():
-    jobs = jobs_of(replace(TOY, runs=3), Selection(), {})
-    numbers = random.Random(1)
-    made = [
-        Record(
-            graph=job.graph,
-            test=job.test,
-            method=job.recipe.name,
-            settings=asdict(job.recipe.settings),
-            split_seed=job.split_seed,
-            split=f"split {job.split_seed}",
-            seed=job.recipe.split.seed,
-            fingerprint="graph",
-            device="cpu",
-            threads=1,
-            versions={},
-            metrics={"auc": numbers.random(), "ap": numbers.random()},
-            caps=job.recipe.settings.caps,
-        )
-        for own in jobs.values()
-        for job in own
-    ]
-    elsewhere = [replace(one, device="cuda:7", seconds=9.5, threads=3, epochs=5) for one in made]
-    numbers.shuffle(elsewhere)
-    shuffled = dict(numbers.sample(list(jobs.items()), len(jobs)))
-    one = table_of(TOY, jobs, {each.key: each for each in made}, {})
-    other = table_of(TOY, shuffled, {each.key: each for each in elsewhere}, {})
-    assert len(one.paired) == 2 * 2 * 2 * 2
-    for write in (markdown, csv, latex):
-        assert write(one) == write(other)
-        assert "cuda" not in write(other)
 
 
 def test_rows_of_which_nothing_was_run_are_named_below():

@@ -10,7 +10,6 @@ import cgcl_paper as writing
 import pytest
 
 from cgcl.errors import ResourceError
-from cgcl.experiments.jobs import CellId, Record, Selection, jobs_of
 from cgcl.experiments.reproduction import (
     index,
     known_places,
@@ -19,10 +18,9 @@ from cgcl.experiments.reproduction import (
     write_figures,
 )
 from cgcl.experiments.reproduction import write_tables as write_tables_with
-from cgcl.experiments.study import read_data, read_experiment
-from cgcl.experiments.tables import cut_note
+from cgcl.experiments.study import CellId, Selection, jobs_of, read_experiment
 
-from .conftest import CHOSEN
+from .conftest import CHOSEN, record_of
 
 TRACE = {
     "epoch": [10, 20],
@@ -58,15 +56,11 @@ def record(job):
     """Return a made-up result that follows from the run alone."""
     chance = random.Random(job.key)
     auc, ap = (round(chance.uniform(0.6, 1), 6) for _ in range(2))
-    return Record.of(
+    return record_of(
         job,
-        split=f"split {job.graph} {job.test} {job.split_seed}",
-        fingerprint="graph",
-        device="cpu",
-        threads=1,
-        versions={"cgcl": "0.1.0"},
+        auc,
+        ap,
         val={"auc": ap, "ap": auc},
-        metrics={"auc": auc, "ap": ap},
         measured={
             own: {"trace": TRACE, "embeddings": {**EMBEDDINGS, "auc_view_1": auc}}[own]
             for own in job.measures
@@ -145,27 +139,6 @@ def test_the_order_of_runs_changes_no_byte_of_a_figure(name, tmp_path):
     assert contents(write_figures(of, places, backwards, tmp_path / "second")) == first
 
 
-def test_figures_have_the_papers_numbers_for_cgcl(tmp_path, monkeypatch):
-    given, real = [], writing.sensitivity_figure
-
-    def noted(records, published, note):
-        given.append((records, published))
-        return real(records, published, note)
-
-    monkeypatch.setattr(writing, "sensitivity_figure", noted)
-    of, places, found = made("fig2", runs=1)
-    write_figures(of, places, found, tmp_path)
-    assert given == [(list(found.values()), read_data("paper")["table1"]["cgcl"])]
-
-
-def test_runs_of_other_experiments_are_left_out(tmp_path):
-    of, places, found = made("table1", graphs=("cora",))
-    _, _, others = made("table2", graphs=("cora", "computers"))
-    alone = contents(write_tables(of, places, found, tmp_path / "alone"))
-    assert contents(write_tables(of, places, {**others, **found}, tmp_path / "both")) == alone
-    assert records_of(places, {**others, **found}) == records_of(places, found)
-
-
 def test_a_run_that_serves_two_rows_is_listed_once(tmp_path):
     of, places, found = made("claims", graphs=("cora",))
     measured = index(own for own in found.values() if own.measured)
@@ -185,15 +158,6 @@ def test_a_table_does_not_show_what_was_measured_for_another(tmp_path):
     assert [path.name for path in written] == TABLES["table2"]
 
 
-def test_finished_runs_come_in_the_order_of_the_experiment_each_once():
-    _, places, found = made("table2", graphs=("cora",), runs=3)
-    keys = [job.key for own in places.values() for job in own]
-    missing = keys[4]
-    left = {key: own for key, own in reversed(found.items()) if key != missing}
-    twice = {**places, "again": next(iter(places.values()))}
-    assert [own.key for own in records_of(twice, left)] == [key for key in keys if key != missing]
-
-
 def test_claims_are_judged_by_all_runs_and_the_choices_in_use(tmp_path, judged):
     of, places, found = made("claims", graphs=("cora",))
     _, _, others = made("table1", graphs=("cora",), methods=("vgae",))
@@ -201,19 +165,6 @@ def test_claims_are_judged_by_all_runs_and_the_choices_in_use(tmp_path, judged):
     [given] = judged
     assert given == ({**found, **others}, {"cora": {"lr": 0.5}})
     assert (tmp_path / "verdicts.md").read_text() == f"{len(found) + len(others)} runs\n"
-
-
-def test_published_numbers_stand_beside_ours(tmp_path):
-    of, places, found = made("table1", graphs=("cora",), methods=("cgcl",), test=(10,))
-    write_tables(of, places, found, tmp_path)
-    lines = list(csv.DictReader(io.StringIO((tmp_path / "table1.csv").read_text())))
-    published = read_data("paper")["table1"]["cgcl"]["cora"]["10"]
-    assert [line["metric"] for line in lines] == ["auc", "ap"] * 2
-    for line in lines:
-        assert float(line["published_mean"]) == published[line["metric"]][0]
-        assert float(line["difference"]) == pytest.approx(
-            float(line["mean"]) - published[line["metric"]][0], abs=1e-9
-        )
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -237,13 +188,6 @@ def test_trainings_that_were_cut_short_have_files_of_their_own_that_tell(name, t
             lines = list(csv.DictReader(io.StringIO(content.decode())))
             assert {line["cut_to_epochs"] for line in lines} == {"3"}
     assert not any(b"as described" in content for content in whole.values())
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_of_trainings_that_were_cut_short_tells(name):
-    of, places, found = made(name, runs=1, epochs=3)
-    figure = writing.figure_of(of, records_of(places, found), cut_note(3))
-    assert "Trained for 3 epochs" in figure.legends[0].get_title().get_text()
 
 
 def test_what_is_known_is_what_is_asked_for_and_what_is_there():
@@ -287,21 +231,6 @@ def test_what_is_written_may_be_unfinished(tmp_path):
         ]
     assert tomllib.loads((tmp_path / "grid/chosen.toml").read_text()) == {}
     assert "not run" in (tmp_path / "table1/table1.md").read_text()
-
-
-def test_the_grid_chooses_for_graphs_that_are_complete(tmp_path):
-    of, places, found = made("grid", graphs=("cora", "computers"), test=(10,), methods=("cgcl",))
-    left = {
-        key: own for key, own in found.items() if own.graph != "computers" or own.val["auc"] < 0.9
-    }
-    assert len(left) < len(found)
-    write_tables(of, places, left, tmp_path)
-    chosen = tomllib.loads((tmp_path / "chosen.toml").read_text())
-    best = max((own for own in found.values() if own.graph == "cora"), key=lambda o: o.val["auc"])
-    assert list(chosen) == ["cgcl-cora-10"]
-    assert chosen["cgcl-cora-10"]["val_auc"] == best.val["auc"]
-    assert chosen["cgcl-cora-10"]["hidden"] == best.settings["hidden"]
-    assert chosen["cgcl-cora-10"]["lr"] == best.settings["lr"]
 
 
 def test_measured_numbers_read_back_as_they_were():

@@ -54,4 +54,4 @@ def test_numbers_keep_their_bits() -> None:
 def test_a_comment_cannot_become_a_setting() -> None:
     content = best_file("mlp", {}, {}, ["Graph: a\n[train]\nlr = 9\x7f\udcff"])
     assert read(content) == {"train": {"method": "mlp"}}
-    assert content.decode().count("\n") == 3
+    assert content.decode().count("\n") == 4

@@ -1,10 +1,19 @@
 from __future__ import annotations
 
+import csv
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
 import pytest
 
 from cgcl.errors import ConfigError
-from cgcl.experiments.space import Space
+from cgcl.experiments.search import Space, Trial, best_of, propose, table_of
 from cgcl.methods.table import method_named
+
+from .conftest import quality
 
 
 def test_a_search_begins_with_the_defaults_and_the_authors_settings() -> None:
@@ -57,3 +66,115 @@ def test_every_place_is_another_choice() -> None:
 def test_what_cannot_be_searched_is_refused(method, fixed, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         Space.of(method, "cora", fixed)
+
+
+def trial(number: int, auc: float | None, ap: float | None = 0.5, **settings: object) -> Trial:
+    failure = "" if auc is not None else 'The loss, "L",\nis gone.'
+    return Trial(number, "search", settings, auc, None if auc is None else ap, 3, 1.5, failure)
+
+
+def test_the_best_trial_has_the_best_auc_then_the_best_ap_then_came_first() -> None:
+    trials = [trial(1, None), trial(2, 0.8, 0.9), trial(3, 0.9, 0.7), trial(4, 0.9, 0.8)]
+    assert best_of(trials) is trials[3]
+    assert best_of([*trials, trial(5, 0.9, 0.8)]) is trials[3]
+    assert best_of(reversed([*trials, trial(5, 0.9, 0.8)])) is trials[3]
+    assert best_of(trials[:1]) is None
+
+
+def test_another_goal_has_another_best() -> None:
+    trials = [trial(1, 0.9, 0.7), trial(2, 0.8, 0.9), trial(3, 0.7, 0.6)]
+    assert best_of(trials, "ap") is trials[1]
+    ranked = [replace(one, node_mrr=one.number / 10) for one in trials]
+    assert best_of(ranked, "node_mrr") is ranked[2]
+    assert ranked[2].in_words(", ") == "node MRR 0.3000, AUC 0.7000, AP 0.6000"
+    assert b"node_mrr" in ranked[0].to_line()
+    assert b"node_mrr" not in trials[0].to_line()  # as searches from before have it
+    assert Trial.from_line(ranked[0].to_line()) == ranked[0]
+    assert table_of(ranked).startswith(b"trial,origin,node_mrr,auc,ap,")
+
+
+def test_the_table_has_a_row_per_trial_and_a_column_per_setting() -> None:
+    trials = [trial(1, 0.75, lr=1e-5, views="a,b"), trial(2, None, lr=0.1, views="c")]
+    rows = list(csv.DictReader(table_of(trials).decode().splitlines(keepends=True)))
+    assert [row["trial"] for row in rows] == ["1", "2"]
+    assert (rows[0]["auc"], rows[0]["lr"], rows[0]["views"]) == ("0.75", "1e-05", "a,b")
+    assert (rows[1]["auc"], rows[1]["failure"]) == ("", trials[1].failure)
+
+
+def search(space: Space, trials: int, seed: int = 0) -> list[Trial]:
+    done: list[Trial] = []
+    for number in range(1, trials + 1):
+        proposal = propose(space, number, done, seed)
+        if proposal is None:
+            break
+        auc = quality(proposal.settings)
+        done.append(Trial(number, proposal.origin, proposal.settings, auc, auc, 1))
+    return done
+
+
+SPACE = Space.of("mlp", "cora", {})
+
+
+def test_the_same_seed_proposes_the_same_and_another_seed_something_else() -> None:
+    one, again, other = search(SPACE, 12), search(SPACE, 12), search(SPACE, 12, seed=1)
+    assert one == again
+    assert one[0] == other[0]
+    assert one[1:] != other[1:]
+
+
+def test_a_proposal_follows_from_the_earlier_trials_alone() -> None:
+    """Whatever Optuna was asked before in this process."""
+    done = search(SPACE, 12)
+    for number in (12, 3, 9, 12):
+        proposal = propose(SPACE, number, done[: number - 1], 0)
+        assert proposal is not None
+        assert proposal.settings == done[number - 1].settings
+
+
+def test_a_proposal_is_the_same_in_another_process() -> None:
+    """Where Python hashes strings differently, and orders sets accordingly."""
+    program = (
+        "import json\n"
+        "from cgcl.experiments.search import Space, Trial, propose\n"
+        "space = Space.of('mlp', 'cora', {})\n"
+        "done = [Trial(n, 'search', space.at(n * 7), 0.5 + n / 40, 0.5, 1) for n in range(1, 9)]\n"
+        "print(json.dumps([propose(space, 9, done, s).settings for s in range(3)]))\n"
+    )
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(answers) == 1
+    assert len(json.loads(answers.pop())) == 3
+
+
+def test_nothing_is_proposed_twice_and_everything_once() -> None:
+    space = Space.of("mlp", "cora", {"hidden": 8, "weight_decay": 0.0})
+    done = search(space, 50)
+    # The defaults of input_dropout and lr are among the choices.
+    assert len(done) == space.size == 9
+    settings = [trial.settings for trial in done]
+    assert all(one not in settings[:number] for number, one in enumerate(settings))
+
+
+def test_where_optuna_only_repeats_itself_the_next_untried_settings_are_taken(monkeypatch) -> None:
+    monkeypatch.setattr("cgcl.experiments.search._QUESTIONS", 0)
+    space = Space.of("mlp", "cora", {"hidden": 8, "weight_decay": 0.0})
+    one, other = search(space, 50), search(space, 50, seed=1)
+    assert len(one) == len(other) == space.size
+    assert [trial.settings for trial in one] != [trial.settings for trial in other]
+    assert one == search(space, 50)
+
+
+def test_the_search_learns_from_results() -> None:
+    """On an easy problem it finds the best settings sooner than chance would."""
+    best = max(quality(SPACE.at(place)) for place in range(SPACE.size))
+    found = [max(trial.rank("auc")[0] for trial in search(SPACE, 20, seed)) for seed in range(8)]
+    # 19 of 81 settings at random find it in one case of four.
+    assert sum(auc == best for auc in found) >= 6
