@@ -229,7 +229,7 @@ def test_a_lowest_probability_alone_gives_all_links_in_the_order_of_nodes(
     assert list(rows[0]) == COLUMNS
     whole = cli("predict", run, "--min-probability", limit, "--format", "csv").out
     # Streamed: several blocks, one header.
-    monkeypatch.setattr("cgcl.search.search._BLOCK", 10)
+    monkeypatch.setattr("cgcl.predict.search._BLOCK", 10)
     assert cli("predict", run, "--min-probability", limit, "--format", "csv").out == whole
     assert pairs_of(whole) == ends(rows)
 

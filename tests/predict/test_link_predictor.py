@@ -177,7 +177,7 @@ def test_equal_scores_are_in_the_order_of_names(graph: Graph) -> None:
 
 def test_small_blocks_change_nothing(fitted: LinkPredictor, monkeypatch) -> None:
     whole = fitted.top(30)
-    monkeypatch.setattr("cgcl.search.search._BLOCK", 50)
+    monkeypatch.setattr("cgcl.predict.search._BLOCK", 50)
     monkeypatch.setattr("cgcl.methods.scoring.BLOCK_PAIRS", 7)
     pieces = fitted.top(30)
     assert pieces.sources == whole.sources
@@ -188,8 +188,8 @@ def test_small_blocks_change_nothing(fitted: LinkPredictor, monkeypatch) -> None
 def test_a_graph_too_large_to_score_all_pairs_of_is_refused_with_a_way_out(
     fitted: LinkPredictor, monkeypatch
 ) -> None:
-    monkeypatch.setattr("cgcl.search.way._NEVER_REFUSED", 0)
-    monkeypatch.setattr("cgcl.search.way._MAX_SECONDS", 0.0)
+    monkeypatch.setattr("cgcl.predict.strategy._NEVER_REFUSED", 0)
+    monkeypatch.setattr("cgcl.predict.strategy._MAX_SECONDS", 0.0)
     with pytest.raises(
         cgcl.errors.ResourceError, match="Ask for less: --node NAME, --sources FILE or --pairs FILE"
     ):

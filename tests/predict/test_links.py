@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgcl.predict import Links
-from cgcl.predict.digits import decimals, told_apart
+from cgcl.predict.links import decimals, told_apart
 from cgcl.report.words import chance
 
 LINKS = Links(

@@ -60,7 +60,7 @@ def write_answer(
             with _opened(out) as stream:
                 stream.write(text.encode())
         return
-    from cgcl.predict.formats import WRITERS
+    from cgcl.predict.writers import WRITERS
 
     with _opened(out) as stream, WRITERS[form](stream, excel=excel) as writer:
         for links in blocks:
@@ -158,7 +158,7 @@ def _reasons(links: Links, because: list[str] | None) -> list[list[str]]:
 
 
 def _cells(column: list[Any]) -> list[str]:
-    from cgcl.predict.digits import decimals, told_apart
+    from cgcl.predict.links import decimals, told_apart
 
     if any(isinstance(cell, float) for cell in column):
         return told_apart(column, decimals)

@@ -149,7 +149,7 @@ def _notes(notes: Sequence[str]) -> dict[str, Any]:
 
 def _suggested(suggestions: Suggestions) -> dict[str, Any]:
     """Return what the section of suggested links says."""
-    from cgcl.predict.digits import told_apart
+    from cgcl.predict.links import told_apart
 
     links = suggestions.links[:_MOST_LINKS]
     known = [link.probability for link in links if link.probability is not None]

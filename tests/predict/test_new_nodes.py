@@ -10,8 +10,7 @@ from cgcl.graph import Graph
 from cgcl.graph.prepare import prepare
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.model import CGCL, symmetric
-from cgcl.predict.new_features import read_new_features
-from cgcl.predict.unseen import with_new_nodes
+from cgcl.predict.new_nodes import read_new_features, with_new_nodes
 from cgcl.train.once import known_of
 
 
@@ -148,8 +147,6 @@ def test_everything_else_of_the_graph_is_kept() -> None:
         (["x" * 20_000], [], "Give a name of 1 to 10,000 characters"),
         (["Zoe"], [("Anna", "Carl")], "'Anna', 'Carl' joins two known nodes"),
         (["Zoe"], [("Zoe", "Ana")], "No node is called 'Ana'.*Did you mean 'Anna'"),
-        (["Zoe"], ["Zo"], "must be pairs of names"),
-        (["Zoe"], [("Zoe", "Anna", "Bob")], "must be pairs of names"),
     ],
 )
 def test_names_and_links_that_cannot_be_meant_are_refused(names, links, message) -> None:

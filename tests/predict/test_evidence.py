@@ -1,19 +1,16 @@
 from __future__ import annotations
 
 import networkx as nx
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgcl.evidence import evidence as module
-from cgcl.evidence.evidence import evidence_of
-from cgcl.evidence.explain import explained
-from cgcl.evidence.messages import Reason, RestsOn
-from cgcl.evidence.sorted_lists import blocks_of, neighbour_lists
 from cgcl.graph import Graph
+from cgcl.graph.adjacency import Adjacency
 from cgcl.graph.structure import with_structural_features
+from cgcl.predict.edge_importance import Reason, RestsOn
+from cgcl.predict.evidence import evidence_of, explained
 
 
 def graph_of(
@@ -71,7 +68,7 @@ def test_the_order_of_a_pair_and_the_size_of_blocks_do_not_matter(graph: Graph) 
     pairs = all_pairs(graph.num_nodes)
     whole = evidence_of(graph, pairs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_BUDGET", 1)
+        patch.setattr("cgcl.graph.adjacency._BUDGET", 1)
         turned = evidence_of(graph, pairs.flip(0))
     assert turned.columns() == whole.columns()
     assert turned.neighbours == whole.neighbours
@@ -145,21 +142,11 @@ def test_a_long_way_round_is_found() -> None:
     assert found.distance == (50, 25, 14)
 
 
-@given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 20))
-def test_blocks_cover_everything_once_within_the_budget(costs: list[int], budget: int) -> None:
-    blocks = list(blocks_of(np.array(costs, dtype=np.int64), budget))
-    assert [place for block in blocks for place in range(block.start, block.stop)] == list(
-        range(len(costs))
-    )
-    for block in blocks:
-        assert sum(costs[block]) <= budget or block.stop - block.start == 1
-
-
 def test_the_lists_can_be_handed_over() -> None:
     graph = graph_of(3, [(0, 1), (1, 2)])
     # Lists of another graph are believed: nothing is counted again.
-    other = neighbour_lists(graph_of(3, []))
-    assert evidence_of(graph, pairs_of((0, 2)), neighbours=other).distance == (None,)
+    other = Adjacency.from_pairs(torch.empty(2, 0, dtype=torch.int64), 3)
+    assert evidence_of(graph, pairs_of((0, 2)), adjacency=other).distance == (None,)
 
 
 def toy_evidence(**more):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from cgcl.errors import ConfigError, GraphContentError, NotFittedError, SplitError
 from cgcl.graph import Graph
 from cgcl.methods.scoring import DecoderScorer
-from cgcl.predict import LinkPredictor, Links
-from cgcl.predict.answers import Answers, Ask
+from cgcl.predict import LinkPredictor, Links, Query
+from cgcl.predict.engine import QueryEngine
 from cgcl.split import given_split, random_split
 
 SETTINGS = {"hidden": 8, "epochs": 20, "evaluate_every": 5, "threads": 1, "lr": 0.05}
@@ -104,7 +104,7 @@ def test_a_base_rate_that_is_no_share_is_refused_everywhere(fitted, pairs, prior
         lambda: fitted.probability(pairs[:1], prior),
         lambda: fitted.top(3, prior=prior),
         lambda: fitted.top(3, prior=prior, min_probability=0.1),
-        lambda: list(fitted.stream(Ask(prior=prior))),
+        lambda: list(fitted.stream(Query(prior=prior))),
     ):
         with pytest.raises(ConfigError, match="must be above 0 and below 1"):
             ask()
@@ -127,8 +127,8 @@ def test_the_stream_holds_what_top_holds_in_the_order_of_nodes(
     fitted: LinkPredictor, monkeypatch, options
 ) -> None:
     everything = fitted.top(10**6, **options)
-    monkeypatch.setattr("cgcl.search.search._BLOCK", 50)
-    blocks = list(fitted.stream(Ask(**options)))
+    monkeypatch.setattr("cgcl.predict.search._BLOCK", 50)
+    blocks = list(fitted.stream(Query(**options)))
     streamed = [link for block in blocks for link in block]
     assert len(everything) > 2
     assert sorted((a.source, a.target, a.probability) for a in streamed) == sorted(
@@ -140,7 +140,7 @@ def test_the_stream_holds_what_top_holds_in_the_order_of_nodes(
 
 
 def test_a_stream_explains_if_asked(fitted: LinkPredictor) -> None:
-    block = next(iter(fitted.stream(Ask(explain=True, sources=["n03"]))))
+    block = next(iter(fitted.stream(Query(explain=True, sources=["n03"]))))
     assert set(block.evidence) == {"shared_neighbours", "distance", "because"}
     assert all(text.startswith("n03 and ") for text in block.evidence["because"])
 
@@ -200,13 +200,13 @@ class Fixed:
 
 
 def test_scores_keep_every_bit_whatever_stands_beside_them(graph: Graph, pairs) -> None:
-    answers = Answers(graph, Fixed())
+    answers = QueryEngine(graph, Fixed())
     together = answers.score(pairs).scores
     alone = [answers.score([pair]).scores[0] for pair in pairs]
     assert np.array_equal(together, alone)
-    everything = rows(answers.find(Ask(count=10**6)))
+    everything = rows(answers.answer(Query(count=10**6)))
     for count in (1, 3, 10, 17):
-        assert rows(answers.find(Ask(count=count))) == everything[:count]
+        assert rows(answers.answer(Query(count=count))) == everything[:count]
 
 
 def test_new_nodes_are_asked_for_like_known_ones(fitted: LinkPredictor, graph: Graph) -> None:
@@ -293,7 +293,7 @@ def test_without_validation_links_there_are_scores_but_no_probabilities(
     with pytest.raises(ConfigError, match="A lowest probability was asked for"):
         bare.top(3, min_probability=0.1)
     with pytest.raises(ConfigError, match="A lowest probability was asked for"):
-        list(bare.stream(Ask(min_probability=0.1)))
+        list(bare.stream(Query(min_probability=0.1)))
 
 
 def test_a_prior_without_probabilities_changes_nothing(bare: LinkPredictor) -> None:
@@ -302,7 +302,7 @@ def test_a_prior_without_probabilities_changes_nothing(bare: LinkPredictor) -> N
 
 def test_a_method_without_a_network_explains_without_it(fitted: LinkPredictor, graph) -> None:
     scorer = DecoderScorer(fitted.model_.decode, torch.from_numpy(fitted.embeddings()))
-    links = Answers(graph, scorer).find(Ask(count=3, explain=True))
+    links = QueryEngine(graph, scorer).answer(Query(count=3, explain=True))
     assert all("rests" not in text for text in links.evidence["because"])
     assert rows(links) == rows(fitted.top(3))
     assert "rests" in fitted.top(3, explain=True).evidence["because"][0]

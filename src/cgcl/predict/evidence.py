@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +11,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cgcl.evidence.sorted_lists import Numbers, SortedLists, blocks_of, neighbour_lists
 from cgcl.graph import Graph
+from cgcl.graph.adjacency import Adjacency, Numbers
+from cgcl.graph.pairs import encode_ordered
 from cgcl.graph.structure import has_structural_features
+from cgcl.graph.wording import shown
+from cgcl.predict.edge_importance import Reason, RestsOn
 
-__all__ = ["Evidence", "evidence_of"]
-
-# Items compared at once: a few arrays of this length are alive at the same time.
-_BUDGET = 2**20
+# Rows of features looked at together.
 _ROWS = 2**14
+_NAME_LENGTH = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,7 @@ def evidence_of(
     pairs: Tensor,
     *,
     names: int = 5,
-    neighbours: SortedLists | None = None,
+    adjacency: Adjacency | None = None,
 ) -> Evidence:
     """Return what speaks for each pair, whatever a model says about it.
 
@@ -68,7 +70,7 @@ def evidence_of(
         graph: The known links, names and features.
         pairs: Node numbers, int64 [2, p].
         names: How many neighbours and features to name for a pair.
-        neighbours: The lists of `neighbour_lists(graph)`, if the caller has them already.
+        adjacency: The neighbours of every node, if the caller has them already.
 
     Example:
         >>> toy = Graph.from_pairs("toy", "abc", torch.tensor([[0, 1], [1, 2]]))
@@ -78,77 +80,62 @@ def evidence_of(
         >>> found.neighbours
         ((), ('b',))
     """
-    ends = pairs.numpy()
-    lists = neighbour_lists(graph) if neighbours is None else neighbours
-    shared, telling = _in_common(lists, ends, lists.sizes, names)
-    common, kept, labels = _common_features(graph, ends, names)
+    links = adjacency or Adjacency.from_pairs(graph.edges, graph.num_nodes)
+    shared, telling = _in_common(links, pairs, links.degree.numpy(), names)
+    common, kept, labels = _common_features(graph, pairs, names)
     return Evidence(
-        linked=lists.contains(ends[0], ends[1]),
+        linked=links.contains(*pairs).numpy(),
         shared_neighbours=shared,
         common_features=common,
-        distance=_distances(lists, ends, shared),
+        distance=_distances(links, pairs, shared),
         neighbours=tuple(tuple(graph.names[node] for node in nodes) for nodes in telling),
         features=tuple(tuple(_feature_name(graph, labels[k]) for k in ks) for ks in kept),
     )
 
 
 def _in_common(
-    lists: SortedLists, ends: Numbers, rarity: Numbers, most: int
+    lists: Adjacency, pairs: Tensor, rarity: Numbers, most: int
 ) -> tuple[Numbers, list[list[int]]]:
     """Return how many items the two lists of each pair share, and the `most` rarest of them."""
-    counts = np.zeros(ends.shape[1], dtype=np.int64)
-    rarest: list[list[int]] = []
-    sizes = lists.sizes[ends]
-    is_first_short = sizes[0] <= sizes[1]
-    short, long = np.where(is_first_short, ends, ends[::-1])
-    for block in blocks_of(sizes.min(axis=0), _BUDGET):
-        which, items = lists.take(short[block])
-        is_shared = lists.contains(long[block][which], items)
-        which, items = which[is_shared], items[is_shared]
-        found = np.bincount(which, minlength=block.stop - block.start)
-        counts[block] = found
-        items = items[np.lexsort((items, rarity[items], which))]
-        starts = np.cumsum(found) - found
-        rarest += [
-            items[start : start + min(count, most)].tolist()
-            for start, count in zip(starts.tolist(), found.tolist(), strict=True)
-        ]
-    return counts, rarest
+    which, items = (found.numpy() for found in lists.common_neighbours(pairs))
+    counts = np.bincount(which, minlength=pairs.shape[1])
+    items = items[np.lexsort((items, rarity[items], which))]
+    rarest = [some[:most].tolist() for some in np.split(items, np.cumsum(counts)[:-1])]
+    return counts, rarest[: pairs.shape[1]]
 
 
 def _common_features(
-    graph: Graph, ends: Numbers, most: int
+    graph: Graph, pairs: Tensor, most: int
 ) -> tuple[Numbers | None, list[list[int]], Numbers]:
     """Return counts, the rarest columns of each pair, and what those columns are in the graph."""
-    none: list[list[int]] = [[] for _ in range(ends.shape[1])]
-    nothing = np.empty(0, dtype=np.int64)
+    labels = np.empty(0, dtype=np.int64)
+    none: list[list[int]] = [[] for _ in range(pairs.shape[1])]
     if graph.x is None or has_structural_features(graph):
-        return None, none, nothing
-    nodes, places = np.unique(ends, return_inverse=True)
+        return None, none, labels
+    nodes, places = pairs.unique(return_inverse=True)
     if graph.x.is_sparse:
-        rows, columns, rarity = _sparse_entries(graph.x, nodes)
         labels = np.arange(graph.num_features)
+        rows, columns, rarity = _sparse_entries(graph.x, nodes)
     else:
         labels, rarity = _marks(graph.x)
         if len(labels) == 0:
-            return None, none, nothing
-        chosen = graph.x.index_select(0, torch.from_numpy(nodes))
-        rows, columns = chosen[:, torch.from_numpy(labels)].nonzero().T.numpy()
-    lists = SortedLists.from_entries(rows, columns, len(nodes), len(labels))
-    counts, rarest = _in_common(lists, places.reshape(ends.shape), rarity, most)
+            return None, none, labels
+        chosen = graph.x.index_select(0, nodes)
+        rows, columns = chosen[:, torch.from_numpy(labels)].nonzero().T
+    codes = encode_ordered(rows, columns, len(labels))
+    lists = Adjacency.from_codes(codes, len(nodes), len(labels))
+    counts, rarest = _in_common(lists, places, rarity, most)
     return counts, rarest, labels
 
 
-def _sparse_entries(x: Tensor, nodes: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+def _sparse_entries(x: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor, Numbers]:
     """Return row and column of the entries of `nodes`, and how many nodes have each feature."""
-    indices = x.indices().numpy()
-    present = x.values().numpy() != 0
-    rarity = np.bincount(indices[1][present], minlength=x.shape[1])
-    place = np.full(x.shape[0], -1)
-    place[nodes] = np.arange(len(nodes))
-    rows = place[indices[0]]
-    kept = present & (rows >= 0)
-    return rows[kept], indices[1][kept], rarity
+    (row, column), present = x.indices(), x.values() != 0
+    place = torch.full((x.shape[0],), -1)
+    place[nodes] = torch.arange(len(nodes))
+    kept = present & (place[row] >= 0)
+    rarity = torch.bincount(column[present], minlength=x.shape[1])
+    return place[row[kept]], column[kept], rarity.numpy()
 
 
 def _marks(x: Tensor) -> tuple[Numbers, Numbers]:
@@ -171,12 +158,12 @@ def _feature_name(graph: Graph, feature: int) -> str:
     return graph.feature_names[feature] if graph.feature_names else f"feature {feature}"
 
 
-def _distances(lists: SortedLists, ends: Numbers, shared: Numbers) -> tuple[int | None, ...]:
+def _distances(links: Adjacency, pairs: Tensor, shared: Numbers) -> tuple[int | None, ...]:
     """Return the length of the shortest way between the ends of each pair but their own link."""
-    search = _Search(lists)
-    part = lists.components if (shared == 0).any() else np.empty(0, dtype=np.int32)
+    search = _Search(links)
+    part = links.components if (shared == 0).any() else shared
     distances: list[int | None] = []
-    for number, (one, other) in enumerate(ends.T.tolist()):
+    for number, (one, other) in enumerate(pairs.T.tolist()):
         if one == other:
             distances.append(0)
         elif shared[number]:
@@ -191,11 +178,11 @@ def _distances(lists: SortedLists, ends: Numbers, shared: Numbers) -> tuple[int 
 class _Search:
     """Breadth first from both ends; each step grows the end that has fewer links to follow."""
 
-    def __init__(self, lists: SortedLists) -> None:
-        self._lists = lists
+    def __init__(self, links: Adjacency) -> None:
+        self._links, self._degree = links, links.degree.numpy()
         # The last pair whose search reached the node from its first end, and from its second.
-        self._reached = np.full((2, len(lists.sizes)), -1, dtype=np.int64)
-        self._place = np.empty(len(lists.sizes), dtype=np.int64)
+        self._reached = np.full((2, links.num_rows), -1, dtype=np.int64)
+        self._place = np.empty(links.num_rows, dtype=np.int64)
 
     def distance(self, one: int, other: int, number: int) -> int | None:
         """Return the distance of two different nodes without their own link.
@@ -207,13 +194,13 @@ class _Search:
         """
         ends = np.array([one, other])
         fronts = [ends[:1], ends[1:]]
-        efforts = self._lists.sizes[ends].tolist()
+        efforts = self._degree[ends].tolist()
         depths = [0, 0]
         self._reached[[0, 1], ends] = number
         while True:
             side = int(efforts[1] < efforts[0])
             mine, theirs = self._reached[side], self._reached[1 - side]
-            found = self._lists.take(fronts[side])[1]
+            found = self._links.take(fronts[side])[1]
             if depths[side] == 0:
                 found = found[found != ends[1 - side]]
             depths[side] += 1
@@ -224,10 +211,99 @@ class _Search:
                 return None
             mine[found] = number
             fronts[side] = found
-            efforts[side] = int(self._lists.sizes[found].sum())
+            efforts[side] = int(self._degree[found].sum())
 
     def _distinct(self, nodes: Numbers) -> Numbers:
         """Return each node once, in less time than sorting them takes."""
         places = np.arange(len(nodes))
         self._place[nodes] = places
         return nodes[self._place[nodes] == places]
+
+
+_NAME_LENGTH = 40
+
+
+def explained(
+    pair: tuple[str, str], evidence: Evidence, number: int, rests: RestsOn | None = None
+) -> str:
+    """Return what speaks for a pair, and what its score rests on, in one to three sentences.
+
+    Args:
+        pair: The names of the two nodes.
+        evidence: What the graph says about several pairs.
+        number: The place of this pair among them.
+        rests: What the score of this pair rests on, if that is known.
+    """
+    one, other = (_short(name) for name in pair)
+    shared = _things(
+        int(evidence.shared_neighbours[number]), "neighbour", evidence.neighbours[number]
+    )
+    if evidence.common_features is not None:
+        features = _things(
+            int(evidence.common_features[number]), "feature", evidence.features[number]
+        )
+        shared = f"{shared} and {features}"
+    way = _way(evidence.distance[number], bool(evidence.linked[number]))
+    sentences = [f"{one} and {other} share {shared}; {way}."]
+    if rests is not None:
+        sentences += _support(rests)
+    return " ".join(sentences)
+
+
+def _short(name: str) -> str:
+    return shown(name, _NAME_LENGTH)
+
+
+def _things(count: int, what: str, names: Sequence[str]) -> str:
+    """Return a count with names: `3 neighbours (Bob, Carl and 1 more)`."""
+    if count == 0:
+        return f"no {what}"
+    counted = f"{count:,} {what}{'' if count == 1 else 's'}"
+    if not names:
+        return counted
+    more = f" and {count - len(names):,} more" if count > len(names) else ""
+    return f"{counted} ({', '.join(map(_short, names))}{more})"
+
+
+def _way(distance: int | None, is_linked: bool) -> str:
+    if distance is None:
+        return "no path joins them but their own link" if is_linked else "no path joins them"
+    return f"distance {distance}{' without their own link' if is_linked else ''}"
+
+
+def _support(rests: RestsOn) -> list[str]:
+    if rests.links == 0:
+        return ["Neither has a known link, so the score rests on their features alone."]
+    limits = (
+        [f"Of their {rests.links:,} links {rests.tried:,} were tried."]
+        if rests.tried < rests.links
+        else []
+    )
+    if not rests.reasons:
+        return ["The score rests on no single link.", *limits]
+    parts = [
+        f"{_short(reason.end)}-{_short(reason.neighbour)} "
+        f"({_fall(rests.score, reason)}{'' if place else ' without it'})"
+        for place, reason in enumerate(rests.reasons)
+    ]
+    last = f" and {parts[-1]}" if len(parts) > 1 else ""
+    listed = ", ".join(parts[:-1]) + last if last else parts[0]
+    return [f"The score rests most on {listed}.", *limits]
+
+
+def _fall(score: float, reason: Reason) -> str:
+    """Return two scores with as many decimals as it takes to tell them apart.
+
+    Scores next to 0 or 1 look alike whatever happens; there the logit says it.
+
+    Example:
+        >>> _fall(0.97, Reason("a", "b", 3.0, 0.61))
+        '0.97 -> 0.61'
+        >>> _fall(0.999999, Reason("a", "b", 0.25, 0.999998))
+        'logit down by 0.25'
+    """
+    for decimals in (2, 3, 4):
+        before, after = (f"{value:.{decimals}f}" for value in (score, reason.score_without))
+        if before != after:
+            return f"{before} -> {after}"
+    return f"logit down by {reason.drop:.2g}"
