@@ -60,11 +60,10 @@ def write_answer(
             with _opened(out) as stream:
                 stream.write(text.encode())
         return
-    from cgcl.predict.writers import WRITERS
+    from cgcl.predict.writers import write_links
 
-    with _opened(out) as stream, WRITERS[form](stream, excel=excel) as writer:
-        for links in blocks:
-            writer.write(links)
+    with _opened(out) as stream:
+        write_links(stream, blocks, form, excel=excel)
 
 
 @contextlib.contextmanager

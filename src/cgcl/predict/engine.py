@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cgcl.errors import ConfigError, ModelFileError
+from cgcl.errors import ConfigError
 from cgcl.graph import Graph
 from cgcl.graph.adjacency import Adjacency
 from cgcl.methods.method import PairScorer
@@ -21,7 +21,7 @@ from cgcl.predict.edge_importance import Explainable, LinkRemover
 from cgcl.predict.evidence import evidence_of, explained
 from cgcl.predict.links import Links
 from cgcl.predict.query import Pairs, Query, checked_pairs
-from cgcl.predict.search import Search, find
+from cgcl.predict.search import Search, find, require_finite
 
 
 class QueryEngine:
@@ -151,10 +151,6 @@ class QueryEngine:
 
 
 def _to_scores(logits: Tensor) -> npt.NDArray[np.float32]:
-    if not torch.isfinite(logits).all():
-        raise ModelFileError(
-            "The model gives scores that are not finite numbers.\n"
-            "Train again with a lower --lr, and look for very large feature values."
-        )
+    require_finite(logits)
     # In float32 the last bit of a score depends on how many others are computed beside it.
     return torch.sigmoid(logits.double()).float().numpy()

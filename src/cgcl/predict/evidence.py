@@ -160,67 +160,48 @@ def _feature_name(graph: Graph, feature: int) -> str:
 
 def _distances(links: Adjacency, pairs: Tensor, shared: Numbers) -> tuple[int | None, ...]:
     """Return the length of the shortest way between the ends of each pair but their own link."""
-    search = _Search(links)
-    part = links.components if (shared == 0).any() else shared
+    # The last pair whose search reached a node from its first end, and from its second.
+    reached = np.full((2, links.num_rows), -1)
     distances: list[int | None] = []
     for number, (one, other) in enumerate(pairs.T.tolist()):
         if one == other:
             distances.append(0)
         elif shared[number]:
             distances.append(2)
-        elif part[one] != part[other]:
-            distances.append(None)
         else:
-            distances.append(search.distance(one, other, number))
+            distances.append(_distance(links, reached, [one, other], number))
     return tuple(distances)
 
 
-class _Search:
-    """Breadth first from both ends; each step grows the end that has fewer links to follow."""
+def _distance(links: Adjacency, reached: Numbers, ends: list[int], number: int) -> int | None:
+    """Return the distance of two different nodes without their own link.
 
-    def __init__(self, links: Adjacency) -> None:
-        self._links, self._degree = links, links.degree.numpy()
-        # The last pair whose search reached the node from its first end, and from its second.
-        self._reached = np.full((2, links.num_rows), -1, dtype=np.int64)
-        self._place = np.empty(links.num_rows, dtype=np.int64)
+    Breadth first from both ends; each step grows the end that has fewer links to follow. So where
+    no way joins the two, little more than the smaller of their pieces is searched.
 
-    def distance(self, one: int, other: int, number: int) -> int | None:
-        """Return the distance of two different nodes without their own link.
-
-        Args:
-            one: A node.
-            other: Another node.
-            number: A number that no earlier search had.
-        """
-        ends = np.array([one, other])
-        fronts = [ends[:1], ends[1:]]
-        efforts = self._degree[ends].tolist()
-        depths = [0, 0]
-        self._reached[[0, 1], ends] = number
-        while True:
-            side = int(efforts[1] < efforts[0])
-            mine, theirs = self._reached[side], self._reached[1 - side]
-            found = self._links.take(fronts[side])[1]
-            if depths[side] == 0:
-                found = found[found != ends[1 - side]]
-            depths[side] += 1
-            if (theirs[found] == number).any():
-                return sum(depths)
-            found = self._distinct(found[mine[found] != number])
-            if len(found) == 0:
-                return None
-            mine[found] = number
-            fronts[side] = found
-            efforts[side] = int(self._degree[found].sum())
-
-    def _distinct(self, nodes: Numbers) -> Numbers:
-        """Return each node once, in less time than sorting them takes."""
-        places = np.arange(len(nodes))
-        self._place[nodes] = places
-        return nodes[self._place[nodes] == places]
-
-
-_NAME_LENGTH = 40
+    Args:
+        links: The neighbours of every node.
+        reached: What earlier searches have reached, [2, n].
+        ends: The two nodes.
+        number: A number that no earlier search had.
+    """
+    degree = links.degree.numpy()
+    fronts, depths = [np.array([end]) for end in ends], [0, 0]
+    reached[[0, 1], ends] = number
+    while True:
+        efforts = [degree[front].sum() for front in fronts]
+        side = int(efforts[1] < efforts[0])
+        mine, theirs = reached[side], reached[1 - side]
+        found = links.take(fronts[side])[1]
+        if depths[side] == 0:
+            found = found[found != ends[1 - side]]
+        depths[side] += 1
+        if (theirs[found] == number).any():
+            return sum(depths)
+        fronts[side] = np.unique(found[mine[found] != number])
+        if fronts[side].size == 0:
+            return None
+        mine[fronts[side]] = number
 
 
 def explained(

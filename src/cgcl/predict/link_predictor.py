@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor
 
-from cgcl.errors import ConfigError, GraphContentError, ModelFileError, NotFittedError
+from cgcl.errors import ConfigError, GraphContentError, NotFittedError
 from cgcl.graph import Graph
 from cgcl.methods.method import PairScorer
 from cgcl.methods.scoring import EmbeddingScorer
@@ -25,6 +24,7 @@ from cgcl.predict.links import Links
 from cgcl.predict.new_nodes import with_new_nodes
 from cgcl.predict.query import Asked, Pairs, Query, checked_pairs
 from cgcl.predict.saved import Fitted, read_fitted, write_fitted
+from cgcl.predict.search import require_finite
 from cgcl.settings import pick
 from cgcl.split import Split, random_split
 from cgcl.train.calibrating import calibrate
@@ -403,11 +403,7 @@ class LinkPredictor(Params):
                     f"Train a method that embeds nodes, such as --method cgcl."
                 )
             z = scorer.embeddings.cpu()
-        if not torch.isfinite(z).all():
-            raise ModelFileError(
-                "The model gives embeddings that are not finite numbers.\n"
-                "Train again with a lower --lr, and look for very large feature values."
-            )
+        require_finite(z, what="embeddings")
         return z.numpy()
 
     def save(self, folder: str | Path) -> None:

@@ -151,7 +151,7 @@ class Search:
         if self.way == "two-hop":
             self._candidates = TwoHopCandidates(graph, self._space)
         elif self.way == "linear" and (factors := scorer.factors()) is not None:
-            _require_finite(*factors)
+            require_finite(*factors)
             self._candidates = LinearCandidates(self._space, factors)
         self._pairs_scored = 0
 
@@ -223,7 +223,7 @@ class Search:
 
     def _logits(self, pairs: Tensor) -> Tensor:
         logits = self._scorer.logits(pairs)
-        _require_finite(logits)
+        require_finite(logits)
         return logits
 
 
@@ -236,11 +236,11 @@ def share_held(logits: Tensor, held: Tensor, count: int) -> float:
     return (int((held & above).sum()) + tied) / count
 
 
-def _require_finite(*tensors: Tensor) -> None:
+def require_finite(*tensors: Tensor, what: str = "scores") -> None:
     """Refuse what is not a number: it would be passed over, or come first, without a word."""
     if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
         raise ModelFileError(
-            "The model gives scores that are not finite numbers.\n"
+            f"The model gives {what} that are not finite numbers.\n"
             "Train again with a lower --lr, and look for very large feature values."
         )
 

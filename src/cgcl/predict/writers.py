@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
@@ -26,8 +25,8 @@ from cgcl.predict.links import Links
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
+LinkFormat: TypeAlias = Literal["csv", "json", "parquet"]
 EmbeddingFormat: TypeAlias = Literal["parquet", "npz", "csv"]
 Embeddings: TypeAlias = npt.NDArray[np.float32]
 
@@ -41,97 +40,60 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-class LinkWriter(ABC):
-    """Writes links to a binary stream, in as many blocks as come, all with the same columns."""
+def write_links(
+    stream: BinaryIO, blocks: Iterable[Links], form: LinkFormat, *, excel: bool = False
+) -> None:
+    """Write links to a binary stream, in as many blocks as come, all with the same columns.
 
-    def __init__(self, stream: BinaryIO, *, excel: bool = False) -> None:
-        """Prepare to write.
+    Without any block there is a valid file without rows. If a block fails to come, what was written
+    is not finished as if it were whole.
 
-        Args:
-            stream: Where the bytes go; it is not closed.
-            excel: Put an apostrophe before names that a spreadsheet would take for a formula. Only
-                CSV heeds it: the other formats keep text apart from formulas.
-        """
-        self._stream = stream
-        self._excel = excel
-        self._is_first = True
-
-    def __enter__(self) -> LinkWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self._finish()
-
-    def write(self, links: Links) -> None:
-        """Write one block; the first one decides the columns, even if it is empty."""
-        self._write(links)
-        self._is_first = False
-
-    @abstractmethod
-    def _write(self, links: Links) -> None: ...
-
-    @abstractmethod
-    def _finish(self) -> None:
-        """Write what comes after the last block."""
+    Args:
+        stream: Where the bytes go; it is not closed.
+        blocks: The links.
+        form: The format, which is also the suffix of its files.
+        excel: Put an apostrophe before names that a spreadsheet would take for a formula. Only
+            CSV heeds it: the other formats keep text apart from formulas.
+    """
+    blocks = iter(blocks)
+    first = next(blocks, Links((), (), np.empty(0, dtype=np.float32)))
+    blocks = chain([first], blocks)
+    if form == "csv":
+        _write_csv(stream, map(_guarded, blocks) if excel else blocks)
+    elif form == "json":
+        _write_json(stream, blocks)
+    else:
+        _write_parquet(stream, blocks)
 
 
-class _Csv(LinkWriter):
-    def _write(self, links: Links) -> None:
-        text = (_guarded(links) if self._excel else links).to_csv()
-        if not self._is_first:
-            text = text.partition("\n")[2]
-        self._stream.write(text.encode(errors="backslashreplace"))
-
-    def _finish(self) -> None:
-        if self._is_first:  # no block at all still gives a file with the columns
-            self.write(Links((), (), np.empty(0, dtype=np.float32)))
+def _write_csv(stream: BinaryIO, blocks: Iterable[Links]) -> None:
+    for number, links in enumerate(blocks):
+        text = links.to_csv()
+        text = text.partition("\n")[2] if number else text  # one header
+        stream.write(text.encode(errors="backslashreplace"))
 
 
-class _Json(LinkWriter):
-    def _write(self, links: Links) -> None:
+def _write_json(stream: BinaryIO, blocks: Iterable[Links]) -> None:
+    before = b"[\n  "
+    for links in blocks:
         columns = links.to_dict()
         for row in zip(*columns.values(), strict=True):
             record = dict(zip(columns, row, strict=True))
-            self._stream.write(b"[\n  " if self._is_first else b",\n  ")
-            self._stream.write(json.dumps(record, ensure_ascii=False).encode())
-            self._is_first = False
-
-    def write(self, links: Links) -> None:
-        """Write one block."""
-        self._write(links)  # the first link, not the first block, opens the list
-
-    def _finish(self) -> None:
-        self._stream.write(b"[]\n" if self._is_first else b"\n]\n")
+            stream.write(before + json.dumps(record, ensure_ascii=False).encode())
+            before = b",\n  "
+    stream.write(b"\n]\n" if before.startswith(b",") else b"[]\n")
 
 
-class _Parquet(LinkWriter):
-    def __init__(self, stream: BinaryIO, *, excel: bool = False) -> None:
-        super().__init__(stream, excel=excel)
-        self._writer: pq.ParquetWriter | None = None
+def _write_parquet(stream: BinaryIO, blocks: Iterable[Links]) -> None:
+    import pyarrow.parquet as pq
 
-    def _write(self, links: Links) -> None:
-        import pyarrow.parquet as pq
-
+    writer = None
+    for links in blocks:
         table = links.to_arrow()
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(self._stream, table.schema, compression="zstd")
-        self._writer.write_table(table)
-
-    def _finish(self) -> None:
-        if self._writer is None:  # no block at all still gives a file with the columns
-            self._write(Links((), (), np.empty(0, dtype=np.float32)))
-        if self._writer is not None:
-            self._writer.close()
-
-
-WRITERS: dict[str, type[LinkWriter]] = {"csv": _Csv, "json": _Json, "parquet": _Parquet}
-"""Every format by its name, which is also the suffix of its files."""
+        writer = writer or pq.ParquetWriter(stream, table.schema, compression="zstd")
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
 
 
 def _guarded(links: Links) -> Links:
@@ -294,7 +256,7 @@ def write_embeddings(
         _check_text(names)
     with writing_atomically(path) as file:
         if kind == "parquet":
-            _write_parquet(file, names, z)
+            _write_vectors(file, names, z)
         elif kind == "npz":
             found = np.ascontiguousarray(z, dtype="<f4")
             np.savez(file, names=np.array(names, dtype=np.str_), embeddings=found)
@@ -329,7 +291,7 @@ def _blocks(names: Sequence[str], z: Embeddings) -> Iterator[tuple[Sequence[str]
         yield names[start : start + _ROWS], z[start : start + _ROWS]
 
 
-def _write_parquet(file: BinaryIO, names: Sequence[str], z: Embeddings) -> None:
+def _write_vectors(file: BinaryIO, names: Sequence[str], z: Embeddings) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
