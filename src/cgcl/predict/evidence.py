@@ -115,27 +115,22 @@ def _common_features(
     nodes, places = pairs.unique(return_inverse=True)
     if graph.x.is_sparse:
         labels = np.arange(graph.num_features)
-        rows, columns, rarity = _sparse_entries(graph.x, nodes)
+        rarity = _columns(graph.x)[1].bincount(minlength=graph.num_features).numpy()
+        rows, columns = _columns(graph.x.index_select(0, nodes).coalesce())
     else:
         labels, rarity = _marks(graph.x)
         if len(labels) == 0:
             return None, none, labels
-        chosen = graph.x.index_select(0, nodes)
-        rows, columns = chosen[:, torch.from_numpy(labels)].nonzero().T
+        rows, columns = graph.x[nodes][:, labels].nonzero().T
     codes = encode_ordered(rows, columns, len(labels))
     lists = Adjacency.from_codes(codes, len(nodes), len(labels))
     counts, rarest = _in_common(lists, places, rarity, most)
     return counts, rarest, labels
 
 
-def _sparse_entries(x: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor, Numbers]:
-    """Return row and column of the entries of `nodes`, and how many nodes have each feature."""
-    (row, column), present = x.indices(), x.values() != 0
-    place = torch.full((x.shape[0],), -1)
-    place[nodes] = torch.arange(len(nodes))
-    kept = present & (place[row] >= 0)
-    rarity = torch.bincount(column[present], minlength=x.shape[1])
-    return place[row[kept]], column[kept], rarity.numpy()
+def _columns(x: Tensor) -> Tensor:
+    """Return row and column of what is not zero, int64 [2, any]."""
+    return x.indices()[:, x.values() != 0]
 
 
 def _marks(x: Tensor) -> tuple[Numbers, Numbers]:

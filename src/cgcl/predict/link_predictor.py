@@ -49,8 +49,7 @@ class Params:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
         """Return the settings by name: the predictor's own, then all of the method's."""
-        names = [*self._own_names(), *self._method_names()]
-        return {name: getattr(self, name) for name in names}
+        return {n: getattr(self, n) for n in (*self._own_defaults(), *self._method_names())}
 
     def set_params(self, **params: Any) -> Self:  # noqa: ANN401
         """Change settings by name and return the predictor.
@@ -60,7 +59,7 @@ class Params:
         Raises:
             ConfigError: There is no setting of that name.
         """
-        own = self._own_names()
+        own = self._own_defaults()
         if params.get("method", self.method) != self.method:
             for name in self._method_names():
                 delattr(self, name)
@@ -86,28 +85,22 @@ class Params:
         known = _defaults_of(self.method)
         unknown = [name for name in settings if name not in known]
         if unknown and is_method(self.method):
-            raise no_such_setting(self.method, unknown, [*self._own_names(), *known])
+            raise no_such_setting(self.method, unknown, [*self._own_defaults(), *known])
 
-    def _own_names(self) -> list[str]:
+    def _own_defaults(self) -> dict[str, Any]:
         parameters = inspect.signature(type(self)).parameters.values()
-        return [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        return {p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD}
 
     def _method_names(self) -> list[str]:
         """Return the names of the method's settings; of an unknown one those that were given."""
         if is_method(self.method):
             return list(_defaults_of(self.method))
-        own = self._own_names()
+        own = self._own_defaults()
         return [n for n in vars(self) if n not in own and not n.startswith("_") and n[-1] != "_"]
 
     def __repr__(self) -> str:
-        parameters = inspect.signature(type(self)).parameters
-        defaults = {name: parameters[name].default for name in self._own_names()}
-        defaults |= _defaults_of(self.method)
-        changed = [
-            f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if name not in defaults or value != defaults[name]
-        ]
+        usual, now = {**self._own_defaults(), **_defaults_of(self.method)}, self.get_params()
+        changed = [f"{n}={now[n]!r}" for n in now if n not in usual or now[n] != usual[n]]
         return f"{type(self).__name__}({', '.join(changed)})"
 
 

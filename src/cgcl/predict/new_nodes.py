@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -60,7 +61,8 @@ def with_new_nodes(
 
 def _check_names(graph: Graph, names: Sequence[str]) -> None:
     for name in names:
-        if not isinstance(name, str) or not 0 < len(name) <= _MOST_CHARACTERS or _is_broken(name):
+        is_text = isinstance(name, str) and not re.search("[\ud800-\udfff]", name)
+        if not is_text or not 0 < len(name) <= _MOST_CHARACTERS:  # half a character fits no file
             raise GraphContentError(
                 f"A new node is called {shown(repr(name))}. Give a name of 1 to "
                 f"{_MOST_CHARACTERS:,} characters, as valid text."
@@ -74,11 +76,6 @@ def _check_names(graph: Graph, names: Sequence[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise GraphContentError(f"New nodes are listed twice: {listed(twice)}. Keep one of each.")
-
-
-def _is_broken(name: str) -> bool:
-    """Return whether a name holds half a character, which no file can store."""
-    return any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _numbered(graph: Graph, names: Sequence[str], links: Sequence[tuple[str, str]]) -> Tensor:

@@ -99,12 +99,7 @@ class Found(Account):
     """float [k]"""
 
 
-def find(
-    scorer: PairScorer,
-    graph: Graph,
-    query: Query,
-    min_logit: float | None = None,
-) -> Found:
+def find(scorer: PairScorer, graph: Graph, query: Query, min_logit: float | None = None) -> Found:
     """Return the best pairs that answer a query, best first, and how they were looked for.
 
     Equal logits are put in the order of names, by code points, first ends first.
@@ -133,11 +128,7 @@ class Search:
     """One query on its way: yields what it finds block by block, then says how it looked."""
 
     def __init__(
-        self,
-        scorer: PairScorer,
-        graph: Graph,
-        query: Query,
-        min_logit: float | None = None,
+        self, scorer: PairScorer, graph: Graph, query: Query, min_logit: float | None = None
     ) -> None:
         """Choose the way; nothing is scored yet.
 
@@ -245,41 +236,8 @@ def require_finite(*tensors: Tensor, what: str = "scores") -> None:
         )
 
 
-class NameOrder:
-    """Sorts pairs by the names of their ends, by code points: first ends first.
-
-    Only the names that occur are compared, unless most do.
-    """
-
-    def __init__(self, names: Sequence[str]) -> None:
-        """Remember the names, in node order."""
-        self._names = names
-
-    def order(self, pairs: Tensor) -> Tensor:
-        """Return the permutation that sorts `pairs`, int64 [p]."""
-        present, place = torch.unique(pairs, return_inverse=True)
-        if 4 * present.numel() > len(self._names):
-            rank = self._rank[present]
-        else:
-            rank = _rank([self._names[node] for node in present.tolist()])
-        first, second = rank[place]
-        return (first * len(self._names) + second).argsort()
-
-    @cached_property
-    def _rank(self) -> Tensor:
-        return _rank(self._names)
-
-
-def _rank(names: Sequence[str]) -> Tensor:
-    """Return the place of each name when they are sorted."""
-    order = sorted(range(len(names)), key=names.__getitem__)
-    rank = torch.empty(len(names), dtype=torch.int64)
-    rank[torch.tensor(order, dtype=torch.int64)] = torch.arange(len(names))
-    return rank
-
-
 class Best:
-    """Keeps the pairs with the highest logits; of equal ones those that come first by name."""
+    """Keeps the pairs with the highest logits; of equal ones those first by name (code points)."""
 
     def __init__(self, count: int | None, names: Sequence[str]) -> None:
         """Start with nothing.
@@ -289,7 +247,7 @@ class Best:
             names: The name of every node, for ties.
         """
         self.count = count
-        self._by_name = NameOrder(names)
+        self._names = names
         self._pairs: list[Tensor] = []
         self._logits: list[Tensor] = []
         self._size = 0
@@ -317,7 +275,7 @@ class Best:
         if self.count is not None and self._size > self.count:
             self._cut(self.count)
         pairs, logits = self._joined()
-        by_name = self._by_name.order(pairs)
+        by_name = self._by_name(pairs)
         order = by_name[logits[by_name].argsort(descending=True, stable=True)]
         return pairs[:, order], logits[order]
 
@@ -328,15 +286,37 @@ class Best:
         above = (logits > self._edge).nonzero().squeeze(1)
         tied = (logits == self._edge).nonzero().squeeze(1)
         if above.numel() + tied.numel() > count:  # only then do names matter
-            tied = tied[self._by_name.order(pairs[:, tied])][: count - above.numel()]
+            tied = tied[self._by_name(pairs[:, tied])][: count - above.numel()]
         kept = torch.cat([above, tied])
         self._pairs, self._logits, self._size = [pairs[:, kept]], [logits[kept]], count
         self._next_cut = count + count // 8 + 1
+
+    def _by_name(self, pairs: Tensor) -> Tensor:
+        """Return the permutation that sorts pairs by the names of their ends, first ends first."""
+        present, place = torch.unique(pairs, return_inverse=True)
+        if 4 * present.numel() > len(self._names):
+            rank = self._rank[present]
+        else:  # only the names that occur are compared
+            rank = _rank([self._names[node] for node in present.tolist()])
+        first, second = rank[place]
+        return (first * len(self._names) + second).argsort()
+
+    @cached_property
+    def _rank(self) -> Tensor:
+        return _rank(self._names)
 
     def _joined(self) -> tuple[Tensor, Tensor]:
         if not self._pairs:
             return torch.empty(2, 0, dtype=torch.int64), torch.empty(0)
         return torch.cat(self._pairs, dim=1), torch.cat(self._logits)
+
+
+def _rank(names: Sequence[str]) -> Tensor:
+    """Return the place of each name when they are sorted."""
+    order = sorted(range(len(names)), key=names.__getitem__)
+    rank = torch.empty(len(names), dtype=torch.int64)
+    rank[torch.tensor(order, dtype=torch.int64)] = torch.arange(len(names))
+    return rank
 
 
 def near_pairs(
