@@ -22,6 +22,8 @@ Tell: TypeAlias = Callable[[str, str], None]
 _DEFAULT_COUNT = 10
 _COMPLETE_FROM = 0.5
 _BLOCK = 2**16
+_ENDS = {"node", "sources", "targets"}
+_SEARCHING = _ENDS | {"top", "exclude", "min_probability", "candidates", "complete"}
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def predict(
     if question.new_links is not None or question.new_features is not None:
         predictor, new = _with_new_nodes(predictor, question)
     query = question.query(new)
-    tell: Tell = _say_nothing if quiet else say_fact
+    tell: Tell = (lambda *_: None) if quiet else say_fact
     if question.complete and out is not None:
         _complete(predictor, query, out, tell)
     elif question.pairs is not None:
@@ -163,19 +165,13 @@ def predict(
         print(out)  # noqa: T201
 
 
-def _say_nothing(_label: str, _text: str) -> None:
-    pass
-
-
 def _check(question: Question, out: Path | None) -> None:
     """Refuse options that contradict each other before anything is loaded."""
     given = given_settings(by_flag=True)
-    searching = {"top", "node", "sources", "targets", "exclude", "min_probability", "candidates"}
-    foreign = sorted(given & (searching | {"complete"}))
+    foreign = [f"--{name.replace('_', '-')}" for name in sorted(given & _SEARCHING)]
     if question.pairs is not None and foreign:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in foreign)
         raise ConfigError(
-            f"--pairs scores every pair of a file, so {flags} cannot go with it.\n"
+            f"--pairs scores every pair of a file, so {', '.join(foreign)} cannot go with it.\n"
             f"Use --pairs alone, or search without it."
         )
     if question.node is not None and question.sources is not None:
@@ -227,7 +223,7 @@ def _search(predictor: LinkPredictor, query: Query, tell: Tell) -> Iterator[Link
         if links.expected is not None and count:
             tell("Expected", f"about {links.expected:,.1f} of these {count:,} links are real")
         yield links
-    if count == 0 and query.min_probability is not None and tell is not _say_nothing:
+    if count == 0 and query.min_probability is not None and tell is say_fact:
         _tell_the_most_probable(predictor, query)
 
 
