@@ -132,14 +132,8 @@ def test_nodes_that_are_all_alike_do_not_fill_the_lists() -> None:
 
 
 def test_how_long_the_lists_are() -> None:
-    assert [list_size(n) for n in (10, 6400, 6401, 20_000, 25_000, 10**6)] == [
-        128,
-        128,
-        129,
-        400,
-        500,
-        500,
-    ]
+    sizes = [list_size(n) for n in (10, 6400, 6401, 20_000, 25_000, 10**6)]
+    assert sizes == [128, 128, 129, 400, 500, 500]
 
 
 def test_sources_get_their_lists_among_the_targets_only() -> None:

@@ -20,7 +20,6 @@ from cgcl.errors import (
 )
 from cgcl.graph import Graph
 from cgcl.methods.heuristics import AdamicAdar, CommonNeighbours
-from cgcl.methods.scoring import DecoderScorer
 from cgcl.metrics import auc, average_precision, link_metrics
 from cgcl.model import symmetric
 from cgcl.predict import LinkPredictor
@@ -236,15 +235,8 @@ def test_the_test_sees_training_links_only_and_predictions_see_all(sbm: Build) -
     formula = LinkPredictor("common-neighbours", seed=3).fit(graph)
     network = brief("cgcl-rank", epochs=1, seed=3).fit(graph)
     assert formula.split_.fingerprint == network.split_.fingerprint
-
-
-def test_a_split_of_another_graph_is_refused(graph: Graph) -> None:
-    fewer = Graph.from_pairs("fewer", graph.names, graph.edges[:, 1:], graph.x)
-    wider = Graph.from_pairs("wider", (*graph.names, "one"), graph.edges)
-    other = Graph.from_pairs("other", graph.names, 35 - graph.edges.flip(0), graph.x)
-    for stranger in (fewer, wider, other):
-        with pytest.raises(SplitError, match="Split the graph that you train on"):
-            brief().fit(graph, split=random_split(stranger))
+    with pytest.raises(SplitError, match="Split the graph that you train on"):
+        brief().fit(sbm(1), split)
 
 
 @pytest.mark.parametrize("method", ["common-neighbours", "mlp", "cgcl-rank"])
@@ -328,15 +320,6 @@ def test_a_folder_without_a_model_says_what_it_is(tmp_path) -> None:
             LinkPredictor.load(path)
 
 
-def test_load_gives_back_whatever_method_was_saved(graph: Graph, tmp_path) -> None:
-    for method, scorer in (("adamic-adar", AdamicAdar), ("cgcl", DecoderScorer)):
-        settings = {"hidden": 4, "epochs": 1} if method == "cgcl" else {}
-        LinkPredictor(method, **settings).fit(graph).save(tmp_path / method)
-        loaded = cgcl.load(str(tmp_path / method))
-        assert (type(loaded), loaded.method) == (LinkPredictor, method)
-        assert isinstance(loaded.scorer(), scorer)
-
-
 def test_a_predictor_embeds_all_known_links_or_those_it_is_given(graph: Graph) -> None:
     predictor = brief().fit(graph)
     some = predictor.split_.train
@@ -359,17 +342,3 @@ def test_a_method_that_embeds_no_node_says_so(graph: Graph, method: str, title: 
         f"{title} scores pairs as a whole and has no embedding of a node.\n"
         f"Train a method that embeds nodes, such as --method cgcl."
     )
-
-
-@pytest.mark.parametrize("method", ["mlp", "adamic-adar"])
-def test_new_nodes_are_known_to_every_method(graph: Graph, method: str) -> None:
-    needs = method == "mlp"
-    settings = {"hidden": 4, "epochs": 5} if needs else {}
-    graph = graph if needs else Graph(graph.title, graph.names, graph.edges)
-    predictor = LinkPredictor(method, **settings).fit(graph)
-    links = [("new", "n00"), ("new", "n04")]
-    extended = predictor.with_new_nodes(["new"], links, graph.x[:1] if needs else None)
-    assert extended.method == method
-    found = extended.links_of("new", 5)
-    assert set(found.sources) == {"new"}
-    assert len(found) == 5

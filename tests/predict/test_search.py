@@ -17,7 +17,6 @@ from cgcl.errors import ConfigError, GraphContentError, ModelFileError, Resource
 from cgcl.graph import Graph
 from cgcl.methods.scoring import InnerProductScorer
 from cgcl.predict import Query, search, strategy
-from cgcl.predict.pair_space import PairSpace
 from cgcl.predict.search import Best, Found, Search, find
 
 
@@ -226,14 +225,6 @@ def test_threads_that_are_started_later_have_what_they_had_before() -> None:
         torch.set_num_threads(before)
 
 
-def test_whoever_wants_every_pair_has_every_pair_to_score() -> None:
-    scorer = RoundedScorer(torch.zeros(9, 9), cost_per_pair=1e3, cost_in_rows=1.0)
-    graph = Graph("nine", tuple("abcdefghi"), torch.tensor([[0], [1]]))
-    space = PairSpace(graph, Query())
-    best, all_of_them = (strategy._Task(scorer, graph, space, lists) for lists in (False, True))
-    assert all_of_them.work("exact") > 10 * best.work("exact")
-
-
 def test_what_is_too_large_for_a_product_is_scored_pair_by_pair() -> None:
     huge = torch.full((6, 2), 1e30)
     scorer = InnerProductScorer(huge, huge, torch.zeros(6))
@@ -297,14 +288,6 @@ def test_two_hop_search_equals_brute_force(case: Case, steps: int) -> None:
 def line(n: int = 6, **more) -> Graph:
     pairs = torch.stack([torch.arange(n - 1), torch.arange(1, n)])
     return Graph.from_pairs("line", [f"n{i}" for i in range(n)], pairs, **more)
-
-
-def test_equal_logits_come_in_the_order_of_names_not_of_numbers() -> None:
-    names = ["d", "b", "a", "c"]
-    graph = Graph.from_pairs("toy", names, torch.tensor([[0], [1]]))
-    found = find(TableScorer(torch.zeros(4, 4)), graph, Query(count=3))
-    pairs = [(names[a], names[b]) for a, b in found.pairs.T.tolist()]
-    assert pairs == [("a", "c"), ("b", "a"), ("b", "c")]
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
@@ -401,12 +384,8 @@ def test_what_takes_hours_is_refused_with_an_estimate_and_ways_out(monkeypatch) 
         find(scorer, line(60), exact)
     with pytest.raises(ResourceError, match=r"--pairs FILE or --candidates two-hop"):
         find(without, line(60), exact)
-
-
-def test_a_fast_machine_is_not_refused(monkeypatch) -> None:
-    scorer = TableScorer(torch.zeros(6, 6), None, 1e6)
-    monkeypatch.setattr("cgcl.predict.strategy._NEVER_REFUSED", 0.0)
-    assert find(scorer, line(), Query(candidates="exact")).pairs_scored == 10
+    monkeypatch.setattr("cgcl.predict.strategy._MAX_SECONDS", 20_000.0)  # a faster machine
+    assert find(scorer, line(60), exact).pairs_scored == 1711
 
 
 def test_ways_that_do_not_fit_are_refused() -> None:
@@ -464,9 +443,3 @@ def test_memory_is_bounded_by_what_is_kept(monkeypatch) -> None:
         best.add(pairs, pairs.sum(dim=0).float())
         assert sum(part.shape[1] for part in best._pairs) <= 2 * 5 + 10
     assert best.sorted()[1].tolist() == [97.0, 96.0, 95.0, 95.0, 94.0]
-
-
-def test_nothing_comes_of_nothing() -> None:
-    pairs, logits = Best(3, []).sorted()
-    assert pairs.shape == (2, 0)
-    assert logits.shape == (0,)
