@@ -27,12 +27,11 @@ import cgcl
 from cgcl.graph import Graph
 from cgcl.methods.scoring import REFERENCE_NODES, DecoderScorer
 from cgcl.model import CGCL
-from cgcl.search.candidates import LinearCandidates, list_size
-from cgcl.search.pair_space import PairSpace
-from cgcl.search.query import Query
-from cgcl.search.search import find, share_held
-from cgcl.search.two_hop import TwoHopCandidates
-from cgcl.search.way import SAMPLED_NODES
+from cgcl.predict import Query
+from cgcl.predict.candidates import LinearCandidates, TwoHopCandidates, list_size
+from cgcl.predict.pair_space import PairSpace
+from cgcl.predict.search import find, share_held
+from cgcl.predict.strategy import SAMPLED_NODES
 from cgcl.seeds import stream
 from cgcl.train.execution import versions
 
@@ -159,7 +158,7 @@ def one_of_a_million() -> dict[str, Any]:
     model.reset_parameters(generator)
     z = torch.randn(MILLION, 64, generator=generator)
     start = time.process_time()
-    found = find(DecoderScorer(model.decode, z), graph, Query(count=10, sources=torch.tensor([7])))
+    found = find(DecoderScorer(model.decode, z), graph, Query(count=10, sources=[graph.names[7]]))
     return {"cpu_seconds": time.process_time() - start, "sentence": found.sentence}
 
 

@@ -62,7 +62,7 @@ def measure(curve: Any, sets: dict[str, Any], base_rate: float) -> dict[str, Any
 
     from cgcl.metrics.calibration import probability_of
     from cgcl.metrics.reliability import expected_calibration_error, log_loss
-    from cgcl.predict.digits import decimals, told_apart
+    from cgcl.predict.links import decimals, told_apart
 
     logits, labels = sets["even"]
     even = probability_of(curve.log_ratio(logits), 0.5)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -38,16 +36,3 @@ def test_by_default_nothing_has_changed(cli, run_folder: Path) -> None:
     random = cli("evaluate", run_folder, "--against", "random", "--threads", "1")
     assert plain == random
     assert "heart" not in plain.out
-
-
-def test_another_word_is_refused(cli, run_folder: Path) -> None:
-    result = cli("evaluate", run_folder, "--against", "harder")
-    assert result.code != 0
-    assert "heart-released" in result.err
-
-
-def test_the_command_works_in_a_process_of_its_own(cli, run_folder: Path) -> None:
-    command = [sys.executable, "-m", "cgcl", "evaluate", str(run_folder), "--against", "heart"]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert result.stdout.startswith("heart_mrr")
-    assert "hard negatives of its own" in result.stderr

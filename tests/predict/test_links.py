@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgcl.predict import Links
-from cgcl.predict.digits import decimals, told_apart
+from cgcl.predict.links import decimals, told_apart
 from cgcl.report.words import chance
 
 LINKS = Links(
@@ -63,10 +63,14 @@ def test_intervals_go_along() -> None:
     assert list(links.to_dict()) == links.to_arrow().column_names == columns
     assert links.to_arrow()["probability_high"].to_pylist() == [0.6, 0.5, 0.1]
     assert links.to_csv().splitlines()[1] == "Anna,Bob,0.5,0.9,0.4,0.6"
+    assert LINKS.to_arrow().column_names == columns[:4]
 
 
-def test_a_notebook_shows_names_as_text() -> None:
+def test_a_notebook_shows_names_as_text_and_a_long_list_is_cut() -> None:
     assert "<td>&lt;script&gt;</td>" in LINKS._repr_html_()
+    many = Links(("a",) * 30, ("b",) * 30, np.ones(30, np.float32))
+    assert repr(many).endswith("... 10 more")
+    assert "<p>10 more</p>" in many._repr_html_()
 
 
 def test_it_knows_how_many_of_its_links_should_be_real() -> None:
@@ -85,11 +89,6 @@ def test_evidence_goes_along() -> None:
     assert links.to_csv().splitlines()[1] == "a,c,,0.9,2"
 
 
-def test_a_long_list_is_cut_when_printed() -> None:
-    many = Links(("a",) * 30, ("b",) * 30, np.ones(30, np.float32))
-    assert repr(many).endswith("... 10 more")
-
-
 def test_csv_keeps_names_as_they_are() -> None:
     rows = list(csv.reader(io.StringIO(LINKS.to_csv())))
     assert rows[0] == ["source", "target", "probability", "score"]
@@ -99,13 +98,6 @@ def test_csv_keeps_names_as_they_are() -> None:
         ['a,"b"', "é\n2"],
     ]
     assert [float(row[3]) for row in rows[1:]] == pytest.approx([0.9, 0.5, 0.1])
-
-
-def test_arrow_has_the_same_columns() -> None:
-    table = LINKS.to_arrow()
-    assert table.column_names == ["source", "target", "probability", "score"]
-    assert table["source"].to_pylist() == list(LINKS.sources)
-    assert LINKS.to_dict()["target"] == list(LINKS.targets)
 
 
 def test_it_is_a_sequence() -> None:

@@ -200,8 +200,8 @@ def test_what_is_too_large_or_too_dear_is_not_searched(run: Path, monkeypatch) -
 
 def test_a_search_that_is_refused_leaves_the_page_without_suggestions(run, monkeypatch) -> None:
     (run / SUGGESTIONS).unlink(missing_ok=True)
-    monkeypatch.setattr("cgcl.search.way._NEVER_REFUSED", 0)
-    monkeypatch.setattr("cgcl.search.way._MAX_SECONDS", 0.0)
+    monkeypatch.setattr("cgcl.predict.strategy._NEVER_REFUSED", 0)
+    monkeypatch.setattr("cgcl.predict.strategy._MAX_SECONDS", 0.0)
     assert read_results(run, compare=False).suggestions is None
 
 

@@ -78,7 +78,7 @@ def test_our_predictors_keep_every_promise(method: str, check: str, tmp_path, mo
     if check in LONGEST:
         small |= BRIEF
         # A quarter of a second: who has no linear form goes on to pairs two steps apart.
-        monkeypatch.setattr("cgcl.search.way._CHEAP", 1e10)
+        monkeypatch.setattr("cgcl.predict.strategy._CHEAP", 1e10)
     CHECKS[check](partial(make, method, small))
 
 

@@ -11,9 +11,7 @@ from cyclopts import Parameter
 from cgcl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cgcl.predict.embeddings import EmbeddingFormat
-
-__all__ = ["embed"]
+    from cgcl.predict.writers import EmbeddingFormat
 
 _SUFFIXES: dict[str, EmbeddingFormat] = {".parquet": "parquet", ".npz": "npz", ".csv": "csv"}
 
@@ -42,7 +40,7 @@ def embed(
     """
     kind = _chosen(out, output)
     from cgcl.predict import LinkPredictor
-    from cgcl.predict.embeddings import csv_blocks, write_embeddings
+    from cgcl.predict.writers import csv_blocks, write_embeddings
 
     predictor = LinkPredictor.load(run, device).set_params(threads=threads)
     graph = predictor.graph_

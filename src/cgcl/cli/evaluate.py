@@ -14,8 +14,6 @@ from cgcl.errors import RunFolderError
 if TYPE_CHECKING:
     from cgcl.predict import LinkPredictor
 
-__all__ = ["evaluate"]
-
 
 def evaluate(
     run: Path,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
@@ -14,19 +14,20 @@ from cgcl.cli.terminal import Format, choose_format, say, say_fact, write_answer
 from cgcl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cgcl.predict import LinkPredictor, Links
-    from cgcl.predict.answers import Ask
+    from cgcl.predict import LinkPredictor, Links, Query
 
-__all__ = ["predict"]
+Tell: TypeAlias = Callable[[str, str], None]
 
 _DEFAULT_COUNT = 10
 _COMPLETE_FROM = 0.5
 _BLOCK = 2**16
+_ENDS = {"node", "sources", "targets"}
+_SEARCHING = _ENDS | {"top", "exclude", "min_probability", "candidates", "complete"}
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked."""
+    """What is asked, and how the files are written that say it."""
 
     top: int | None = None
     """How many links (default: 10)."""
@@ -58,12 +59,6 @@ class Question:
     """A table of links between new nodes and known ones; the answer is about the new nodes."""
     new_features: Path | None = None
     """A table with the features of the new nodes, in the columns of the training file."""
-
-
-@dataclass(frozen=True)
-class Tables:
-    """How the tables among these files are written."""
-
     source: str = "source"
     """The column with one end of each pair."""
     target: str = "target"
@@ -77,7 +72,7 @@ class Tables:
     words: str | None = None
     """A column of --new-features with text, as in training."""
 
-    def read(self, path: Path, flag: str) -> list[tuple[str, str]]:
+    def table(self, path: Path, flag: str) -> list[tuple[str, str]]:
         """Return the pairs of names in a table.
 
         Raises:
@@ -93,13 +88,34 @@ class Tables:
         )
         return [(table.names[a], table.names[b]) for a, b in table.pairs.T.tolist()]
 
+    def query(self, new: list[str]) -> Query:
+        """Return the query, its files read; about new nodes if there are any and no others."""
+        from cgcl.predict import Query
+        from cgcl.readers.regular_file import read_names
+
+        sources = read_names(self.sources) if self.sources else new or None
+        count, lowest = self.top, self.min_probability
+        if count is None and self.complete:
+            lowest = _COMPLETE_FROM if lowest is None else lowest
+        elif count is None and lowest is None:
+            count = _DEFAULT_COUNT
+        return Query(
+            count=count,
+            sources=sources if self.node is None else [self.node],
+            targets=read_names(self.targets) if self.targets else None,
+            exclude=self.table(self.exclude, "--exclude") if self.exclude else (),
+            min_probability=lowest,
+            prior=self.prior,
+            candidates=self.candidates,
+            explain=self.explain,
+        )
+
 
 def predict(
     run: Path,
     /,
     *,
     question: Annotated[Question, FLAT] = Question(),  # noqa: B008
-    tables: Annotated[Tables, FLAT] = Tables(),  # noqa: B008
     output: Annotated[Format | None, Parameter(name="--format")] = None,
     out: Path | None = None,
     excel: bool = False,
@@ -114,7 +130,6 @@ def predict(
     Args:
         run: A run folder, or a folder written by LinkPredictor.save.
         question: What is asked.
-        tables: The files.
         output: table for people; csv, json or parquet for programs (default: what the suffix of
             --out says, else table).
         out: A file to write the answer to, instead of printing it.
@@ -134,13 +149,15 @@ def predict(
         say(f"Warning: {warning}")
     new: list[str] = []
     if question.new_links is not None or question.new_features is not None:
-        predictor, new = _with_new_nodes(predictor, question, tables)
-    ask = _ask(question, tables, new)
+        predictor, new = _with_new_nodes(predictor, question)
+    query = question.query(new)
+    tell: Tell = (lambda *_: None) if quiet else say_fact
     if question.complete and out is not None:
-        _complete(predictor, ask, out, quiet)
-        return
-    blocks = _answer(predictor, question, tables, ask, quiet=quiet)
-    write_answer(blocks, form, out, excel=excel)
+        _complete(predictor, query, out, tell)
+    elif question.pairs is not None:
+        write_answer(_score(predictor, question, question.pairs, tell), form, out, excel=excel)
+    else:
+        write_answer(_search(predictor, query, tell), form, out, excel=excel)
     if out is not None:
         print(out)  # noqa: T201
 
@@ -148,12 +165,10 @@ def predict(
 def _check(question: Question, out: Path | None) -> None:
     """Refuse options that contradict each other before anything is loaded."""
     given = given_settings(by_flag=True)
-    searching = {"top", "node", "sources", "targets", "exclude", "min_probability", "candidates"}
-    foreign = sorted(given & (searching | {"complete"}))
+    foreign = [f"--{name.replace('_', '-')}" for name in sorted(given & _SEARCHING)]
     if question.pairs is not None and foreign:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in foreign)
         raise ConfigError(
-            f"--pairs scores every pair of a file, so {flags} cannot go with it.\n"
+            f"--pairs scores every pair of a file, so {', '.join(foreign)} cannot go with it.\n"
             f"Use --pairs alone, or search without it."
         )
     if question.node is not None and question.sources is not None:
@@ -176,142 +191,95 @@ def _check(question: Question, out: Path | None) -> None:
         raise ConfigError("--one-hot and --words say how to read --new-features. Give that, too.")
 
 
-def _ask(question: Question, tables: Tables, new: list[str]) -> Ask:
-    from cgcl.predict.answers import Ask
-    from cgcl.readers.regular_file import read_names
-
-    sources = None if question.sources is None else read_names(question.sources)
-    if question.node is not None:
-        sources = [question.node]
-    elif sources is None and new:
-        sources = new
-    exclude = [] if question.exclude is None else tables.read(question.exclude, "--exclude")
-    wants_all = question.min_probability is not None and question.top is None
-    count = question.top if question.top is not None else _DEFAULT_COUNT
-    lowest = question.min_probability
-    if question.complete and question.top is None:
-        wants_all, lowest = True, _COMPLETE_FROM if lowest is None else lowest
-    return Ask(
-        count=None if wants_all else count,
-        sources=sources,
-        targets=None if question.targets is None else read_names(question.targets),
-        exclude=exclude,
-        min_probability=lowest,
-        prior=question.prior,
-        candidates=question.candidates,
-        explain=question.explain,
-    )
+def _score(predictor: LinkPredictor, question: Question, file: Path, tell: Tell) -> Iterator[Links]:
+    """Yield the scores of the pairs in a file, block by block."""
+    pairs = question.table(file, "--pairs")
+    for start in range(0, max(len(pairs), 1), _BLOCK):
+        block = pairs[start : start + _BLOCK]
+        yield predictor.score_pairs(block, prior=question.prior, explain=question.explain)
+    _tell_base_rate(predictor, question.prior, tell)
 
 
-def _answer(
-    predictor: LinkPredictor, question: Question, tables: Tables, ask: Ask, *, quiet: bool
-) -> Iterator[Links]:
-    """Yield the answer block by block, and tell on the way how it came about."""
-    if question.pairs is not None:
-        pairs = tables.read(question.pairs, "--pairs")
-        for start in range(0, max(len(pairs), 1), _BLOCK):
-            block = pairs[start : start + _BLOCK]
-            yield predictor.score_pairs(block, prior=ask.prior, explain=ask.explain)
-        _tell_base_rate(predictor, ask.prior, quiet)
-    else:
-        yield from _search(predictor, ask, quiet)
-
-
-def _search(predictor: LinkPredictor, ask: Ask, quiet: bool) -> Iterator[Links]:
+def _search(predictor: LinkPredictor, query: Query, tell: Tell) -> Iterator[Links]:
     """Yield the best links, or all of them in the order of nodes, and tell how they were found."""
     count = 0
-    if ask.count is None:
+    if query.count is None:
         told: list[str] = []
-        for links in predictor.stream(ask, told.append):
+        for links in predictor.stream(query, told.append):
             count += len(links)
             yield links
-        if not quiet:
-            say_fact("Found", f"{told[0]} In the order of nodes; --top N gives the best first.")
-        _tell_base_rate(predictor, ask.prior, quiet)
+        tell("Found", f"{told[0]} In the order of nodes; --top N gives the best first.")
+        _tell_base_rate(predictor, query.prior, tell)
     else:
-        options: dict[str, Any] = {**vars(ask), "count": ask.count}
-        links = predictor.top(**options)
+        links = predictor.answer(query)
         count = len(links)
-        _tell(predictor, links, ask, quiet)
+        tell("Found", links.found)
+        if count < query.count:
+            tell("", f"There are no more than {count:,} such links.")
+        _tell_base_rate(predictor, query.prior, tell)
+        if links.expected is not None and count:
+            tell("Expected", f"about {links.expected:,.1f} of these {count:,} links are real")
         yield links
-    if count == 0 and ask.min_probability is not None and not quiet:
-        _tell_the_most_probable(predictor, ask)
+    if count == 0 and query.min_probability is not None and tell is say_fact:
+        _tell_the_most_probable(predictor, query)
 
 
-def _tell_the_most_probable(predictor: LinkPredictor, ask: Ask) -> None:
+def _tell_the_most_probable(predictor: LinkPredictor, query: Query) -> None:
     """Where nothing is probable enough, say what the most probable link has."""
-    options: dict[str, Any] = {**vars(ask), "count": 1, "min_probability": None, "explain": False}
-    best = predictor.top(**options)
+    best = predictor.answer(replace(query, count=1, min_probability=None, explain=False))
     if len(best):
         say(
-            f"No new link has a probability of {ask.min_probability:g}; the most probable has "
+            f"No new link has a probability of {query.min_probability:g}; the most probable has "
             f"{best[0].probability:.2g}.\nAsk for less with --min-probability, or for the best few "
             f"with --top; --prior says how many links you expect."
         )
 
 
-def _tell(predictor: LinkPredictor, links: Links, ask: Ask, quiet: bool) -> None:
-    if not quiet:
-        say_fact("Found", links.found)
-    if ask.count is not None and len(links) < ask.count and not quiet:
-        say_fact("", f"There are no more than {len(links):,} such links.")
-    _tell_base_rate(predictor, ask.prior, quiet)
-    if links.expected is not None and len(links) and not quiet:
-        say_fact("Expected", f"about {links.expected:,.1f} of these {len(links):,} links are real")
-
-
-def _tell_base_rate(predictor: LinkPredictor, prior: float | None, quiet: bool) -> None:
+def _tell_base_rate(predictor: LinkPredictor, prior: float | None, tell: Tell) -> None:
     """Say what the probabilities rest on; a warning is never kept back."""
     calibration = predictor.calibration_
-    warning = (calibration.shift or {}).get("warning") if calibration else None
+    if calibration is None:
+        tell("Probability", "none: the run had no validation links to calibrate by")
+        return
+    warning = (calibration.shift or {}).get("warning")
     if warning and prior is None:
         say(f"Warning: {warning}")
-    if quiet:
-        return
-    if calibration is None:
-        say_fact("Probability", "none: the run had no validation links to calibrate by")
-        return
     rate = calibration.prior if prior is None else prior
     share = f"1 in {1 / rate:,.0f} unknown pairs" if rate < 0.1 else f"{rate:.1%} of unknown pairs"
     whose = "like the held-out links; --prior changes it" if prior is None else "as you said"
-    say_fact("Base rate", f"{share} is taken to be a link, {whose}")
+    tell("Base rate", f"{share} is taken to be a link, {whose}")
 
 
-def _complete(predictor: LinkPredictor, ask: Ask, out: Path, quiet: bool) -> None:
-    from cgcl.predict.complete import write_completed
+def _complete(predictor: LinkPredictor, query: Query, out: Path, tell: Tell) -> None:
+    from cgcl.predict.writers import write_completed
 
-    new = write_completed(out, predictor.graph_, _search(predictor, ask, quiet))
-    if not quiet:
-        known = predictor.graph_.num_edges
-        what = f"{known:,} known links and {new:,} new ones"
-        if ask.min_probability is not None:
-            what += f" with a probability of at least {ask.min_probability:g}"
-        say_fact("Graph", what)
-    print(out)  # noqa: T201
+    new = write_completed(out, predictor.graph_, _search(predictor, query, tell))
+    what = f"{predictor.graph_.num_edges:,} known links and {new:,} new ones"
+    if query.min_probability is not None:
+        what += f" with a probability of at least {query.min_probability:g}"
+    tell("Graph", what)
 
 
 def _with_new_nodes(
-    predictor: LinkPredictor, question: Question, tables: Tables
+    predictor: LinkPredictor, question: Question
 ) -> tuple[LinkPredictor, list[str]]:
     """Return a predictor that knows the new nodes, and their names in order."""
-    from cgcl.predict.new_features import read_new_features
-
-    known = predictor.graph_.node_of
-    file = question.new_links
-    links: list[tuple[str, str]] = [] if file is None else tables.read(file, "--new-links")
-    names = {name for pair in links for name in pair if name not in known}
+    known, file = predictor.graph_.node_of, question.new_links
+    links = question.table(file, "--new-links") if file is not None else []
+    names = sorted({name for pair in links for name in pair if name not in known})
     if question.new_features is None:
-        ordered = sorted(names)
-        return predictor.with_new_nodes(ordered, links), ordered
-    ordered, features, notes = read_new_features(
+        return predictor.with_new_nodes(names, links), names
+    from cgcl.predict.new_nodes import read_new_features
+
+    names, features, notes = read_new_features(
         predictor.graph_,
         question.new_features,
         names,
-        separator=tables.separator,
-        header=tables.header is not False,
-        one_hot=tables.one_hot,
-        words=tables.words,
+        separator=question.separator,
+        header=question.header is not False,
+        one_hot=question.one_hot,
+        words=question.words,
     )
     for note in notes:
         say_fact("", note)
-    return predictor.with_new_nodes(ordered, links, features), ordered
+    return predictor.with_new_nodes(names, links, features), names

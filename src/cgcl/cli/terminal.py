@@ -217,7 +217,7 @@ def write_answer(
     Raises:
         ResourceError: The file cannot be written; the one that was there before is intact.
     """
-    from cgcl.predict.formats import WRITERS
+    from cgcl.predict.writers import write_links
 
     if form == "table" and out is None:
         sys.stdout.write(_table(blocks))
@@ -226,9 +226,7 @@ def write_answer(
         if form == "table":
             stream.write(_table(blocks).encode())
             return
-        with WRITERS[form](stream, excel=excel) as writer:
-            for links in blocks:
-                writer.write(links)
+        write_links(stream, blocks, form, excel=excel)
 
 
 @contextlib.contextmanager
@@ -315,7 +313,7 @@ def _aligned(console: Console, heads: list[str], rows: list[tuple[str, ...]]) ->
 
 
 def _cells(column: list[Any]) -> list[str]:
-    from cgcl.predict.digits import decimals, told_apart
+    from cgcl.predict.links import decimals, told_apart
 
     if any(isinstance(cell, float) for cell in column):
         return told_apart(column, decimals)

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from cgcl.errors import GraphContentError, NotFittedError
-from cgcl.evidence.messages import Explainable
+from cgcl.errors import ConfigError, GraphContentError, NotFittedError
 from cgcl.graph import Graph
 from cgcl.methods.method import PairScorer
-from cgcl.methods.table import DEFAULT_METHOD, is_method, method_named
-from cgcl.predict.answers import Answers, Ask, Pairs, checked_pairs
-from cgcl.predict.embeddings import embeddings_of
+from cgcl.methods.scoring import EmbeddingScorer
+from cgcl.methods.table import DEFAULT_METHOD, is_method, method_named, no_such_setting
+from cgcl.predict.edge_importance import Explainable
+from cgcl.predict.engine import QueryEngine
 from cgcl.predict.links import Links
-from cgcl.predict.params import Params
+from cgcl.predict.new_nodes import with_new_nodes
+from cgcl.predict.query import Asked, Pairs, Query, checked_pairs
 from cgcl.predict.saved import Fitted, read_fitted, write_fitted
-from cgcl.predict.unseen import with_new_nodes
-from cgcl.search.way import Asked
+from cgcl.predict.search import require_finite
 from cgcl.settings import pick
 from cgcl.split import Split, random_split
 from cgcl.train.calibrating import calibrate
@@ -33,7 +34,74 @@ from cgcl.train.loop import Stopped
 from cgcl.train.once import known_of, train_once
 from cgcl.train.recipe import Recipe
 
-__all__ = ["LinkPredictor"]
+if TYPE_CHECKING:
+    from cgcl.train.against import Against, Harder
+
+
+class Params:
+    """Settings as attributes of the same names: the constructor's arguments, and the method's.
+
+    A subclass stores its own arguments in its constructor and hands the rest, the settings of its
+    `method`, to `_store`. The method's other settings are there with their defaults.
+    """
+
+    method: str
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+        """Return the settings by name: the predictor's own, then all of the method's."""
+        return {n: getattr(self, n) for n in (*self._own_defaults(), *self._method_names())}
+
+    def set_params(self, **params: Any) -> Self:  # noqa: ANN401
+        """Change settings by name and return the predictor.
+
+        Another method brings its own settings, with their defaults.
+
+        Raises:
+            ConfigError: There is no setting of that name.
+        """
+        own = self._own_defaults()
+        if params.get("method", self.method) != self.method:
+            for name in self._method_names():
+                delattr(self, name)
+            self.method = params["method"]
+            self._store({})
+        more = {name: value for name, value in params.items() if name not in own}
+        self._require_settings(more)
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def _store(self, settings: Mapping[str, Any]) -> None:
+        """Keep the settings of the method; an unknown method is refused later, by fit.
+
+        Raises:
+            ConfigError: The method has no setting of that name.
+        """
+        self._require_settings(settings)
+        for name, value in {**_defaults_of(self.method), **settings}.items():
+            setattr(self, name, value)
+
+    def _require_settings(self, settings: Mapping[str, Any]) -> None:
+        known = _defaults_of(self.method)
+        unknown = [name for name in settings if name not in known]
+        if unknown and is_method(self.method):
+            raise no_such_setting(self.method, unknown, [*self._own_defaults(), *known])
+
+    def _own_defaults(self) -> dict[str, Any]:
+        parameters = inspect.signature(type(self)).parameters.values()
+        return {p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD}
+
+    def _method_names(self) -> list[str]:
+        """Return the names of the method's settings; of an unknown one those that were given."""
+        if is_method(self.method):
+            return list(_defaults_of(self.method))
+        own = self._own_defaults()
+        return [n for n in vars(self) if n not in own and not n.startswith("_") and n[-1] != "_"]
+
+    def __repr__(self) -> str:
+        usual, now = {**self._own_defaults(), **_defaults_of(self.method)}, self.get_params()
+        changed = [f"{n}={now[n]!r}" for n in now if n not in usual or now[n] != usual[n]]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
 
 class LinkPredictor(Params):
@@ -200,7 +268,7 @@ class LinkPredictor(Params):
             ConfigError: `prior` is not between 0 and 1.
         """
         with self._computing():
-            return self._answers().score(pairs, prior, explain=explain)
+            return self._engine().score(pairs, prior, explain=explain)
 
     def top(
         self,
@@ -237,7 +305,7 @@ class LinkPredictor(Params):
             ConfigError: A number is out of range.
             ResourceError: The search would take hours; the message says what would not.
         """
-        ask = Ask(
+        query = Query(
             count=count,
             sources=sources,
             targets=targets,
@@ -247,8 +315,12 @@ class LinkPredictor(Params):
             candidates=candidates,
             explain=explain,
         )
+        return self.answer(query)
+
+    def answer(self, query: Query) -> Links:
+        """Return the best new links that a query asks for, as `top` does."""
         with self._computing():
-            return self._answers().find(ask)
+            return self._engine().answer(query)
 
     def links_of(self, name: str, count: int = 10, *, explain: bool = False) -> Links:
         """Return the best new links of one node, best first, equal scores by name.
@@ -262,11 +334,11 @@ class LinkPredictor(Params):
         """
         return self.top(count, sources=[name], explain=explain)
 
-    def stream(self, ask: Ask, tell: Callable[[str], None] = lambda _: None) -> Iterator[Links]:
-        """Yield every new link that a question admits, block by block, in bounded memory.
+    def stream(self, query: Query, tell: Callable[[str], None] = lambda _: None) -> Iterator[Links]:
+        """Yield every new link that a query admits, block by block, in bounded memory.
 
         Args:
-            ask: The question.
+            query: The query.
             tell: Told after the last block which pairs were scored, in a sentence.
 
         Raises:
@@ -276,7 +348,7 @@ class LinkPredictor(Params):
             ResourceError: The search would take hours.
         """
         with self._computing():
-            yield from self._answers().stream(ask, tell)
+            yield from self._engine().stream(query, tell)
 
     def with_new_nodes(
         self, names: Sequence[str], links: Pairs, features: Tensor | None = None
@@ -302,7 +374,10 @@ class LinkPredictor(Params):
         return extended
 
     def embeddings(self, links: Tensor | None = None) -> npt.NDArray[np.float32]:
-        """Return the embedding of every node, [n, hidden].
+        """Return the embedding of every node, [n, hidden]: what a method decodes links from.
+
+        Where it scores by inner products they are scaled such that these are the scores, but for a
+        term of each end: see `InnerProductScorer.embeddings`.
 
         Args:
             links: The links to encode, int64 [2, any]; None for all known links.
@@ -310,11 +385,19 @@ class LinkPredictor(Params):
         Raises:
             NotFittedError: `fit` was not called.
             ConfigError: The method scores pairs without embedding nodes.
+            ModelFileError: The network gives numbers that are not finite.
         """
-        fitted = self._fitted()
+        title = self._fitted().recipe.method.title
         with self._computing():
             scorer = self.scorer() if links is None else self._scorer_for(links)
-            return embeddings_of(scorer, fitted.recipe.method.title)
+            if not isinstance(scorer, EmbeddingScorer):
+                raise ConfigError(
+                    f"{title} scores pairs as a whole and has no embedding of a node.\n"
+                    f"Train a method that embeds nodes, such as --method cgcl."
+                )
+            z = scorer.embeddings.cpu()
+        require_finite(z, what="embeddings")
+        return z.numpy()
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted predictor to a folder: weights, names, links, split, calibration.
@@ -378,7 +461,7 @@ class LinkPredictor(Params):
         fitted.learner.to(self._device)
         self._learned = fitted
         self._scoring: PairScorer | None = None
-        self._answering: Answers | None = None
+        self._answering: QueryEngine | None = None
         self.graph_, self.split_, self.model_ = fitted.graph, fitted.split, fitted.learner
         self.settings_ = fitted.recipe.settings.to_json()
         self.calibration_, self.history_ = fitted.calibration, fitted.history
@@ -393,11 +476,11 @@ class LinkPredictor(Params):
             )
         return self._learned
 
-    def _answers(self) -> Answers:
+    def _engine(self) -> QueryEngine:
         fitted = self._fitted()
         if self._answering is None:
             model = fitted.learner if isinstance(fitted.learner, Explainable) else None
-            self._answering = Answers(fitted.graph, self.scorer(), fitted.calibration, model)
+            self._answering = QueryEngine(fitted.graph, self.scorer(), fitted.calibration, model)
         return self._answering
 
     def _scorer_for(self, links: Tensor) -> PairScorer:
@@ -406,3 +489,45 @@ class LinkPredictor(Params):
 
     def _computing(self) -> AbstractContextManager[None]:
         return computing_with(pick(Resources, self.get_params()))
+
+
+def evaluate_against(predictor: LinkPredictor, against: Against = "heart") -> Harder:
+    """Test a predictor on its held-out links against harder negatives than random pairs are.
+
+    Args:
+        predictor: A fitted predictor; its test links are looked at, its training links are known.
+        against: `heart` for hard negatives of each link's own, as Li and others (NeurIPS 2023)
+            have them; `heart-released` for the same with the flaws of their released generator;
+            `degree` for unlinked pairs whose ends have as many links as those of links do.
+
+    Raises:
+        NotFittedError: `fit` was not called.
+        SplitError: There are no test links, or too few unlinked pairs.
+
+    Example:
+        >>> import cgcl
+        >>> predictor = cgcl.LinkPredictor("adamic-adar").fit(cgcl.read("cora"))
+        >>> sorted(evaluate_against(predictor, "degree").metrics)
+        ['degree_ap', 'degree_auc']
+    """
+    from cgcl.train.against import metrics_against  # it needs scipy, which training does not
+
+    with computing_with(pick(Resources, predictor.get_params())):
+        return metrics_against(
+            predictor.test_scorer(),
+            predictor.split_,
+            predictor.graph_,
+            against,
+            seed=predictor.seed,
+        )
+
+
+def _defaults_of(method: str) -> dict[str, Any]:
+    if not is_method(method):
+        return {}
+    known = method_named(method)
+    # None leaves the choice to the method's rule.
+    return {
+        field.name: None if field.name in known.ruled else field.default
+        for field in fields(known.settings)
+    }

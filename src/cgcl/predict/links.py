@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cgcl.predict.digits import decimals, told_apart
-
 if TYPE_CHECKING:
     import pyarrow
-
-__all__ = ["INTERVAL", "Link", "Links"]
 
 INTERVAL = ("probability_low", "probability_high")
 """The columns with the ends of the 95 % interval, where the calibration knows one."""
 _SHOWN = 20
+_MOST_MORE = 4
 
 
 @dataclass(frozen=True)
@@ -123,15 +120,12 @@ class Links(Sequence[Link]):
         """Return the links as an Arrow table."""
         import pyarrow as pa
 
-        columns = self.to_dict()
         # Named types: an empty list, or one of Nones, would say nothing of what it holds.
-        types = {"source": pa.string(), "target": pa.string(), "probability": pa.float64()}
-        types |= {"score": pa.float32()}
-        types |= {name: pa.float64() for name in INTERVAL if name in columns}
-        types |= {name: pa.int64() for name in _COUNTS if name in columns}
-        types |= {"known": pa.bool_()} if "known" in columns else {}
-        types |= {name: types.get(name, pa.string()) for name in columns}
-        return pa.table({name: pa.array(column, types[name]) for name, column in columns.items()})
+        types = {"score": pa.float32(), "known": pa.bool_()}
+        types |= dict.fromkeys(("probability", *INTERVAL), pa.float64())
+        types |= dict.fromkeys(("shared_neighbours", "common_features", "distance"), pa.int64())
+        columns = self.to_dict().items()
+        return pa.table({name: pa.array(c, types.get(name, pa.string())) for name, c in columns})
 
     def to_pandas(self) -> Any:  # noqa: ANN401
         """Return the links as a pandas data frame; pandas must be installed."""
@@ -191,4 +185,41 @@ class _Lines:
         self.lines.append(row.removesuffix("\r\n") + "\n")
 
 
-_COUNTS = ("shared_neighbours", "common_features", "distance")
+def told_apart(
+    values: Sequence[float | None], write: Callable[[float | None, int], str]
+) -> list[str]:
+    """Return a column of numbers as text, with more digits than usual if equals would not be equal.
+
+    So many more, at most four, that numbers which differ look different; all have as many.
+
+    Example:
+        >>> told_apart([0.25, 0.18342, 0.18339], decimals)
+        ['0.25000', '0.18342', '0.18339']
+
+    Args:
+        values: The numbers, None where there is none.
+        write: Writes one of them with so many digits more than usual.
+    """
+    texts = [write(value, 0) for value in values]
+    for more in range(1, _MOST_MORE + 1):
+        if len(set(texts)) == len(set(values)):
+            break
+        texts = [write(value, more) for value in values]
+    return texts
+
+
+def decimals(value: float | None, more: int = 0) -> str:
+    """Return a number between 0 and 1 with four decimals, if it is not too small for them.
+
+    Example:
+        >>> [decimals(value) for value in (0.5, 0.00021, None)]
+        ['0.5000', '2.1e-04', '']
+    """
+    if value is None:
+        return ""
+    # Small probabilities are the rule: 0.0002 must not become 0.00.
+    if 0 < value < 0.001:
+        return f"{value:.{1 + more}e}"
+    text = f"{value:.{4 + more}f}"
+    # Nearly is not quite: what is below 1 must not become 1.
+    return f">0.{'9' * (4 + more)}" if value < 1 and float(text) == 1 else text

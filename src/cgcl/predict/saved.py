@@ -19,8 +19,6 @@ from cgcl.train.model_file import MODEL, describe_model, read_model, write_model
 from cgcl.train.recipe import Recipe
 from cgcl.train.run_folder import GRAPH, RUN, SPLIT, read_run
 
-__all__ = ["Fitted", "read_fitted", "write_fitted"]
-
 
 @dataclass(frozen=True, eq=False)
 class Fitted:

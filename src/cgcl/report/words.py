@@ -124,7 +124,7 @@ def chance(probability: float | None, more: int = 0) -> str:
 
 def chances(probabilities: Sequence[float | None]) -> list[str]:
     """Return probabilities as percent, with so many digits that those which differ look it."""
-    from cgcl.predict.digits import told_apart
+    from cgcl.predict.links import told_apart
 
     return told_apart(probabilities, chance)
 

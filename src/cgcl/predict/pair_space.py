@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from cgcl.errors import GraphContentError
 from cgcl.graph import Graph
-from cgcl.search.query import Query
-
-__all__ = ["PairSpace", "Tile"]
+from cgcl.graph.pairs import is_in
+from cgcl.predict.query import Query
 
 Tile = tuple[slice, slice]
 """A rectangle of the space: places in `rows`, places in `columns`."""
@@ -33,23 +31,19 @@ class PairSpace:
             query: Gives sources, targets and excluded pairs.
 
         Raises:
-            GraphContentError: A node number is not in the graph.
+            GraphContentError: A name is not in the graph.
         """
         self.num_nodes = graph.num_nodes
-        self.lists_all = query.count is None and query.min_logit is None
-        """Whether every pair is an answer, so that none can be left out by its product."""
         self._sides = graph.sides
-        rows = _chosen(query.sources, self.num_nodes)
-        columns = _chosen(query.targets, self.num_nodes)
+        rows, columns = _chosen(query.sources, graph), _chosen(query.targets, graph)
         if graph.sides is not None:
             if query.sources is None and query.targets is None:
                 rows = rows[~graph.sides]
             rows, columns = _across(rows, columns, graph.sides), _across(columns, rows, graph.sides)
-        links = [graph.edges]
-        if query.excluded is not None:
-            _require_known(query.excluded, self.num_nodes)
-            links.append(query.excluded)
-        self._take(rows, columns, links)
+        known = graph.node_of
+        excluded = [(known[a], known[b]) for a, b in query.exclude if a in known and b in known]
+        never = torch.tensor(excluded, dtype=torch.int64).view(-1, 2).T
+        self._take(rows, columns, [graph.edges, never])
 
     def _take(self, rows: Tensor, columns: Tensor, links: list[Tensor]) -> None:
         self.rows, self.columns, self._links = rows, columns, links
@@ -152,27 +146,16 @@ class PairSpace:
             held &= self._sides[one] != self._sides[other]
         asked = torch.searchsorted(self.rows, one) * self._width
         asked += torch.searchsorted(self.columns, other)
-        return held & ~_is_in(asked, self._barred)
+        return held & ~is_in(asked, self._barred)
 
     def _is_repeat(self, one: Tensor, other: Tensor) -> Tensor:
         """Say which pairs are in the space the other way round too, and come first there."""
         return (one > other) & self._is_column[one] & self._is_row[other]
 
 
-def _chosen(nodes: Tensor | None, num_nodes: int) -> Tensor:
+def _chosen(names: Sequence[str] | None, graph: Graph) -> Tensor:
     """Return the nodes asked for, sorted, each once; all of them if nobody asked."""
-    if nodes is None:
-        return torch.arange(num_nodes)
-    _require_known(nodes, num_nodes)
-    return torch.unique(nodes)
-
-
-def _require_known(nodes: Tensor, num_nodes: int) -> None:
-    if nodes.numel() and (int(nodes.min()) < 0 or int(nodes.max()) >= num_nodes):
-        raise GraphContentError(
-            f"Node numbers must lie in 0..{num_nodes - 1}, found "
-            f"{int(nodes.min())}..{int(nodes.max())}."
-        )
+    return torch.arange(graph.num_nodes) if names is None else graph.nodes_named(names).unique()
 
 
 def _across(nodes: Tensor, others: Tensor, sides: Tensor) -> Tensor:
@@ -196,10 +179,3 @@ def _codes(
     near = row >= 0  # first, because a query about one node meets few of a million links
     row, column = row[near], column_place[other[near]]
     return (row * width + column)[column >= 0]
-
-
-def _is_in(codes: Tensor, ordered: Tensor) -> Tensor:
-    if ordered.numel() == 0:
-        return torch.zeros_like(codes, dtype=torch.bool)
-    place = torch.searchsorted(ordered, codes).clamp(max=ordered.numel() - 1)
-    return ordered[place] == codes

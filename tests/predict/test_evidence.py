@@ -1,19 +1,15 @@
 from __future__ import annotations
 
 import networkx as nx
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgcl.evidence import evidence as module
-from cgcl.evidence.evidence import evidence_of
-from cgcl.evidence.explain import explained
-from cgcl.evidence.messages import Reason, RestsOn
-from cgcl.evidence.sorted_lists import blocks_of, neighbour_lists
 from cgcl.graph import Graph
 from cgcl.graph.structure import with_structural_features
+from cgcl.predict.edge_importance import Reason, RestsOn
+from cgcl.predict.evidence import evidence_of, explained
 
 
 def graph_of(
@@ -41,11 +37,16 @@ def all_pairs(num_nodes: int) -> torch.Tensor:
     return torch.triu_indices(num_nodes, num_nodes, 1)
 
 
-@given(graphs())
+@given(graphs(), st.sampled_from([1, 2**20]))
 @settings(max_examples=60, deadline=None)
-def test_everything_equals_what_networkx_says(graph: Graph) -> None:
+def test_everything_equals_what_networkx_says_in_blocks_of_any_size(graph, budget) -> None:
     pairs = all_pairs(graph.num_nodes)
-    found = evidence_of(graph, pairs, names=100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cgcl.graph.adjacency._BUDGET", budget)
+        found = evidence_of(graph, pairs, names=100)
+    turned = evidence_of(graph, pairs.flip(0), names=100)  # the order of a pair does not matter
+    assert turned.columns() == found.columns()
+    assert (turned.neighbours, turned.features) == (found.neighbours, found.features)
     theirs = nx.Graph(graph.edges.T.tolist())
     theirs.add_nodes_from(range(graph.num_nodes))
     has = graph.x.to_dense() != 0
@@ -63,19 +64,6 @@ def test_everything_equals_what_networkx_says(graph: Graph) -> None:
         connected = nx.has_path(without, one, other)
         distance = nx.shortest_path_length(without, one, other) if connected else None
         assert found.distance[number] == distance
-
-
-@given(graphs())
-@settings(max_examples=30, deadline=None)
-def test_the_order_of_a_pair_and_the_size_of_blocks_do_not_matter(graph: Graph) -> None:
-    pairs = all_pairs(graph.num_nodes)
-    whole = evidence_of(graph, pairs)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_BUDGET", 1)
-        turned = evidence_of(graph, pairs.flip(0))
-    assert turned.columns() == whole.columns()
-    assert turned.neighbours == whole.neighbours
-    assert turned.features == whole.features
 
 
 def test_the_most_telling_come_first_and_only_so_many_are_named() -> None:
@@ -137,29 +125,6 @@ def test_a_node_and_itself_no_pairs_and_no_nodes_are_answered_too() -> None:
     assert len(empty) == 0
     assert empty.columns() == {"shared_neighbours": [], "distance": []}
     assert len(evidence_of(graph_of(0, []), pairs_of())) == 0
-
-
-def test_a_long_way_round_is_found() -> None:
-    ring = graph_of(51, [(i, (i + 1) % 51) for i in range(51)])
-    found = evidence_of(ring, pairs_of((0, 1), (0, 25), (3, 40)))
-    assert found.distance == (50, 25, 14)
-
-
-@given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 20))
-def test_blocks_cover_everything_once_within_the_budget(costs: list[int], budget: int) -> None:
-    blocks = list(blocks_of(np.array(costs, dtype=np.int64), budget))
-    assert [place for block in blocks for place in range(block.start, block.stop)] == list(
-        range(len(costs))
-    )
-    for block in blocks:
-        assert sum(costs[block]) <= budget or block.stop - block.start == 1
-
-
-def test_the_lists_can_be_handed_over() -> None:
-    graph = graph_of(3, [(0, 1), (1, 2)])
-    # Lists of another graph are believed: nothing is counted again.
-    other = neighbour_lists(graph_of(3, []))
-    assert evidence_of(graph, pairs_of((0, 2)), neighbours=other).distance == (None,)
 
 
 def toy_evidence(**more):

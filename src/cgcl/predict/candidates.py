@@ -1,4 +1,4 @@
-"""Candidates by the largest inner products of a linearised scorer."""
+"""Candidates: by the largest inner products of a linearised scorer, or two steps apart."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cgcl.errors import ConfigError
+from cgcl.graph import Graph
+from cgcl.graph.adjacency import Adjacency
+from cgcl.graph.pairs import decode, encode_ordered
 from cgcl.methods.scoring import rows_of
-from cgcl.search.pair_space import PairSpace, Tile
-
-__all__ = ["LinearCandidates", "list_size"]
+from cgcl.predict.pair_space import PairSpace, Tile
 
 # Inner products held at once: 2^23 take 32 MB.
 _CELLS = 2**23
@@ -25,6 +27,13 @@ _SHORTEST = 128
 
 # Equal products are told apart by this share of their usual size; float32 has 1e-7.
 _HAIR = 1e-4
+
+# Steps from a node over a neighbour to a third node that are held at once: 2^21 take some 100 MB.
+_STEPS_AT_ONCE = 2**21
+
+# A hub with k neighbours alone makes k^2 steps. Beyond this many in all, the largest hubs are
+# not walked through: sharing a neighbour that everybody has says little.
+_MOST_STEPS = 10**9
 
 
 def list_size(partners: int) -> int:
@@ -116,3 +125,93 @@ def _kth_largest(scores: Tensor, size: int) -> Tensor:
     values = scores.numpy()
     values.partition(place, axis=1)
     return torch.from_numpy(np.ascontiguousarray(values[:, place]))
+
+
+class TwoHopCandidates:
+    """The allowed pairs that share at least one neighbour in the known graph."""
+
+    def __init__(self, graph: Graph, space: PairSpace, most_steps: int = _MOST_STEPS) -> None:
+        """Order the links by node and decide which hubs are too large to walk through.
+
+        Args:
+            graph: Gives the known links.
+            space: The pairs in question.
+            most_steps: How many steps may be walked in all.
+
+        Raises:
+            ConfigError: The graph has two sides.
+        """
+        if graph.sides is not None:
+            raise ConfigError(
+                "In a graph with two sides, nodes that share a neighbour are on the same side and "
+                "are never suggested.\nUse --candidates linear or --candidates exact."
+            )
+        self._space = space
+        self._adjacency = Adjacency.from_pairs(graph.edges, space.num_nodes)
+        self._is_walked = self._adjacency.degree <= self._largest_degree(most_steps)
+        self.hubs_left_out = int((~self._is_walked).sum())
+        """How many hubs are not walked through."""
+        # From each node: the neighbours of its neighbours, counted as often as they are met.
+        reach = torch.where(self._is_walked, self._adjacency.degree, 0)
+        self._steps = self._sum_over_neighbours(reach)[space.rows]
+
+    @property
+    def most_pairs(self) -> int:
+        """An upper bound of the number of candidates."""
+        steps = int(self._steps.sum())
+        return min(self._space.size, steps // 2 if self._space.is_square else steps)
+
+    def blocks(self) -> Iterator[Tensor]:
+        """Yield the candidates in the order of first end, second end, int64 [2, p] at once."""
+        ends = self._steps.cumsum(0)
+        low = 0
+        while low < ends.numel():
+            before = int(ends[low - 1]) if low else 0
+            high = int(torch.searchsorted(ends, before + _STEPS_AT_ONCE, right=True))
+            rows = self._space.rows[low : max(high, low + 1)]
+            pairs = self._pairs(rows) if high > low else self._pairs_of(rows)
+            yield pairs[:, self._space.holds(pairs)]
+            low = max(high, low + 1)
+
+    def holds(self, tile: Tile) -> Tensor:
+        """Say which pairs of a rectangle share a neighbour, bool [rows, columns]."""
+        rows, columns = self._space.rows[tile[0]], self._space.columns[tile[1]]
+        return torch.stack([self._reached(node)[columns] for node in rows.tolist()])
+
+    def _largest_degree(self, most_steps: int) -> int:
+        """Return the largest degree such that walking through all nodes up to it is few steps."""
+        degree = self._adjacency.degree
+        is_row = torch.zeros_like(degree)
+        is_row[self._space.rows] = 1
+        steps = self._sum_over_neighbours(is_row) * degree
+        total = torch.zeros(int(degree.max()) + 1 if len(degree) else 1, dtype=torch.int64)
+        total = total.index_add_(0, degree, steps).cumsum(0)  # by degree
+        return int(torch.searchsorted(total, most_steps, right=True)) - 1
+
+    def _sum_over_neighbours(self, values: Tensor) -> Tensor:
+        entries = self._adjacency
+        return torch.zeros_like(values).index_add_(0, entries.row, values[entries.indices])
+
+    def _pairs(self, rows: Tensor) -> Tensor:
+        """Return each node of `rows` with all that it reaches, once, int64 [2, any]."""
+        owner, middle = self._adjacency.neighbours(rows)
+        walked = self._is_walked[middle]
+        owner, middle = owner[walked], middle[walked]
+        place, end = self._adjacency.neighbours(middle)
+        n = self._space.num_nodes
+        return decode(torch.unique(encode_ordered(rows[owner[place]], end, n)), n)
+
+    def _pairs_of(self, rows: Tensor) -> Tensor:
+        """Do the same for one node that has more steps than are held at once."""
+        ends = self._reached(int(rows)).nonzero().squeeze(1)
+        return torch.stack([rows.expand_as(ends), ends])
+
+    def _reached(self, node: int) -> Tensor:
+        """Say which nodes share a neighbour with `node`, bool [n]."""
+        _, middle = self._adjacency.neighbours(torch.tensor([node]))
+        reached = torch.zeros(self._space.num_nodes, dtype=torch.bool)
+        middle = middle[self._is_walked[middle]]
+        part = self._adjacency.degree[middle].cumsum(0) // _STEPS_AT_ONCE
+        for some in middle.split(torch.bincount(part).tolist()):
+            reached[self._adjacency.neighbours(some)[1]] = True
+        return reached

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -13,8 +15,6 @@ from cgcl.errors import FeatureError, GraphContentError
 from cgcl.graph import Graph
 from cgcl.graph.structure import has_structural_features
 from cgcl.graph.wording import listed, shown
-
-__all__ = ["with_new_nodes"]
 
 _MOST_CHARACTERS = 10_000
 
@@ -33,7 +33,7 @@ def with_new_nodes(
     Args:
         graph: The graph as the predictor keeps it, features prepared.
         names: Names of the new nodes.
-        links: Pairs of names; at least one of each pair is new.
+        links: Pairs of names; one or both of each pair are new.
         x_new: Features of the new nodes in the units of the user's file, [k, d], dense or sparse.
 
     Raises:
@@ -61,7 +61,8 @@ def with_new_nodes(
 
 def _check_names(graph: Graph, names: Sequence[str]) -> None:
     for name in names:
-        if not isinstance(name, str) or not 0 < len(name) <= _MOST_CHARACTERS or _is_broken(name):
+        is_text = isinstance(name, str) and not re.search("[\ud800-\udfff]", name)
+        if not is_text or not 0 < len(name) <= _MOST_CHARACTERS:  # half a character fits no file
             raise GraphContentError(
                 f"A new node is called {shown(repr(name))}. Give a name of 1 to "
                 f"{_MOST_CHARACTERS:,} characters, as valid text."
@@ -77,17 +78,8 @@ def _check_names(graph: Graph, names: Sequence[str]) -> None:
         raise GraphContentError(f"New nodes are listed twice: {listed(twice)}. Keep one of each.")
 
 
-def _is_broken(name: str) -> bool:
-    """Return whether a name holds half a character, which no file can store."""
-    return any("\ud800" <= character <= "\udfff" for character in name)
-
-
 def _numbered(graph: Graph, names: Sequence[str], links: Sequence[tuple[str, str]]) -> Tensor:
     """Return the links as node numbers of the extended graph, int64 [2, any]."""
-    if any(isinstance(link, str) or len(link) != 2 for link in links):
-        raise GraphContentError(
-            "Links of new nodes must be pairs of names, such as [('Zoe', 'Anna'), ('Zoe', 'Bob')]."
-        )
     new = {name: graph.num_nodes + number for number, name in enumerate(names)}
     mentioned = dict.fromkeys(name for link in links for name in link if name not in new)
     known = dict(zip(mentioned, graph.nodes_named(list(mentioned)).tolist(), strict=True))
@@ -139,18 +131,21 @@ def _extended_features(
         )
     fresh = x_new.to(torch.float32)
     if not x.is_sparse:
-        fresh = fresh.to_dense() if fresh.is_sparse else fresh
+        fresh = fresh.to_dense()
         fresh = fresh if graph.feature_scale is None else fresh * graph.feature_scale
-        _check_finite(graph, names, fresh.flatten(), shape[1])
+        _check_finite(graph, names, (~torch.isfinite(fresh)).nonzero())
         return torch.cat([x, fresh])
-    fresh = (fresh if fresh.is_sparse else fresh.to_sparse_coo()).coalesce()
-    (rows, columns), values = fresh.indices(), fresh.values()
-    values = values if graph.feature_scale is None else values * graph.feature_scale[columns]
-    _check_finite(graph, names, values, shape[1], rows * shape[1] + columns)
-    return _sparse(
-        torch.cat([x.indices(), torch.stack([rows + x.shape[0], columns])], dim=1),
+    fresh = fresh.to_sparse_coo().coalesce()
+    entries, values = fresh.indices(), fresh.values()
+    values = values if graph.feature_scale is None else values * graph.feature_scale[entries[1]]
+    _check_finite(graph, names, entries.T[~torch.isfinite(values)])
+    below = entries + torch.tensor([[x.shape[0]], [0]])
+    return torch.sparse_coo_tensor(
+        torch.cat([x.indices(), below], dim=1),
         torch.cat([x.values(), values]),
         (x.shape[0] + shape[0], x.shape[1]),
+        check_invariants=False,
+        is_coalesced=True,
     )
 
 
@@ -166,12 +161,10 @@ def _stored_structure(graph: Graph, pairs: Tensor, shape: tuple[int, int]) -> Te
     return torch.sparse_coo_tensor(ends, ones, shape, check_invariants=True).coalesce()
 
 
-def _check_finite(
-    graph: Graph, names: Sequence[str], values: Tensor, width: int, places: Tensor | None = None
-) -> None:
-    bad = (~torch.isfinite(values)).nonzero().flatten()
+def _check_finite(graph: Graph, names: Sequence[str], bad: Tensor) -> None:
+    """Refuse features if any of them, by row and column, is no number."""
     if len(bad):
-        row, column = divmod(int(bad[0] if places is None else places[bad[0]]), width)
+        row, column = bad[0].tolist()
         label = graph.feature_names[column] if graph.feature_names else str(column)
         raise FeatureError(
             f"Feature '{shown(label)}' of the new node '{shown(names[row])}' is not a finite "
@@ -179,52 +172,120 @@ def _check_finite(
         )
 
 
-def _sparse(indices: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    return torch.sparse_coo_tensor(
-        indices, values, shape, check_invariants=False, is_coalesced=True
-    )
-
-
 def _extended_sides(graph: Graph, sides: Tensor, names: Sequence[str], pairs: Tensor) -> Tensor:
     """Return the side of every node: opposite to whatever it is linked to."""
-    linked: dict[int, list[int]] = {graph.num_nodes + number: [] for number in range(len(names))}
-    for one, other in pairs.T.tolist():
-        for new, partner in ((one, other), (other, one)):
-            if new in linked and one != other:
-                linked[new].append(partner)
-    found = torch.cat([sides, torch.zeros(len(names), dtype=torch.bool)])
-    decided = {
-        new: not bool(sides[partner])
-        for new, partners in linked.items()
-        for partner in partners
-        if partner not in linked
-    }
-    waiting = deque(decided)
-    while waiting:
-        new = waiting.popleft()
-        for partner in linked[new]:
-            if partner in linked and partner not in decided:
-                decided[partner] = not decided[new]
-                waiting.append(partner)
-    undecided = [name for number, name in enumerate(names, len(sides)) if number not in decided]
+    pairs = pairs[:, pairs[0] != pairs[1]]
+    one, other = torch.cat([pairs, pairs.flip(0)], dim=1)
+    found = torch.cat([sides.long(), torch.full((len(names),), -1)])
+    while (spreads := (found[one] >= 0) & (found[other] < 0)).any():
+        found[other[spreads]] = 1 - found[one[spreads]]
+    undecided = [name for number, name in enumerate(names, len(sides)) if found[number] < 0]
     if undecided:
         raise GraphContentError(
             f"'{shown(graph.title)}' is bipartite, and no link says on which side "
             f"{listed(undecided)} belongs.\nGive each new node a link, so that a known one is "
             f"reached."
         )
-    for new, side in decided.items():
-        found[new] = side
-    _check_sides(graph, names, found, pairs)
-    return found
+    within = pairs[:, found[pairs[0]] == found[pairs[1]]].T.tolist()
+    if within:
+        first, second = (shown((*graph.names, *names)[node]) for node in within[0])
+        raise GraphContentError(
+            f"'{shown(graph.title)}' is bipartite, but the new links put '{first}' and '{second}' "
+            f"on the same side.\nA new node may have links to one side only."
+        )
+    return found == 1
 
 
-def _check_sides(graph: Graph, names: Sequence[str], sides: Tensor, pairs: Tensor) -> None:
-    everyone = (*graph.names, *names)
-    for one, other in pairs.T.tolist():
-        if one != other and sides[one] == sides[other]:
-            raise GraphContentError(
-                f"'{shown(graph.title)}' is bipartite, but the new links put "
-                f"'{shown(everyone[one])}' and '{shown(everyone[other])}' on the same side.\n"
-                f"A new node may have links to one side only."
+def read_new_features(
+    graph: Graph,
+    path: Path,
+    names: Collection[str],
+    *,
+    separator: str | None = None,
+    header: bool = True,
+    one_hot: Sequence[str] = (),
+    words: str | None = None,
+) -> tuple[list[str], Tensor, tuple[str, ...]]:
+    """Read the features of new nodes into the columns that the graph was trained with.
+
+    A category or a word that was not there in training is left out, with a note; one that is not
+    there now counts as zero. Every column of numbers must be there, and no other.
+
+    Args:
+        graph: The graph that knows what its features are called.
+        path: A table whose first column names the node.
+        names: New nodes that have links; each needs a row. The table may name others.
+        separator: The character between columns.
+        header: Whether the table begins with column names.
+        one_hot: Columns with categories, as in training.
+        words: The column with words, as in training.
+
+    Returns:
+        The names of all new nodes in order, their features, dense [k, d], and notes.
+
+    Raises:
+        FeatureError: A row or a column is missing, or is not known.
+        GraphFormatError: The file is not a table.
+    """
+    from cgcl.readers.formats import read_features  # a file is read for the command alone
+
+    if has_structural_features(graph):
+        raise FeatureError(
+            f"'{shown(graph.title)}' was trained without features, so new nodes need none.\n"
+            f"Leave out --new-features."
+        )
+    table = read_features(
+        path, names, separator=separator, header=header, one_hot=one_hot, words=words
+    )
+    taken = [name for name in table.names if name in graph.node_of]
+    if taken:
+        raise FeatureError(
+            f"{path.name} has rows of nodes that are known already: {listed(taken)}.\n"
+            f"Keep the rows of new nodes only."
+        )
+    marks = tuple([f"{column}=" for column in one_hot] + ([f"{words}:"] if words else []))
+    x, notes = _aligned(graph, path.name, table.feature_names, table.x.to_dense(), marks)
+    return list(table.names), x, notes
+
+
+def _aligned(
+    graph: Graph, file: str, columns: Sequence[str], values: Tensor, marks: tuple[str, ...]
+) -> tuple[Tensor, tuple[str, ...]]:
+    """Put each column where the graph has it.
+
+    Args:
+        graph: Knows the order.
+        file: For messages.
+        columns: What the columns of `values` are called.
+        values: Dense, [k, columns].
+        marks: How the names of features begin that need not be on both sides.
+    """
+    wanted = graph.feature_names
+    if not wanted or not columns:
+        if values.shape[1] != graph.num_features:
+            raise FeatureError(
+                f"{file} has {values.shape[1]:,} features; '{shown(graph.title)}' was trained with "
+                f"{graph.num_features:,}.\nGive the same columns in the same order."
             )
+        return values, ()
+    place = {name: number for number, name in enumerate(wanted)}
+    here = set(columns)
+    missing = [name for name in wanted if name not in here and not name.startswith(marks)]
+    unknown = [name for name in columns if name not in place]
+    strange = [name for name in unknown if not name.startswith(marks)]
+    for wrong, what, remedy in (
+        (missing, "lacks", "Give every column that was trained with, --one-hot and --words alike"),
+        (strange, "has, but training had not,", "Leave them out, or correct the names"),
+    ):
+        if wrong:
+            raise FeatureError(
+                f"{file} {what} {len(wrong):,} feature{'' if len(wrong) == 1 else 's'}: "
+                f"{listed(wrong)}.\n{remedy}."
+            )
+    x = torch.zeros(values.shape[0], len(wanted))
+    for number, name in enumerate(columns):
+        if name in place:
+            x[:, place[name]] = values[:, number]
+    if not unknown:
+        return x, ()
+    return x, (f"{len(unknown):,} values not seen in training left out: {listed(unknown)}.",)

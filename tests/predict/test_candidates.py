@@ -8,15 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgcl.graph import Graph
+from cgcl.graph.adjacency import Adjacency
 from cgcl.methods.scoring import DecoderScorer, decode_pairs, linear_factors
 from cgcl.model import CGCL
-from cgcl.search.candidates import LinearCandidates, list_size
-from cgcl.search.found import Account
-from cgcl.search.pair_space import PairSpace
-from cgcl.search.query import Query
-from cgcl.search.search import find, share_held
-from cgcl.search.two_hop import TwoHopCandidates
-from cgcl.search.way import in_words
+from cgcl.predict import Query, candidates
+from cgcl.predict.candidates import LinearCandidates, TwoHopCandidates, list_size
+from cgcl.predict.pair_space import PairSpace
+from cgcl.predict.search import Account, find, share_held
+from cgcl.predict.strategy import in_words
 from cgcl.seeds import stream
 
 
@@ -83,12 +82,12 @@ def test_few_candidates_of_a_random_decoder_hold_the_best() -> None:
     with torch.no_grad():
         model.decode.layer_1.bias += 0.5  # some units bend, most pairs keep most of them on
     z = 0.5 * torch.randn(1500, 16, generator=stream(1, "z"))
-    found = find(DecoderScorer(model.decode, z), bare(1500), Query(count=20), "linear")
+    found = find(DecoderScorer(model.decode, z), bare(1500), Query(count=20, candidates="linear"))
     assert found.recall is not None
     assert found.recall > 0.9
     assert found.nodes_sampled == 50
     assert found.pairs_scored < 1500 * 128
-    exact = find(DecoderScorer(model.decode, z), bare(1500), Query(count=20), "exact")
+    exact = find(DecoderScorer(model.decode, z), bare(1500), Query(count=20, candidates="exact"))
     assert torch.equal(found.pairs, exact.pairs)
     torch.testing.assert_close(found.logits, exact.logits)
 
@@ -115,8 +114,8 @@ def test_a_pair_is_a_candidate_if_either_end_lists_the_other(
         frozenset((a, b)) for a, b in allowed.nonzero().tolist() if products[a, b] >= edge[a]
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cgcl.search.candidates._CELLS", cells)
-        patch.setattr("cgcl.search.candidates._without_ties", lambda *factors: factors)
+        patch.setattr(candidates, "_CELLS", cells)
+        patch.setattr(candidates, "_without_ties", lambda *factors: factors)
         blocks = list(LinearCandidates(space, (left, right), size).blocks())
     found = [frozenset(pair) for block in blocks for pair in block.T.tolist()]
     assert set(found) == expected
@@ -125,29 +124,23 @@ def test_a_pair_is_a_candidate_if_either_end_lists_the_other(
 
 def test_nodes_that_are_all_alike_do_not_fill_the_lists() -> None:
     for z in (torch.zeros(400, 3), torch.ones(400, 3)):
-        candidates = LinearCandidates(PairSpace(bare(400), Query()), (z, z), 10)
-        pairs = torch.cat(list(candidates.blocks()), dim=1)
+        lists = LinearCandidates(PairSpace(bare(400), Query()), (z, z), 10)
+        pairs = torch.cat(list(lists.blocks()), dim=1)
         assert pairs.shape[1] <= 400 * 10
         assert pairs.shape[1] >= 390 * 10
         assert int(pairs[0].max()) == 9  # of equal ones the smaller numbers are listed
 
 
 def test_how_long_the_lists_are() -> None:
-    assert [list_size(n) for n in (10, 6400, 6401, 20_000, 25_000, 10**6)] == [
-        128,
-        128,
-        129,
-        400,
-        500,
-        500,
-    ]
+    sizes = [list_size(n) for n in (10, 6400, 6401, 20_000, 25_000, 10**6)]
+    assert sizes == [128, 128, 129, 400, 500, 500]
 
 
 def test_sources_get_their_lists_among_the_targets_only() -> None:
     z = torch.arange(8.0)[:, None]
-    query = Query(sources=torch.tensor([1, 6]), targets=torch.tensor([0, 2, 3]))
-    candidates = LinearCandidates(PairSpace(bare(8), query), (z, z), 1)
-    pairs = torch.cat(list(candidates.blocks()), dim=1).T.tolist()
+    query = Query(sources=["n1", "n6"], targets=["n0", "n2", "n3"])
+    lists = LinearCandidates(PairSpace(bare(8), query), (z, z), 1)
+    pairs = torch.cat(list(lists.blocks()), dim=1).T.tolist()
     # The sources list 3; targets 0 (all products are 0: the smaller number), 2 and 3 list 1, 6, 6.
     assert pairs == [[1, 0], [1, 3], [6, 2], [6, 3]]
 
@@ -172,16 +165,16 @@ def test_hubs_beyond_the_limit_are_not_walked_through_and_that_is_said() -> None
 
 def test_no_more_steps_are_held_at_once_than_the_limit_and_one_node_take(monkeypatch) -> None:
     graph = bare(40, [(hub, leaf) for hub in range(4) for leaf in range(4, 40)])
-    monkeypatch.setattr("cgcl.search.two_hop._STEPS_AT_ONCE", 50)
-    candidates = TwoHopCandidates(graph, PairSpace(graph, Query()))
-    walk, held = candidates._neighbours, []
+    monkeypatch.setattr("cgcl.predict.candidates._STEPS_AT_ONCE", 50)
+    two_hop = TwoHopCandidates(graph, PairSpace(graph, Query()))
+    walk, held = Adjacency.neighbours, []
 
-    def watched(nodes):
-        held.append(walk(nodes))
+    def watched(self, nodes):
+        held.append(walk(self, nodes))
         return held[-1]
 
-    monkeypatch.setattr(candidates, "_neighbours", watched)
-    pairs = torch.cat(list(candidates.blocks()), dim=1)
+    monkeypatch.setattr(Adjacency, "neighbours", watched)
+    pairs = torch.cat(list(two_hop.blocks()), dim=1)
     assert pairs.shape[1] == 6 + 36 * 35 // 2
     assert max(owner.numel() for owner, _ in held) <= 50 + 36
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -15,10 +16,8 @@ from torch import Tensor
 from cgcl.errors import ConfigError, GraphContentError, ModelFileError, ResourceError
 from cgcl.graph import Graph
 from cgcl.methods.scoring import InnerProductScorer
-from cgcl.search import products, way
-from cgcl.search.pair_space import PairSpace
-from cgcl.search.query import Query
-from cgcl.search.search import Search, find
+from cgcl.predict import Query, search, strategy
+from cgcl.predict.search import Best, Found, Search, find
 
 
 @dataclass
@@ -60,31 +59,42 @@ class Case:
     graph: Graph
     query: Query
     scorer: TableScorer
+    min_logit: float | None = None
+
+    def find(self, **changes: Any) -> Found:
+        """Return what the search finds, by another query if it is told one."""
+        query = replace(self.query, **changes)
+        return find(self.scorer, self.graph, query, self.min_logit)
+
+    def blocks(self, way: str = "auto") -> list[tuple[Tensor, Tensor]]:
+        """Return what is streamed, all of it."""
+        query = replace(self.query, candidates=way)
+        return list(Search(self.scorer, self.graph, query, self.min_logit).blocks())
 
     def brute_force(self) -> list[tuple[float, str, str]]:
         """All answers, by the words of the definition."""
-        graph, query, n = self.graph, self.query, self.graph.num_nodes
-        never = {frozenset(pair) for pair in graph.edges.T.tolist()}
-        if query.excluded is not None:
-            never |= {frozenset(pair) for pair in query.excluded.T.tolist()}
-        sources = range(n) if query.sources is None else set(query.sources.tolist())
-        targets = range(n) if query.targets is None else set(query.targets.tolist())
+        graph, query, n, names = self.graph, self.query, self.graph.num_nodes, self.graph.names
+        never = {frozenset((names[a], names[b])) for a, b in graph.edges.T.tolist()}
+        never |= {frozenset(pair) for pair in query.exclude}
+        sources = names if query.sources is None else query.sources
+        targets = names if query.targets is None else query.targets
         sides = None if graph.sides is None else graph.sides.tolist()
         seen, found = set(), []
         for a, b in product(range(n), range(n)):  # smaller numbers come first
-            if a == b or frozenset((a, b)) in never or a not in sources or b not in targets:
+            ends = frozenset((names[a], names[b]))
+            if a == b or ends in never or names[a] not in sources or names[b] not in targets:
                 continue
             if sides is not None and sides[a] == sides[b]:
                 continue
             anywhere = query.sources is None and query.targets is None
             if sides is not None and anywhere and sides[a]:
                 continue
-            if frozenset((a, b)) in seen:
+            if ends in seen:
                 continue
             logit = float(self.scorer.table[a, b])
-            seen.add(frozenset((a, b)))
-            if query.min_logit is None or logit >= query.min_logit:
-                found.append((-logit, graph.names[a], graph.names[b]))
+            seen.add(ends)
+            if self.min_logit is None or logit >= self.min_logit:
+                found.append((-logit, names[a], names[b]))
         found.sort()
         return [(-low, a, b) for low, a, b in found][: query.count]
 
@@ -100,7 +110,6 @@ class Case:
 def cases(draw: st.DrawFn, *, bipartite: bool | None = None, low: int = 0) -> Case:
     n = draw(st.integers(low, 9))
     nodes = st.integers(0, max(n - 1, 0))
-    some = st.lists(nodes, max_size=12 if n else 0)
     pairs = st.lists(st.tuples(nodes, nodes), max_size=12 if n else 0)
     two_sides = draw(st.booleans()) if bipartite is None else bipartite
     sides = None
@@ -114,37 +123,34 @@ def cases(draw: st.DrawFn, *, bipartite: bool | None = None, low: int = 0) -> Ca
     table = torch.tensor(values, dtype=torch.float32).reshape(n, n)
     table = table.triu() + table.triu(1).T
 
-    def maybe(strategy: st.SearchStrategy[list[int]]) -> Tensor | None:
-        drawn = draw(st.none() | strategy)
-        return None if drawn is None else torch.tensor(drawn, dtype=torch.int64)
-
-    excluded = maybe(pairs)
+    named = st.sampled_from([*names, "nobody"])
+    some = st.none() | st.lists(st.sampled_from(names or ["nobody"]), max_size=12 if n else 0)
     query = Query(
         count=draw(st.none() | st.integers(1, 50)),
-        sources=maybe(some),
-        targets=maybe(some),
-        excluded=None if excluded is None else excluded.reshape(-1, 2).T,
-        min_logit=draw(st.none() | st.sampled_from([-1.0, 0.5, 2.0])),
+        sources=draw(some),
+        targets=draw(some),
+        exclude=draw(st.lists(st.tuples(named, named), max_size=12)),
     )
     graph = Graph.from_pairs("toy", names, links, sides=sides)
-    return Case(graph, query, TableScorer(table, (table, torch.eye(n))))
+    min_logit = draw(st.none() | st.sampled_from([-1.0, 0.5, 2.0]))
+    return Case(graph, query, TableScorer(table, (table, torch.eye(n))), min_logit)
 
 
 @given(cases())
 @settings(max_examples=150)
 def test_exact_search_equals_brute_force(case: Case) -> None:
-    found = find(case.scorer, case.graph, case.query, "exact")
+    found = case.find(candidates="exact")
     assert case.answers(found.pairs, found.logits) == case.brute_force()
     assert found.pairs_scored == case.scorer.asked == found.pairs_possible
 
 
 @given(cases(), st.integers(1, 30), st.integers(0, 5))
 def test_the_size_of_blocks_never_matters(case: Case, block: int, waiting: int) -> None:
-    whole = find(case.scorer, case.graph, case.query, "exact")
+    whole = case.find(candidates="exact")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cgcl.search.search._BLOCK", block)
-        patch.setattr("cgcl.search.best._WAITING", waiting)
-        pieces = find(case.scorer, case.graph, case.query, "exact")
+        patch.setattr(search, "_BLOCK", block)
+        patch.setattr(search, "_WAITING", waiting)
+        pieces = case.find(candidates="exact")
     assert torch.equal(whole.pairs, pieces.pairs)
     assert torch.equal(whole.logits, pieces.logits)
     assert whole.pairs_scored == pieces.pairs_scored
@@ -157,11 +163,10 @@ def test_search_by_products_equals_brute_force_however_they_are_rounded(
 ) -> None:
     case.scorer = RoundedScorer(case.scorer.table, rounding=rounding)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cgcl.search.products._CELLS_CPU", cells)
-        patch.setattr("cgcl.search.products._HEIGHT_CPU", height)
-        patch.setattr("cgcl.search.best._WAITING", 0)
-        found = find(case.scorer, case.graph, case.query)
-        blocks = list(Search(case.scorer, case.graph, case.query).blocks())
+        patch.setattr(search, "_CELLS_CPU", cells)
+        patch.setattr(search, "_HEIGHT_CPU", height)
+        patch.setattr(search, "_WAITING", 0)
+        found, blocks = case.find(), case.blocks()
     assert case.answers(found.pairs, found.logits) == case.brute_force()
     assert (found.way, found.pairs_scored) == ("exact", found.pairs_possible)
     # The stream holds all of them in the order of nodes.
@@ -192,12 +197,13 @@ def test_inner_products_find_what_pair_by_pair_finds_to_the_bit() -> None:
     table = scorer.logits(torch.cartesian_prod(*[torch.arange(60)] * 2).T).view(60, 60)
     for query in (
         Query(count=9),
-        Query(count=300, sources=torch.arange(20, 50)),
-        Query(count=5, sources=torch.tensor([59]), targets=torch.arange(0, 60, 3)),
-        Query(min_logit=float(table[3, 40])),
+        Query(count=300, sources=[f"n{node}" for node in range(20, 50)]),
+        Query(count=5, sources=["n59"], targets=[f"n{node}" for node in range(0, 60, 3)]),
+        Query(),
     ):
-        found = find(scorer, line(60), query)
-        expected = find(TableScorer(table), line(60), query)
+        lowest = None if query.count else float(table[3, 40])
+        found = find(scorer, line(60), query, lowest)
+        expected = find(TableScorer(table), line(60), query, lowest)
         assert torch.equal(found.pairs, expected.pairs)
         assert torch.equal(found.logits, expected.logits)
 
@@ -212,20 +218,11 @@ def test_threads_that_are_started_later_have_what_they_had_before() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        with products._workers(2) as (one, _):
-            one(int).result()
-            with products._workers(2) as (other, _):
-                other(int).result()
+        scorer = RoundedScorer(torch.zeros(6, 6))
+        assert find(scorer, line(), Query(count=3)).logits.numel() == 3
         assert threads_of_a_new_thread() == 2
     finally:
         torch.set_num_threads(before)
-
-
-def test_whoever_wants_every_pair_has_every_pair_to_score() -> None:
-    scorer = RoundedScorer(torch.zeros(9, 9), cost_per_pair=1e3, cost_in_rows=1.0)
-    graph = Graph("nine", tuple("abcdefghi"), torch.tensor([[0], [1]]))
-    best, all_of_them = (PairSpace(graph, query) for query in (Query(count=3), Query()))
-    assert way._exact(scorer, all_of_them) > 10 * way._exact(scorer, best)
 
 
 def test_what_is_too_large_for_a_product_is_scored_pair_by_pair() -> None:
@@ -242,11 +239,10 @@ def test_what_is_too_large_for_a_product_is_scored_pair_by_pair() -> None:
 @given(cases(), st.integers(1, 20), st.sampled_from(["exact", "linear"]))
 def test_the_stream_holds_the_same_pairs_in_order_of_first_end(case: Case, block: int, way) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cgcl.search.search._BLOCK", block)
-        patch.setattr("cgcl.search.candidates._CELLS", block)
-        blocks = list(Search(case.scorer, case.graph, case.query, way, per_node=99).blocks())
-    everything = Query(**{**vars(case.query), "count": None})
-    whole = find(case.scorer, case.graph, everything, "exact")
+        patch.setattr(search, "_BLOCK", block)
+        patch.setattr("cgcl.predict.candidates._CELLS", block)
+        blocks = case.blocks(way)
+    whole = case.find(count=None, candidates="exact")
     if not blocks:
         assert whole.logits.numel() == 0
         return
@@ -260,13 +256,11 @@ def test_the_stream_holds_the_same_pairs_in_order_of_first_end(case: Case, block
         assert 0 < some.shape[1] <= max(block, 1) if way == "exact" else some.shape[1] > 0
 
 
-@given(cases(), st.integers(9, 20), st.integers(1, 30))
-def test_lists_that_hold_everybody_find_what_exact_search_finds(
-    case: Case, per_node: int, cells: int
-) -> None:
+@given(cases(), st.integers(1, 30))
+def test_lists_that_hold_everybody_find_what_exact_search_finds(case: Case, cells: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cgcl.search.candidates._CELLS", cells)
-        found = find(case.scorer, case.graph, case.query, "linear", per_node=per_node)
+        patch.setattr("cgcl.predict.candidates._CELLS", cells)
+        found = case.find(candidates="linear")
     assert case.answers(found.pairs, found.logits) == case.brute_force()
     assert found.recall in (None, 1.0)
 
@@ -278,15 +272,15 @@ def test_two_hop_search_equals_brute_force(case: Case, steps: int) -> None:
         friends[a].add(b)
         friends[b].add(a)
     node_of = case.graph.node_of
-    everything = Query(**{**vars(case.query), "count": None})
+    everything = replace(case, query=replace(case.query, count=None))
     expected = [
         answer
-        for answer in Case(case.graph, everything, case.scorer).brute_force()
+        for answer in everything.brute_force()
         if friends[node_of[answer[1]]] & friends[node_of[answer[2]]]
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cgcl.search.two_hop._STEPS_AT_ONCE", steps)
-        found = find(case.scorer, case.graph, case.query, "two-hop")
+        patch.setattr("cgcl.predict.candidates._STEPS_AT_ONCE", steps)
+        found = case.find(candidates="two-hop")
     assert case.answers(found.pairs, found.logits) == expected[: case.query.count]
     assert found.hubs_left_out == 0
 
@@ -296,14 +290,6 @@ def line(n: int = 6, **more) -> Graph:
     return Graph.from_pairs("line", [f"n{i}" for i in range(n)], pairs, **more)
 
 
-def test_equal_logits_come_in_the_order_of_names_not_of_numbers() -> None:
-    names = ["d", "b", "a", "c"]
-    graph = Graph.from_pairs("toy", names, torch.tensor([[0], [1]]))
-    found = find(TableScorer(torch.zeros(4, 4)), graph, Query(count=3))
-    pairs = [(names[a], names[b]) for a, b in found.pairs.T.tolist()]
-    assert pairs == [("a", "c"), ("b", "a"), ("b", "c")]
-
-
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 @pytest.mark.parametrize("way", ["exact", "two-hop", "linear"])
 def test_scores_that_are_not_finite_are_not_passed_over(bad: float, way) -> None:
@@ -311,11 +297,11 @@ def test_scores_that_are_not_finite_are_not_passed_over(bad: float, way) -> None
     table[0, 2] = table[2, 0] = bad
     scorer = TableScorer(table, (torch.ones(6, 1), torch.ones(6, 1)))
     with pytest.raises(ModelFileError, match="not finite numbers"):
-        find(scorer, line(), Query(count=1, min_logit=0.0), way)
+        find(scorer, line(), Query(count=1, candidates=way), 0.0)
     blind = TableScorer(torch.ones(6, 6), (torch.full((6, 1), bad), torch.ones(6, 1)))
     if way == "linear":
         with pytest.raises(ModelFileError, match="not finite numbers"):
-            find(blind, line(), Query(count=1), way)
+            find(blind, line(), Query(count=1, candidates=way))
 
 
 def test_the_search_says_what_it_did() -> None:
@@ -324,7 +310,7 @@ def test_the_search_says_what_it_did() -> None:
     assert (found.way, found.recall, found.nodes_sampled) == ("exact", None, 0)
     one = find(TableScorer(torch.zeros(3, 3)), line(3), Query())
     assert one.sentence == "Exact: the only unlinked pair was scored."
-    walked = find(TableScorer(torch.zeros(6, 6)), line(), Query(count=2), "two-hop")
+    walked = find(TableScorer(torch.zeros(6, 6)), line(), Query(count=2, candidates="two-hop"))
     # Of the 4, 3, 3, 3, 3, 4 partners of the six nodes 1, 1, 2, 2, 1, 1 are two steps away; all
     # logits are equal, so any of them would do.
     assert walked.recall == pytest.approx((1 / 4 + 1 / 3 + 2 / 3 + 2 / 3 + 1 / 3 + 1 / 4) / 6)
@@ -337,7 +323,7 @@ def test_the_search_says_what_it_did() -> None:
 def test_the_way_follows_from_the_work(monkeypatch) -> None:
     table = torch.zeros(6, 6)
     linear = (torch.ones(6, 1), torch.ones(6, 1))
-    monkeypatch.setattr("cgcl.search.way._CHEAP", 10 * 7.0)
+    monkeypatch.setattr("cgcl.predict.strategy._CHEAP", 10 * 7.0)
     cheap, dear = TableScorer(table, linear, 7.0), TableScorer(table, linear, 7.1)
     assert find(cheap, line(), Query()).way == "exact"
     assert find(dear, line(), Query()).way == "linear"
@@ -346,7 +332,7 @@ def test_the_way_follows_from_the_work(monkeypatch) -> None:
     assert find(TableScorer(table, None, 7.1), line(), Query()).way == "two-hop"
     across = replace(line(), sides=torch.arange(6) % 2 == 1)
     assert find(TableScorer(table, None, 20.0), across, Query()).way == "exact"
-    assert find(dear, line(), Query(sources=torch.tensor([3]))).way == "exact"
+    assert find(dear, line(), Query(sources=["n3"])).way == "exact"
     # Products that give the scores are never more than those that give candidates.
     assert find(RoundedScorer(table, linear, 7.1), line(), Query(count=3)).way == "exact"
     assert find(RoundedScorer(table, linear, 7.1), line(), Query()).way == "linear"
@@ -364,7 +350,7 @@ def test_the_machine_is_measured_on_a_few_rows_of_pairs() -> None:
             asked.append(pairs)
             return super().logits(pairs)
 
-    assert way._seconds_per_operation(Slow(torch.zeros(60, 60), None, 1e6, 1e9)) > 0
+    assert strategy._seconds_per_operation(Slow(torch.zeros(60, 60), None, 1e6, 1e9)) > 0
     assert asked[-1].shape == (2, 2**14)
     assert asked[-1][0].unique().numel() == 16
 
@@ -372,61 +358,88 @@ def test_the_machine_is_measured_on_a_few_rows_of_pairs() -> None:
 def test_what_takes_hours_is_refused_with_an_estimate_and_ways_out(monkeypatch) -> None:
     table = torch.zeros(60, 60)
     scorer = TableScorer(table, (torch.ones(60, 1), torch.ones(60, 1)), 1e6)
-    monkeypatch.setattr("cgcl.search.way._NEVER_REFUSED", 1000 * 1e6)
-    monkeypatch.setattr("cgcl.search.way._seconds_per_operation", lambda _: 10 / 1e6)
+    monkeypatch.setattr("cgcl.predict.strategy._NEVER_REFUSED", 1000 * 1e6)
+    monkeypatch.setattr("cgcl.predict.strategy._seconds_per_operation", lambda _: 10 / 1e6)
+    exact = Query(candidates="exact")
     with pytest.raises(ResourceError) as refused:
-        find(scorer, line(60), Query(), "exact")
+        find(scorer, line(60), exact)
     assert str(refused.value) == (
         "Scoring all pairs of 60 nodes means 1,711 pairs, about 5 hours.\n"
         "Ask for less: --node NAME, --sources FILE or --pairs FILE."
     )
-    monkeypatch.setattr("cgcl.search.way.SAMPLED_NODES", 1)
+    monkeypatch.setattr("cgcl.predict.strategy.SAMPLED_NODES", 1)
     with pytest.raises(ResourceError, match=r"or --candidates two-hop \(about 30 minutes\)\.$"):
-        find(scorer, line(60), Query(), "exact")
-    monkeypatch.setattr("cgcl.search.way._CHEAP", 0.0)
+        find(scorer, line(60), exact)
+    monkeypatch.setattr("cgcl.predict.strategy._CHEAP", 0.0)
     with pytest.raises(ResourceError, match=r"hours; candidates \(linear\) would take about"):
         find(scorer, line(60), Query())
-    few = Query(sources=torch.arange(40), targets=torch.arange(20, 60))
+    names = line(60).names
+    few = Query(sources=names[:40], targets=names[20:], candidates="exact")
     with pytest.raises(ResourceError, match="Scoring 40 nodes with 40 means"):
-        find(scorer, line(60), few, "exact")
+        find(scorer, line(60), few)
     without = TableScorer(table, None, 1e6)
-    monkeypatch.setattr("cgcl.search.way._MAX_SECONDS", 17_000.0)
+    monkeypatch.setattr("cgcl.predict.strategy._MAX_SECONDS", 17_000.0)
+    monkeypatch.setattr("cgcl.predict.strategy.list_size", lambda _: 20)
     with pytest.raises(ResourceError, match=r"--pairs FILE, --candidates linear \(about 4 hours\)"):
-        find(scorer, line(60), Query(), "exact", per_node=20)
+        find(scorer, line(60), exact)
     with pytest.raises(ResourceError, match=r"--pairs FILE or --candidates two-hop"):
-        find(without, line(60), Query(), "exact", per_node=20)
-
-
-def test_a_fast_machine_is_not_refused(monkeypatch) -> None:
-    scorer = TableScorer(torch.zeros(6, 6), None, 1e6)
-    monkeypatch.setattr("cgcl.search.way._NEVER_REFUSED", 0.0)
-    assert find(scorer, line(), Query(), "exact").pairs_scored == 10
+        find(without, line(60), exact)
+    monkeypatch.setattr("cgcl.predict.strategy._MAX_SECONDS", 20_000.0)  # a faster machine
+    assert find(scorer, line(60), exact).pairs_scored == 1711
 
 
 def test_ways_that_do_not_fit_are_refused() -> None:
     scorer = TableScorer(torch.zeros(6, 6))
     with pytest.raises(ConfigError, match="no linear form"):
-        find(scorer, line(), Query(), "linear")
+        find(scorer, line(), Query(candidates="linear"))
     with pytest.raises(ConfigError, match="There is no way 'best' to search"):
-        find(scorer, line(), Query(), "best")
+        Query(candidates="best")
     sides = torch.tensor([False, True] * 3)
     with pytest.raises(ConfigError, match="share a neighbour are on the same side"):
-        find(scorer, line(sides=sides), Query(), "two-hop")
+        find(scorer, line(sides=sides), Query(candidates="two-hop"))
 
 
 @pytest.mark.parametrize(
     ("ask", "error", "text"),
     [
         ({"count": 0}, ConfigError, "ask for at least 1"),
-        ({"min_logit": float("nan")}, ConfigError, "not a number"),
-        ({"sources": torch.tensor([1.0])}, GraphContentError, "Sources must be an int64"),
-        ({"targets": torch.tensor([[1]])}, GraphContentError, "Targets must be an int64"),
-        ({"excluded": torch.tensor([1])}, GraphContentError, "Excluded pairs must be an int64"),
-        ({"sources": torch.tensor([6])}, GraphContentError, r"must lie in 0\.\.5, found 6\.\.6"),
-        ({"targets": torch.tensor([-1])}, GraphContentError, r"found -1\.\.-1"),
-        ({"excluded": torch.tensor([[0], [6]])}, GraphContentError, r"found 0\.\.6"),
+        ({"count": 2.0}, ConfigError, "asked for 2.0 links; ask for a whole number"),
+        ({"count": True}, ConfigError, "asked for True links; ask for a whole number"),
+        ({"exclude": ["ab"]}, GraphContentError, "Give a list of pairs of names"),
+        ({"sources": ["Eve"]}, GraphContentError, "No node is called 'Eve'"),
+        ({"targets": [7]}, GraphContentError, "Names are text, found 7"),
     ],
 )
 def test_a_query_that_makes_no_sense_is_refused(ask, error, text) -> None:
     with pytest.raises(error, match=text):
         find(TableScorer(torch.zeros(6, 6)), line(), Query(**ask))
+
+
+def test_a_later_pair_with_an_equal_logit_and_a_smaller_name_wins(monkeypatch) -> None:
+    monkeypatch.setattr(search, "_WAITING", 0)
+    best = Best(1, ["d", "c", "b", "a"])
+    for pair in ([0, 1], [0, 2], [1, 2], [0, 3], [2, 3]):
+        best.add(torch.tensor(pair)[:, None], torch.zeros(1))
+    pairs, logits = best.sorted()
+    assert pairs.T.tolist() == [[2, 3]]  # b, a
+    assert logits.tolist() == [0.0]
+
+
+def test_few_pairs_of_many_nodes_are_in_the_order_of_names_too() -> None:
+    names = [f"n{number:03d}" for number in reversed(range(100))]
+    pairs = torch.tensor([[5, 7, 7, 90], [6, 6, 80, 1]])
+    everybody = torch.stack([torch.arange(100), torch.arange(100).flip(0)])
+    for some in (pairs, everybody):
+        best = Best(None, names)
+        best.add(some, torch.zeros(some.shape[1]))
+        assert torch.equal(best.sorted()[0], some.flip(1))
+
+
+def test_memory_is_bounded_by_what_is_kept(monkeypatch) -> None:
+    monkeypatch.setattr(search, "_WAITING", 10)
+    best = Best(5, [f"n{number}" for number in range(50)])
+    for low in range(49):
+        pairs = torch.stack([torch.full((49 - low,), low), torch.arange(low + 1, 50)])
+        best.add(pairs, pairs.sum(dim=0).float())
+        assert sum(part.shape[1] for part in best._pairs) <= 2 * 5 + 10
+    assert best.sorted()[1].tolist() == [97.0, 96.0, 95.0, 95.0, 94.0]

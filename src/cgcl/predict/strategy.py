@@ -1,0 +1,199 @@
+"""Which way to search: all pairs while that is cheap, then candidates, then a refusal."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from cgcl.errors import ConfigError, ResourceError
+from cgcl.graph import Graph
+from cgcl.methods.method import PairScorer
+from cgcl.predict.candidates import TwoHopCandidates, list_size
+from cgcl.predict.pair_space import PairSpace
+from cgcl.predict.query import Asked, Way
+
+# On how many nodes candidates are compared with exact scoring.
+SAMPLED_NODES = 50
+
+# The way follows from the work alone, never from the clock, so that an answer can be repeated.
+# Work is counted in operations of which one ordinary CPU core does about this many a second.
+_SPEED = 4e10
+_CHEAP = 60 * _SPEED
+# Up to here nobody is refused; beyond, the machine's speed is measured on one block of pairs.
+_NEVER_REFUSED = 600 * _SPEED
+_MAX_SECONDS = 3600.0
+_MEASURED_PAIRS = 2**14
+_MEASURED_ROWS = 16
+
+# Selecting the largest inner products of a row, per product, in the same unit.
+_SELECT = 300.0
+# Comparing one with the least that is still of interest.
+_COMPARE = 50.0
+
+
+@runtime_checkable
+class ProductScorer(PairScorer, Protocol):
+    """Scores nodes with nodes by one product of matrices."""
+
+    @property
+    def cost_in_rows(self) -> float:
+        """About how many operations one entry of `rows` takes."""
+        ...
+
+    @property
+    def rounding(self) -> float:
+        """The most by which an entry of `rows` differs from `logits`."""
+        ...
+
+    def rows(self, nodes: Tensor, partners: Tensor | None = None) -> Tensor:
+        """Return the logits of nodes with partners but for rounding, float [r, c]."""
+        ...
+
+
+def by_products(scorer: PairScorer) -> ProductScorer | None:
+    """Return the scorer if it can leave pairs out by products of matrices, else None."""
+    if isinstance(scorer, ProductScorer) and math.isfinite(scorer.rounding):
+        return scorer
+    return None
+
+
+def choose_way(
+    scorer: PairScorer, graph: Graph, space: PairSpace, asked: Asked, *, lists_all: bool
+) -> Way:
+    """Return the way to search, or refuse what would keep the machine busy for hours.
+
+    Args:
+        scorer: The method.
+        graph: The graph.
+        space: The pairs in question.
+        asked: What the user wants; `auto` leaves it to the amount of work.
+        lists_all: Whether every pair is an answer, so that none can be left out by its product.
+
+    Raises:
+        ConfigError: The method or the graph does not allow that way.
+        ResourceError: It would take longer than an hour.
+    """
+    task = _Task(scorer, graph, space, lists_all)
+    way = task.cheapest() if asked == "auto" else asked
+    if way == "linear" and scorer.factors() is None:
+        raise ConfigError(
+            "This method has no linear form that could propose candidates.\n"
+            "Use --candidates exact or --candidates two-hop."
+        )
+    if task.work(way) > _NEVER_REFUSED:
+        pace = _seconds_per_operation(scorer)
+        if task.work(way) * pace > _MAX_SECONDS:
+            raise ResourceError(task.refusal(way, pace))
+    return way
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """A search whose work is counted."""
+
+    scorer: PairScorer
+    graph: Graph
+    space: PairSpace
+    lists_all: bool
+
+    def cheapest(self) -> Way:
+        """Return exact while that is cheap, else the way to candidates that the method allows."""
+        # Where products give the scores, candidates would take more of them than the scores do.
+        has_products = by_products(self.scorer) is not None and not self.lists_all
+        if has_products or self.work("exact") <= _CHEAP:
+            return "exact"
+        if self.scorer.factors() is not None:
+            return "linear"
+        return "two-hop" if self.graph.sides is None else "exact"
+
+    def work(self, way: Way) -> float:
+        """Return about how many operations a way takes."""
+        space, rows = self.space, self.space.rows.numel()
+        if way == "exact":
+            products = by_products(self.scorer)
+            if products is not None and not self.lists_all:
+                return space.size * (products.cost_in_rows + _COMPARE)
+            return _scoring(self.scorer, rows, space.size)
+        columns = space.columns.numel()
+        checked = min(SAMPLED_NODES, rows) * columns  # pairs scored to measure the recall
+        if way == "two-hop":
+            return _scoring(self.scorer, rows, self._two_hop_pairs + checked)
+        factors = self.scorer.factors()
+        width = 0 if factors is None else factors[0].shape[1]
+        listed = rows * list_size(columns) + columns * list_size(rows)
+        listed = listed // 2 if space.is_square else listed
+        # Two walks over all inner products; the second needs them from either end.
+        walks = (2 if space.is_square else 4) * 2 * width + _SELECT
+        scored = min(listed, space.size) + checked
+        return rows * columns * walks + _scoring(self.scorer, rows, scored)
+
+    @cached_property
+    def _two_hop_pairs(self) -> int:
+        return TwoHopCandidates(self.graph, self.space).most_pairs
+
+    def refusal(self, way: Way, pace: float) -> str:
+        """Say how long it would take and what would be quicker."""
+        space = self.space
+        rows, columns = space.rows.numel(), space.columns.numel()
+        what = f"{rows:,} nodes with {columns:,}"
+        what = f"all pairs of {rows:,} nodes" if space.is_square else what
+        took = _duration(self.work("exact") * pace)
+        text = f"Scoring {what} means {in_words(space.size)} pairs, {took}"
+        if way != "exact":
+            text += f"; candidates ({way}) would take {_duration(self.work(way) * pace)}"
+        ways_out = ["--node NAME", "--sources FILE", "--pairs FILE"]
+        others: list[Way] = ["linear", "two-hop"]
+        for other in others:
+            if self.scorer.factors() is None if other == "linear" else self.graph.sides is not None:
+                continue
+            seconds = self.work(other) * pace
+            if seconds <= _MAX_SECONDS:
+                ways_out.append(f"--candidates {other} ({_duration(seconds)})")
+        return f"{text}.\nAsk for less: {', '.join(ways_out[:-1])} or {ways_out[-1]}."
+
+
+def _scoring(scorer: PairScorer, rows: int, pairs: int) -> float:
+    """Return how many operations it takes to score so many pairs of some rows."""
+    return rows * scorer.cost_per_node + pairs * scorer.cost_per_pair
+
+
+def _seconds_per_operation(scorer: PairScorer) -> float:
+    """Measure the machine on a few rows of pairs, spread over all nodes."""
+    partners = _MEASURED_PAIRS // _MEASURED_ROWS
+    first = torch.arange(_MEASURED_ROWS).repeat_interleave(partners) * 7919
+    other = torch.arange(_MEASURED_PAIRS) * 104729 + 1
+    ends = torch.stack([first, other]) % scorer.num_nodes
+    scorer.logits(ends[:, :1])  # the first call may have to wake a device
+    start = time.perf_counter()
+    scorer.logits(ends)
+    work = _scoring(scorer, _MEASURED_ROWS, _MEASURED_PAIRS)
+    return (time.perf_counter() - start) / work
+
+
+def _duration(seconds: float) -> str:
+    """Return about how long that is, in one unit."""
+    for size, unit in ((86400 * 2, "day"), (3600, "hour"), (60, "minute"), (1, "second")):
+        if seconds >= size:
+            number = round(seconds / (86400 if unit == "day" else size))
+            return f"about {number:,} {unit}{'' if number == 1 else 's'}"
+    return "about a second"
+
+
+def in_words(number: int) -> str:
+    """Return a count with three digits that matter.
+
+    Example:
+        >>> in_words(19_432_100), in_words(724_000_000_000), in_words(4_321)
+        ('19.4 million', '724 billion', '4,321')
+    """
+    for size, unit in ((10**9, "billion"), (10**6, "million")):
+        if number >= size:
+            value = number / size
+            return f"{value:,.{max(0, 3 - len(str(int(value))))}f} {unit}"
+    return f"{number:,}"

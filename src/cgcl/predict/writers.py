@@ -1,0 +1,314 @@
+"""Links, completed graphs and embeddings as files.
+
+Answers are written block by block, so that a long one never has to fit into memory.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+import numpy.typing as npt
+
+from cgcl.errors import ConfigError, GraphContentError
+from cgcl.files import writing_atomically
+from cgcl.graph import Graph
+from cgcl.graph.wording import shown
+from cgcl.predict.links import Links
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LinkFormat: TypeAlias = Literal["csv", "json", "parquet"]
+EmbeddingFormat: TypeAlias = Literal["parquet", "npz", "csv"]
+Embeddings: TypeAlias = npt.NDArray[np.float32]
+
+COMPLETE_SUFFIXES = (".graphml", ".csv", ".parquet")
+# How many known links, and how many embeddings, are written at once.
+_BLOCK, _ROWS = 2**16, 2**14
+# What XML 1.0 has no way to write, not even as a character reference.
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+# What a spreadsheet takes for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_links(
+    stream: BinaryIO, blocks: Iterable[Links], form: LinkFormat, *, excel: bool = False
+) -> None:
+    """Write links to a binary stream, in as many blocks as come, all with the same columns.
+
+    Without any block there is a valid file without rows. If a block fails to come, what was written
+    is not finished as if it were whole.
+
+    Args:
+        stream: Where the bytes go; it is not closed.
+        blocks: The links.
+        form: The format, which is also the suffix of its files.
+        excel: Put an apostrophe before names that a spreadsheet would take for a formula. Only
+            CSV heeds it: the other formats keep text apart from formulas.
+    """
+    blocks = iter(blocks)
+    first = next(blocks, Links((), (), np.empty(0, dtype=np.float32)))
+    blocks = chain([first], blocks)
+    if form == "csv":
+        _write_csv(stream, map(_guarded, blocks) if excel else blocks)
+    elif form == "json":
+        _write_json(stream, blocks)
+    else:
+        _write_parquet(stream, blocks)
+
+
+def _write_csv(stream: BinaryIO, blocks: Iterable[Links]) -> None:
+    for number, links in enumerate(blocks):
+        text = links.to_csv()
+        text = text.partition("\n")[2] if number else text  # one header
+        stream.write(text.encode(errors="backslashreplace"))
+
+
+def _write_json(stream: BinaryIO, blocks: Iterable[Links]) -> None:
+    before = b"[\n  "
+    for links in blocks:
+        columns = links.to_dict()
+        for row in zip(*columns.values(), strict=True):
+            record = dict(zip(columns, row, strict=True))
+            stream.write(before + json.dumps(record, ensure_ascii=False).encode())
+            before = b",\n  "
+    stream.write(b"\n]\n" if before.startswith(b",") else b"[]\n")
+
+
+def _write_parquet(stream: BinaryIO, blocks: Iterable[Links]) -> None:
+    import pyarrow.parquet as pq
+
+    writer = None
+    for links in blocks:
+        table = links.to_arrow()
+        writer = writer or pq.ParquetWriter(stream, table.schema, compression="zstd")
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
+
+
+def _guarded(links: Links) -> Links:
+    """Return links in which no name and no sentence begins like a formula."""
+    return replace(
+        links,
+        sources=tuple(map(_guard, links.sources)),
+        targets=tuple(map(_guard, links.targets)),
+        evidence={name: list(map(_guard, column)) for name, column in links.evidence.items()},
+    )
+
+
+def _guard(cell: Any) -> Any:  # noqa: ANN401
+    """Return a cell that no spreadsheet takes for a formula.
+
+    Example:
+        >>> _guard("=cmd()"), _guard("Anna")
+        ("'=cmd()", 'Anna')
+    """
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+
+
+def write_completed(path: Path, graph: Graph, new: Iterable[Links]) -> int:
+    """Write a graph with its known links and new ones; return how many are new.
+
+    Every link says whether it was known. New links carry their probability and score; for known
+    ones both are empty. Nodes without any link are kept in GraphML, which lists nodes; tables of
+    links have no place for them.
+
+    Args:
+        path: The file to write: .graphml, .csv or .parquet.
+        graph: The known links and the names.
+        new: The new links, in blocks of any size.
+
+    Raises:
+        ConfigError: The suffix is none of these.
+        GraphContentError: A name holds a character that XML has no way to write.
+        ResourceError: The disk is full or the folder cannot be written; no half file is left.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in COMPLETE_SUFFIXES:
+        raise ConfigError(
+            f"The completed graph can be written as {', '.join(COMPLETE_SUFFIXES)}; "
+            f"'{path.name}' is none of them.\nGive a file with one of these suffixes: "
+            f"--out {path.stem or 'graph'}.graphml"
+        )
+    if suffix == ".graphml":
+        _check_xml(graph)
+    with writing_atomically(path) as file:
+        if suffix == ".graphml":
+            return _write_graphml(file, graph, new)
+        return _write_table(file, suffix, graph, new)
+
+
+def _write_table(file: BinaryIO, suffix: str, graph: Graph, new: Iterable[Links]) -> int:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+    from pyarrow import parquet
+
+    schema = pa.schema(
+        {
+            "source": pa.string(),
+            "target": pa.string(),
+            "probability": pa.float64(),
+            "score": pa.float32(),
+            "known": pa.bool_(),
+        }
+    )
+
+    def rows(links: Links, *, known: bool) -> pa.Table:
+        nothing = [None] * len(links)
+        columns = {
+            "source": list(links.sources),
+            "target": list(links.targets),
+            "probability": nothing if links.probabilities is None else links.probabilities,
+            "score": nothing if known else links.scores,
+            "known": [known] * len(links),
+        }
+        return pa.table(columns, schema=schema)
+
+    count = 0
+    open_writer = parquet.ParquetWriter if suffix == ".parquet" else arrow_csv.CSVWriter
+    with open_writer(file, schema) as writer:
+        for links in _known(graph):
+            writer.write_table(rows(links, known=True))
+        for links in new:
+            writer.write_table(rows(links, known=False))
+            count += len(links)
+    return count
+
+
+def _known(graph: Graph) -> Iterator[Links]:
+    for block in graph.edges.split(_BLOCK, dim=1):
+        sources, targets = (tuple(graph.names[node] for node in end) for end in block.tolist())
+        yield Links(sources, targets, np.zeros(len(sources), dtype=np.float32))
+
+
+_GRAPHML = """<?xml version="1.0" encoding="UTF-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="known" for="edge" attr.name="known" attr.type="boolean"/>
+<key id="probability" for="edge" attr.name="probability" attr.type="double"/>
+<key id="score" for="edge" attr.name="score" attr.type="double"/>
+<!-- {title} -->
+<graph edgedefault="undirected">
+"""
+
+
+def _write_graphml(file: BinaryIO, graph: Graph, new: Iterable[Links]) -> int:
+    def put_edge(source: str, target: str, **data: str) -> None:
+        cells = "".join(f'<data key="{key}">{value}</data>' for key, value in data.items())
+        ends = f"source={quoteattr(source)} target={quoteattr(target)}"
+        file.write(f"<edge {ends}>{cells}</edge>\n".encode())
+
+    count = 0
+    file.write(_GRAPHML.format(title=escape(graph.title).replace("--", "- -")).encode())
+    for name in graph.names:
+        file.write(f"<node id={quoteattr(name)}/>\n".encode())
+    for links in _known(graph):
+        for source, target in zip(links.sources, links.targets, strict=True):
+            put_edge(source, target, known="true")
+    for links in new:
+        count += len(links)
+        for link in links:
+            chance = link.probability
+            sure = {} if chance is None else {"probability": f"{chance:.8g}"}
+            put_edge(link.source, link.target, known="false", **sure, score=f"{link.score:.8g}")
+    file.write(b"</graph>\n</graphml>\n")
+    return count
+
+
+def _check_xml(graph: Graph) -> None:
+    for name in graph.names:
+        if _NOT_XML.search(name):
+            raise GraphContentError(
+                f"The name '{shown(name)}' holds a control character, which XML cannot write.\n"
+                f"Write the completed graph as .csv or .parquet instead."
+            )
+
+
+def write_embeddings(
+    path: Path, names: Sequence[str], z: Embeddings, kind: EmbeddingFormat
+) -> None:
+    """Write embeddings to a file, whole or not at all; a file that is there is replaced.
+
+    - parquet: the columns `node` and `embedding`, a list of fixed length.
+    - npz: the arrays `names` (text, no objects) and `embeddings`.
+    - csv: the columns `node`, `z0`, `z1` and so on, with as many digits as bring every number back.
+
+    Args:
+        path: The file.
+        names: A name per node.
+        z: An embedding per node, float32 [n, d_v].
+        kind: The format.
+
+    Raises:
+        GraphContentError: NPZ cannot hold a name.
+        ResourceError: The disk is full or the folder cannot be written.
+    """
+    if kind == "npz":
+        _check_text(names)
+    with writing_atomically(path) as file:
+        if kind == "parquet":
+            _write_vectors(file, names, z)
+        elif kind == "npz":
+            found = np.ascontiguousarray(z, dtype="<f4")
+            np.savez(file, names=np.array(names, dtype=np.str_), embeddings=found)
+        else:
+            for text in csv_blocks(names, z):
+                file.write(text.encode())
+
+
+def csv_blocks(names: Sequence[str], z: Embeddings) -> Iterator[str]:
+    """Yield the embeddings as CSV, piece by piece: the header, then some thousand rows each.
+
+    Example:
+        >>> print("".join(csv_blocks(["a,b"], np.array([[0.1, -1]], np.float32))), end="")
+        node,z0,z1
+        "a,b",0.1,-1
+    """
+    import pyarrow as pa
+    from pyarrow import csv
+
+    columns = ["node", *(f"z{number}" for number in range(z.shape[1]))]
+    yield ",".join(columns) + "\n"
+    options = csv.WriteOptions(include_header=False)
+    for part, rows in _blocks(names, z):
+        arrays = [pa.array(part, pa.string()), *(pa.array(column) for column in rows.T)]
+        stream = pa.BufferOutputStream()
+        csv.write_csv(pa.table(arrays, names=columns), stream, options)
+        yield stream.getvalue().to_pybytes().decode()
+
+
+def _blocks(names: Sequence[str], z: Embeddings) -> Iterator[tuple[Sequence[str], Embeddings]]:
+    for start in range(0, len(names), _ROWS):
+        yield names[start : start + _ROWS], z[start : start + _ROWS]
+
+
+def _write_vectors(file: BinaryIO, names: Sequence[str], z: Embeddings) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    vector = pa.list_(pa.float32(), z.shape[1])
+    schema = pa.schema([("node", pa.string()), ("embedding", vector)])
+    # Embeddings hardly repeat: a dictionary would only cost time.
+    with pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=False) as writer:
+        for part, rows in _blocks(names, z):
+            vectors = pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), type=vector)
+            arrays = [pa.array(part, pa.string()), vectors]
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+
+
+def _check_text(names: Sequence[str]) -> None:
+    for name in names:
+        if name.endswith("\0"):
+            raise GraphContentError(
+                f"NPZ drops the NUL at the end of the name '{shown(name)}'.\n"
+                f"Choose another format: --format parquet"
+            )
