@@ -161,17 +161,6 @@ def test_a_narrow_request_takes_nothing_from_the_tables_of_a_wide_one(cli, narro
     assert files(Path("out")) == before
 
 
-def test_another_graph_is_added_to_the_tables(cli):
-    filled("table1", graphs=("cora",), methods=("vgae",), runs=3)
-    assert cli(*of_table1(methods="vgae")).code == 0
-    assert {line["graph"] for line in lines_of("table1.csv")} == {"cora"}
-    filled("table1", graphs=("pubmed",), methods=("vgae",), runs=2)
-    assert cli(*of_table1(dataset="pubmed", methods="vgae", runs="2")).code == 0
-    runs = {(line["graph"], line["runs"]) for line in lines_of("table1.csv")}
-    assert runs == {("cora", "3"), ("pubmed", "2")}
-    assert "2 of 3 runs; no more are asked for." in Path("out/table1.md").read_text()
-
-
 def test_with_a_grid_tables_of_other_graphs_keep_to_what_it_chose_for_them(cli, monkeypatch):
     filled("grid", graphs=("cora", "citeseer"), test=(10,))
     # All are equally good, so that the first counts; what cgcl brings has another choice.
@@ -354,6 +343,8 @@ def test_all_is_what_each_experiment_has_of_it(cli, monkeypatch):
 
 
 def test_claims_are_judged_when_all_is_run(cli, monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
     def made_up(jobs, records, *_):
         for job in jobs:
             if job.key not in records.found and not job.measures:

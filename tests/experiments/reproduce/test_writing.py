@@ -131,14 +131,6 @@ def test_the_order_and_the_time_of_runs_change_no_byte_of_a_table(name, tmp_path
     assert contents(write_tables(of, places, other, tmp_path / "third")) != first
 
 
-@pytest.mark.parametrize("name", ["fig2", "fig4"])
-def test_the_order_of_runs_changes_no_byte_of_a_figure(name, tmp_path):
-    of, places, found = made(name, runs=1, graphs=("cora",))
-    backwards = dict(reversed(found.items()))
-    first = contents(write_figures(of, places, found, tmp_path / "first"))
-    assert contents(write_figures(of, places, backwards, tmp_path / "second")) == first
-
-
 def test_a_run_that_serves_two_rows_is_listed_once(tmp_path):
     of, places, found = made("claims", graphs=("cora",))
     measured = index(own for own in found.values() if own.measured)

@@ -45,14 +45,6 @@ def test_the_space_holds_what_can_be_chosen_and_nothing_else() -> None:
     assert not space.contains(space.authors)
 
 
-def test_every_place_is_another_choice() -> None:
-    space = Space.of("mlp", "cora", {"hidden": 8})
-    places = [space.at(place) for place in range(space.size)]
-    assert space.size == 3 * 3 * 3
-    assert all(space.contains(settings) for settings in places)
-    assert all(one not in places[:number] for number, one in enumerate(places))
-
-
 @pytest.mark.parametrize(
     ("method", "fixed", "text"),
     [
