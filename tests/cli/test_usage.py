@@ -126,8 +126,9 @@ def test_a_settings_file_with_mistakes_is_refused(cli, tmp_path, content, texts)
     (tmp_path / "cgcl.toml").write_text(content)
     result = cli("train")
     assert result.code == 2
-    told = " ".join(result.err.replace("│", " ").split()).replace("cgcl. toml", "cgcl.toml")
-    assert all(text in told for text in texts), told
+    # The frame folds lines wherever the folder's name makes them too long.
+    told = "".join(result.err.replace("│", " ").split())
+    assert all("".join(text.split()) in told for text in texts), told
 
 
 def test_an_output_folder_that_is_not_utf_8_is_refused_before_training(cli) -> None:
