@@ -16,7 +16,7 @@ from cgcl.graph import Graph
 from cgcl.graph.structure import Structure
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.model import CGCL, symmetric
-from cgcl.train.once import known_of
+from cgcl.train.fit import known_of
 
 
 def model_of(num_features: int, seed: int, product: str = "hadamard") -> CGCL:

@@ -19,7 +19,7 @@ from cgcl.methods.settings import RankSettings
 from cgcl.predict import LinkPredictor
 from cgcl.seeds import seeded, stream
 from cgcl.testing.graphs import groups
-from cgcl.train.once import known_of
+from cgcl.train.fit import known_of
 
 
 def a_learner(num_features: int, seed: int, **told) -> RankingLearner:

@@ -12,7 +12,7 @@ from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.model import CGCL, symmetric
 from cgcl.predict.new_features import read_new_features
 from cgcl.predict.unseen import with_new_nodes
-from cgcl.train.once import known_of
+from cgcl.train.fit import known_of
 
 
 def toy(x: torch.Tensor | None = None, **more) -> Graph:

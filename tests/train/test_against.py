@@ -15,9 +15,8 @@ from cgcl.graph import Graph
 from cgcl.metrics import ON_REQUEST, auc, own_ranks
 from cgcl.predict import evaluate_against
 from cgcl.split import Split, random_split
-from cgcl.train import against
-from cgcl.train.against import heart_metrics, metrics_against
-from cgcl.train.hard_negatives import HardNegatives
+from cgcl.train import harder
+from cgcl.train.harder import HardNegatives, heart_metrics, metrics_against
 
 
 @dataclass
@@ -65,7 +64,7 @@ def small(n: int = 30, features: bool = True, sides: Tensor | None = None) -> tu
 
 
 @pytest.mark.parametrize("name", ["heart", "heart-released"])
-def test_too_small_a_graph_gives_what_it_has_and_says_so(name: against.Against) -> None:
+def test_too_small_a_graph_gives_what_it_has_and_says_so(name: harder.Against) -> None:
     graph, split = small()
     found = metrics_against(Sums(30), split, graph, name)
     assert list(found.metrics) == [name for name in ON_REQUEST if name.startswith("heart")]
@@ -101,7 +100,7 @@ def test_beyond_the_budget_links_are_sampled_with_their_errors(
     every = metrics_against(Sums(120), split, graph, "heart")
     assert every.links is None
     assert "sampled" not in every.to_json()
-    monkeypatch.setattr(against, "_BUDGET", 1.0)
+    monkeypatch.setattr(harder, "_BUDGET", 1.0)
     some = metrics_against(Sums(120), split, graph, "heart")
     assert some.links == 10 < split.test.shape[1]
     assert some.errors.keys() == some.metrics.keys()
@@ -132,7 +131,7 @@ def test_an_almost_complete_graph_has_no_such_negatives() -> None:
 
 
 @pytest.mark.parametrize("name", ["heart", "heart-released", "degree"])
-def test_without_test_links_there_is_nothing_to_measure(name: against.Against) -> None:
+def test_without_test_links_there_is_nothing_to_measure(name: harder.Against) -> None:
     graph, _ = small()
     with pytest.raises(SplitError, match="no test links"):
         metrics_against(Sums(30), random_split(graph, 0.1, 0.0, 0), graph, name)

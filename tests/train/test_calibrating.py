@@ -20,7 +20,7 @@ from cgcl.seeds import stream
 from cgcl.split import Split, random_split
 from cgcl.train import calibrating
 from cgcl.train.calibrating import _measure_shift, calibrate, pairs_to_score, validation_sample
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe
 from cgcl.train.trainer import build_learner
 
 NODES = 40

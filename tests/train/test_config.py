@@ -41,7 +41,7 @@ KINDS = (CGCLSettings, SplitConfig, Resources)
         (
             Resources,
             {"precision": "fp8"},
-            "precision is 'fp8'; it must be one of tf32, fp32, bf16.",
+            "precision is 'fp8'; it must be one of tf32, fp32.",
         ),
         (Resources, {"deterministic": 1}, "deterministic is 1; it must be true or false."),
         (Resources, {"time_limit": 5}, "time_limit is 5; it must be text."),

@@ -9,8 +9,7 @@ import pytest
 from cgcl.errors import ConfigError
 from cgcl.methods.networks import FeaturesMLPSettings
 from cgcl.methods.settings import CGCLSettings, MethodSettings, TrainedSettings
-from cgcl.train.config import SplitConfig
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe, SplitConfig
 
 
 @dataclass(frozen=True)

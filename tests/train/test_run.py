@@ -15,14 +15,17 @@ import torch
 from cgcl.errors import ModelFileError, ResourceError, RunFolderError, TrainingError
 from cgcl.graph import Graph
 from cgcl.predict import LinkPredictor
-from cgcl.train.checkpoint import CHECKPOINT, PREVIOUS_CHECKPOINT
-from cgcl.train.config import Resources
-from cgcl.train.history import HISTORY, read_history
-from cgcl.train.model_file import read_model
-from cgcl.train.recipe import Recipe
-from cgcl.train.run import Run
-from cgcl.train.run_folder import RunFolder, read_run
-from cgcl.train.start import resume_run, start_run
+from cgcl.train.config import Recipe, Resources
+from cgcl.train.run import Run, resume_run, start_run
+from cgcl.train.run_folder import (
+    CHECKPOINT,
+    HISTORY,
+    PREVIOUS_CHECKPOINT,
+    RunFolder,
+    read_history,
+    read_model,
+    read_run,
+)
 from cgcl.train.trainer import EpochRecord
 
 Build = Callable[[int], Graph]
@@ -101,10 +104,10 @@ def test_a_finished_run_says_everything_about_itself(straight: Path) -> None:
 
 def test_a_run_says_which_metrics_come_from_a_sample(sbm: Build, tmp_path, monkeypatch) -> None:
     """As if a pair took so long that there is room for a handful of links."""
-    monkeypatch.setattr("cgcl.methods.scoring.EmbeddingScorer.cost_per_pair", 1e8)
+    monkeypatch.setattr("cgcl.methods.scoring.EmbeddingScorer.cost_per_pair", 5e7)
     run = read_run(finish(begin(sbm(0), tmp_path)))
     assert run["split"]["test"] > 30
-    assert run["test_sampled"]["links"] == 16  # of 4e11 operations, 2 x 120 x 1e8 a link
+    assert run["test_sampled"]["links"] == 16  # of 2e11 operations, 2 x 120 x 5e7 a link
     assert set(run["test_sampled"]["se"]) == {"node_mrr", "node_hits@10"}
     assert list(run["test"])[:3] == ["node_mrr", "node_hits@10", "auc"]
 
@@ -174,7 +177,7 @@ def test_a_run_that_crashed_before_its_first_checkpoint_starts_over(sbm, straigh
     path = crashed(sbm(0), tmp_path, epoch=5, res=Resources(threads=1, checkpoint_every=1e6))
     assert not (path / CHECKPOINT).exists()
     assert len(read_history(path)) == 5
-    finish(resume_run(path, OFTEN))
+    finish(resume_run(path, {"checkpoint_every": 0.0, "time_limit": ""}))
     assert_same_bits(path, straight)
 
 
@@ -219,7 +222,7 @@ def test_the_sound_checkpoint_survives_even_if_the_next_write_fails(
         raise ResourceError("No space left")
 
     with monkeypatch.context() as patched:
-        patched.setattr("cgcl.train.checkpoint.write_tensors", full)
+        patched.setattr("cgcl.train.run_folder.write_tensors", full)
         run = resume_run(path)
         with run.folder, pytest.raises(ResourceError):
             run.train()
@@ -300,7 +303,7 @@ def test_a_time_limited_run_is_whole_and_can_still_go_on(sbm, straight, tmp_path
     assert run["status"] == "finished"
     assert run["stopped"]["reason"] == "time limit"
     assert run["test"] is not None
-    resumed = resume_run(path, OFTEN)
+    resumed = resume_run(path, {"checkpoint_every": 0.0, "time_limit": ""})
     assert not resumed.is_finished
     finish(resumed)
     assert (path / HISTORY).read_bytes() == (straight / HISTORY).read_bytes()
@@ -313,7 +316,7 @@ def test_a_run_that_goes_on_forgets_what_its_first_part_was_worth(sbm, tmp_path)
     limited = Resources(threads=1, checkpoint_every=1e6, time_limit="0s")
     path = finish(begin(sbm(0), tmp_path, res=limited))
     assert read_run(path)["test"] is not None
-    run = resume_run(path, OFTEN)
+    run = resume_run(path, {"checkpoint_every": 0.0, "time_limit": ""})
     with run.folder, pytest.raises(Crash):
         run.train(on_epoch=crash_at(4))
     about = read_run(path)
@@ -416,7 +419,7 @@ def test_a_disk_that_fills_up_while_recording_is_an_error_of_ours(sbm, tmp_path,
     def full(_self: object, _record: object) -> None:
         raise ResourceError("No space left")
 
-    monkeypatch.setattr("cgcl.train.history.HistoryFile.append", full)
+    monkeypatch.setattr("cgcl.train.run_folder.HistoryFile.append", full)
     with run.folder, pytest.raises(ResourceError):
         run.train()
     about = read_run(run.folder.path)
@@ -438,7 +441,7 @@ def test_a_run_that_cannot_train_is_marked_as_failed_and_says_why(sbm, tmp_path)
 def test_another_number_of_threads_is_warned_of_and_written_down(sbm, tmp_path) -> None:
     path = crashed(sbm(0), tmp_path, epoch=7)
     told: list[str] = []
-    run = resume_run(path, Resources(threads=2, checkpoint_every=0.0))
+    run = resume_run(path, {"threads": 2})
     with run.folder:
         run.train(on_start=lambda _, warnings: told.extend(warnings))
     assert told == [

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cgcl.graph import Graph
     from cgcl.methods.method import Method
     from cgcl.methods.settings import MethodSettings
-    from cgcl.train.recipe import Recipe
+    from cgcl.train.config import Recipe
 
 __all__ = ["Preset", "Told", "from_text"]
 
@@ -53,7 +53,7 @@ class Told:
             ConfigError: The method has no such setting, or it is out of range.
         """
         from cgcl.methods.table import method_named
-        from cgcl.train.recipe import Recipe
+        from cgcl.train.config import Recipe
 
         method = method_named(self.method)
         values: dict[str, Any] = asdict(self.settings)

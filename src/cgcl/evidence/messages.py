@@ -19,7 +19,7 @@ from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.scoring import decode_pairs, evaluating
 from cgcl.model import CGCL
 from cgcl.model.ops import product
-from cgcl.train.once import known_of
+from cgcl.train.fit import known_of
 
 __all__ = ["MOST_TRIED", "Explainable", "Reason", "RestsOn", "rests_on", "without_each_link"]
 

@@ -15,7 +15,7 @@ from cgcl.evidence.sorted_lists import Numbers, SortedLists
 from cgcl.graph import Graph
 from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.model.ranker import RankingEncoder, signatures
-from cgcl.train.once import known_of
+from cgcl.train.fit import known_of
 
 __all__ = ["MOST_TRIED_AROUND", "Surroundings"]
 

@@ -16,7 +16,7 @@ from cgcl.experiments.study import Experiment, Protocol, Row
 from cgcl.methods.method import EVERY_GRAPH
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import method_named
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe
 
 _PERCENT = 100
 Chosen = Mapping[str, Mapping[str, Any]]

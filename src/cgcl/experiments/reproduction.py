@@ -46,8 +46,7 @@ from cgcl.model import Views, symmetric
 from cgcl.split import Split, random_split
 from cgcl.train.config import Resources
 from cgcl.train.execution import computing_with, machine, resolve_device
-from cgcl.train.once import Trained, known_of
-from cgcl.train.together import train_together
+from cgcl.train.fit import Fitted, fit_many, known_of
 
 TRACE = "trace"
 """Loss, validation metrics and the terms of Eq. 10-11 at every look."""
@@ -55,7 +54,7 @@ EMBEDDINGS = "embeddings"
 """How distinct the embeddings are, and how well those of two views agree."""
 
 
-def measure(name: str, trained: Trained, split: Split, job: Job) -> Any:  # noqa: ANN401
+def measure(name: str, trained: Fitted, split: Split, job: Job) -> Any:  # noqa: ANN401
     """Return what a measure finds, fit for JSON.
 
     Args:
@@ -67,7 +66,7 @@ def measure(name: str, trained: Trained, split: Split, job: Job) -> Any:  # noqa
     return {TRACE: _trace, EMBEDDINGS: _embeddings}[name](trained, split, job)
 
 
-def _trace(trained: Trained, split: Split, job: Job) -> dict[str, list[Any]]:  # noqa: ARG001
+def _trace(trained: Fitted, split: Split, job: Job) -> dict[str, list[Any]]:  # noqa: ARG001
     """Return columns: the epochs with a look, and what was seen."""
     looks = [record for record in trained.history if "val" in record]
     columns: dict[str, list[Any]] = {
@@ -85,7 +84,7 @@ def _mean(values: list[float]) -> float:
     return round(sum(values) / len(values), _DIGITS) if values else 0.0
 
 
-def _embeddings(trained: Trained, split: Split, job: Job) -> dict[str, float]:
+def _embeddings(trained: Fitted, split: Split, job: Job) -> dict[str, float]:
     learner, settings = trained.learner, job.recipe.settings
     if not isinstance(learner, CrossViewLearner) or not isinstance(settings, CGCLSettings):
         raise TypeError(f"{job.recipe.name} has no views to compare")
@@ -344,7 +343,7 @@ def _made(
     if any(TRACE in job.measures for job in batch):
         resources = replace(resources, track_consistency=True)
     try:
-        trained = train_together(
+        trained = fit_many(
             splits.graph,
             drawn,
             [job.recipe for job in batch],
@@ -375,7 +374,7 @@ def _record(
     job: Job,
     splits: _Splits,
     resources: Resources,
-    trained: Trained | None,
+    trained: Fitted | None,
     failure: str = "",
 ) -> Record:
     split = splits.of(job)

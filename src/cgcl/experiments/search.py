@@ -32,10 +32,9 @@ from cgcl.graph import Graph
 from cgcl.methods.settings import CGCLSettings
 from cgcl.methods.table import DEFAULT_METHOD, method_named
 from cgcl.split import Split
-from cgcl.train.config import Resources, SplitConfig
+from cgcl.train.config import Recipe, Resources, SplitConfig
 from cgcl.train.execution import resolve_device, versions
-from cgcl.train.once import Trained, TrainOnce, train_once
-from cgcl.train.recipe import Recipe
+from cgcl.train.fit import Fit, Fitted, fit
 
 STUDY = "study.json"
 TRIALS = "trials.jsonl"
@@ -58,7 +57,7 @@ def without_test_links(graph: Graph, split: Split) -> tuple[Graph, Split]:
     )
 
 
-def _result(trial: Trial, trained: Trained, recipe: Recipe) -> Trial:
+def _result(trial: Trial, trained: Fitted, recipe: Recipe) -> Trial:
     stopped, val = trained.stopped, trained.val
     if stopped is not None and stopped.reason == "loss is not finite":
         return replace(trial, failure=" ".join(stopped.message.split()))
@@ -193,7 +192,7 @@ def tune(
     command: str = "",
     watcher: Watcher | None = None,
     should_stop: Callable[[], bool] = lambda: False,
-    train: TrainOnce | None = None,
+    train: Fit | None = None,
 ) -> Tuned:
     """Search for the settings of a method that do best on the validation links of one split.
 
@@ -216,7 +215,7 @@ def tune(
         command: The command that repeats the search, to be written down.
         watcher: Who is told about every trial.
         should_stop: Asked after every epoch; True ends the search there.
-        train: What trains one trial; `train_once` by default.
+        train: What trains one trial; `fit` by default.
 
     Raises:
         ConfigError: There is no such method or setting, there is nothing to tune, or there are no
@@ -240,7 +239,7 @@ def tune(
         resources,
         _Stop(resources.time_limit_s, should_stop),
         watcher or Watcher(),
-        train or train_once,
+        train or fit,
     )
     if folder is None:
         return search.run(None, resources.threads)
@@ -305,7 +304,7 @@ class _Search:
     resources: Resources
     stop: _Stop
     watcher: Watcher
-    train: TrainOnce
+    train: Fit
 
     @property
     def shared(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import method_named
 from cgcl.metrics.table import in_order, metric_title
 from cgcl.seeds import stream
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe
 
 if TYPE_CHECKING:
     import optuna

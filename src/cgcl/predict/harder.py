@@ -10,7 +10,7 @@ from cgcl.train.config import Resources
 from cgcl.train.execution import computing_with
 
 if TYPE_CHECKING:
-    from cgcl.train.against import Against, Harder
+    from cgcl.train.harder import Against, Harder
 
 __all__ = ["evaluate_against"]
 
@@ -34,7 +34,7 @@ def evaluate_against(predictor: LinkPredictor, against: Against = "heart") -> Ha
         >>> sorted(evaluate_against(predictor, "degree").metrics)
         ['degree_ap', 'degree_auc']
     """
-    from cgcl.train.against import metrics_against  # it needs scipy, which training does not
+    from cgcl.train.harder import metrics_against  # it needs scipy, which training does not
 
     with computing_with(pick(Resources, predictor.get_params())):
         return metrics_against(

@@ -15,8 +15,6 @@ import torch
 from cgcl.errors import ResourceError
 from cgcl.train.config import Resources
 
-__all__ = ["computing_with", "default_threads_kept", "machine", "resolve_device", "versions"]
-
 _LOCK = Lock()
 _workers_at_work, _default_threads = 0, 1
 

@@ -12,7 +12,7 @@ from cgcl.experiments.jobs import Selection, jobs_of
 from cgcl.experiments.reproduction import EMBEDDINGS, TRACE
 from cgcl.experiments.study import FOLDER, NAMES, Protocol, read_experiment
 from cgcl.readers import DATASETS
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe
 
 from .conftest import CHOSEN
 

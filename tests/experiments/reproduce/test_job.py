@@ -15,7 +15,7 @@ from cgcl.experiments.jobs import CellId, Job, Record, Selection, jobs_of, parts
 from cgcl.experiments.reproduction import read_records
 from cgcl.experiments.study import NAMES, Experiment, Row, read_data, read_experiment
 from cgcl.methods.table import METHODS, method_named
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe
 
 LATER = {"cgcl": {"seen": 0.5}}
 """Settings that methods got after the first results were committed: what those runs had."""

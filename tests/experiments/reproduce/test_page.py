@@ -23,7 +23,7 @@ from cgcl_paper.page import (
 from cgcl.experiments.jobs import CellId, Job, Record, Selection, jobs_of
 from cgcl.experiments.study import NAMES, read_data, read_experiment
 from cgcl.experiments.tables import Cell
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe
 
 
 def cell(mean: float | None, sd: float | None = None, published: float = 97.0) -> Cell:

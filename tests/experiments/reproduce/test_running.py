@@ -18,9 +18,8 @@ from cgcl.experiments.reproduction import (
     run_jobs,
 )
 from cgcl.split import random_split
-from cgcl.train.config import Resources
-from cgcl.train.once import train_once
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe, Resources
+from cgcl.train.fit import fit
 
 CPU = Resources(device="cpu", threads=1)
 SMALL = {"hidden": 8, "epochs": 2, "evaluate_every": 1}
@@ -85,7 +84,7 @@ def test_a_run_leaves_all_that_is_known_about_it(graph, run, path):
     assert run(own)[0]
     [record] = read_records(path / RUNS)
     split = random_split(graph, 0.1, 0.2, 3)
-    alone = train_once(graph, split, own.recipe, CPU, top_of_list=False)
+    alone = fit(graph, split, own.recipe, CPU, top_of_list=False)
     assert record.key == own.key
     assert (record.graph, record.test, record.method) == ("sbm", 20, "cgcl")
     assert (record.split_seed, record.seed) == (3, 5)
@@ -151,7 +150,7 @@ def test_a_run_that_failed_once_may_succeed(run, path, monkeypatch):
         raise RuntimeError("out of luck " + "x" * 1000)
 
     with monkeypatch.context() as patched:
-        patched.setattr(running, "train_together", broken)
+        patched.setattr(running, "fit_many", broken)
         assert run(job())[0]
     assert len(read_records(path / RUNS)[0].failure) == 500
     _, log = run(job())
@@ -288,7 +287,7 @@ def test_a_batch_is_not_too_large_and_may_be_a_single_run():
 @pytest.fixture
 def batched(monkeypatch):
     """Make batches as on a GPU, and compute as ever; return the sizes of the batches."""
-    sizes, real = [], running.train_together
+    sizes, real = [], running.fit_many
 
     def counted(graph, splits, recipes, resources, **more):
         sizes.append(len(recipes))
@@ -296,7 +295,7 @@ def batched(monkeypatch):
 
     monkeypatch.setattr(running, "resolve_device", lambda _: torch.device("cuda"))
     monkeypatch.setattr(running, "machine", lambda *_: {"device": "cpu", "threads": 1})
-    monkeypatch.setattr(running, "train_together", counted)
+    monkeypatch.setattr(running, "fit_many", counted)
     return sizes
 
 
@@ -331,14 +330,14 @@ def test_a_stop_in_a_batch_leaves_no_result_of_it(run, path, batched):
 
 
 def test_a_batch_that_fails_stops_nothing(run, path, batched, monkeypatch):
-    real = running.train_together
+    real = running.fit_many
 
     def broken(graph, splits, recipes, *others, **more):
         if len(recipes) > 1:
             raise RuntimeError("too large")
         return real(graph, splits, recipes, *others, **more)
 
-    monkeypatch.setattr(running, "train_together", broken)
+    monkeypatch.setattr(running, "fit_many", broken)
     is_finished, log = run(job(), job(seed=1), job("katz"))
     assert is_finished
     assert log.ended[-1] == (job("katz").key, True)
@@ -346,14 +345,14 @@ def test_a_batch_that_fails_stops_nothing(run, path, batched, monkeypatch):
 
 
 def test_a_run_that_fails_costs_no_other_of_its_batch(run, batched, monkeypatch):
-    real = running.train_together
+    real = running.fit_many
 
     def broken(graph, splits, recipes, *others, **more):
         if any(own.split.seed == 1 for own in recipes):
             raise RuntimeError("no finite scores")
         return real(graph, splits, recipes, *others, **more)
 
-    monkeypatch.setattr(running, "train_together", broken)
+    monkeypatch.setattr(running, "fit_many", broken)
     jobs = [job(seed=seed) for seed in range(3)]
     _, log = run(*jobs)
     assert sorted(log.ended) == sorted(

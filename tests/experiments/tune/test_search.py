@@ -15,7 +15,7 @@ from cgcl.experiments.space import Space
 from cgcl.graph import Graph
 from cgcl.split import random_split
 from cgcl.train.config import Resources
-from cgcl.train.loop import Stopped
+from cgcl.train.trainer import Stopped
 
 from .conftest import diverge, quality
 
@@ -392,13 +392,13 @@ def test_a_method_without_training_can_be_tuned(two_cliques, split) -> None:
 
 
 def test_real_training_finds_what_it_says(two_cliques, split, tmp_path: Path) -> None:
-    from cgcl.train.once import train_once
-    from cgcl.train.recipe import Recipe
+    from cgcl.train.config import Recipe
+    from cgcl.train.fit import fit
 
     fixed = {"epochs": 4, "evaluate_every": 2}
     tuned = tune(two_cliques, split, "cgcl", 4, 3, folder=tmp_path / "s", fixed=fixed)
     assert [trial.failure for trial in tuned.trials] == [""] * 4
     recipe = Recipe.of("cgcl", {**tuned.settings, "seed": 3})
-    again = train_once(two_cliques, split, recipe, Resources(), measure_test=False)
+    again = fit(two_cliques, split, recipe, Resources(), measure_test=False)
     assert again.val == {"auc": tuned.value, "ap": tuned.best.ap}
     assert again.best_epoch == tuned.best.best_epoch

@@ -10,9 +10,8 @@ import torch
 from cgcl.graph import Graph
 from cgcl.methods.method import Known
 from cgcl.split import random_split
-from cgcl.train.config import Resources
+from cgcl.train.config import Recipe, Resources
 from cgcl.train.engines import engine_for
-from cgcl.train.recipe import Recipe
 from cgcl.train.trainer import Trainer, build_learner
 
 CPU = torch.device("cpu")

@@ -17,9 +17,8 @@ from cgcl.graph import Graph
 from cgcl.methods.heuristics import AdamicAdar, CommonNeighbours, ResourceAllocation
 from cgcl.seeds import stream
 from cgcl.split import Split, random_split
-from cgcl.train import hard_negatives as module
-from cgcl.train.against import heart_metrics
-from cgcl.train.hard_negatives import HardNegatives, hard_negatives, released_negatives
+from cgcl.train import harder as module
+from cgcl.train.harder import HardNegatives, hard_negatives, heart_metrics, released_negatives
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 FOLDER = DATA / "heart-citeseer"

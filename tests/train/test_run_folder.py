@@ -4,21 +4,32 @@ import pytest
 import torch
 
 from cgcl.errors import ModelFileError
-from cgcl.methods.method import Known
+from cgcl.graph import Graph
+from cgcl.methods.method import Known, Learner
+from cgcl.split import random_split
 from cgcl.tensors import write_tensors
-from cgcl.train.model_file import count_weights, read_model, write_model
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe
+from cgcl.train.fit import Fitted
+from cgcl.train.run_folder import count_weights, read_model, write_model
 from cgcl.train.trainer import build_learner
 
 OPTIONS = {"hidden": 8, "product": "inner", "last_layer": "relu", "targets": "sigmoid"}
 RECIPE = Recipe.of("cgcl", {**OPTIONS, "val": 0.1, "seed": 3})
 
 
+def fitted(learner: Learner, recipe: Recipe) -> Fitted:
+    pairs = torch.combinations(torch.arange(5)).T
+    graph = Graph.from_pairs("five", list("abcde"), pairs, torch.eye(5))
+    split = random_split(graph, 0.2, 0.2)
+    return Fitted(graph, split, learner, recipe, None, [], 3, {"auc": 0.5}, None)
+
+
 def test_a_model_is_read_back_with_its_options(tmp_path) -> None:
     model = build_learner(5, RECIPE)
-    write_model(tmp_path / "m", model, 5, RECIPE, {"note": 1})
+    write_model(tmp_path / "m", fitted(model, RECIPE))
     again, recipe, about = read_model(tmp_path / "m")
-    assert (recipe, about) == (RECIPE, {"note": 1})
+    assert recipe == RECIPE
+    assert (about["best_epoch"], about["val"], about["calibration"]) == (3, {"auc": 0.5}, None)
     assert again.targets == "sigmoid"
     assert again.decode.product == "inner"
     assert again.decode.last_layer == "relu"
@@ -113,7 +124,7 @@ def test_a_model_of_an_older_version_is_refused_by_its_kind(tmp_path) -> None:
 def test_every_kind_of_method_is_read_back(tmp_path, name: str) -> None:
     recipe = Recipe.of(name, {"hidden": 8} if name == "mlp" else {})
     learner = build_learner(5, recipe)
-    write_model(tmp_path / "m", learner, 5, recipe, {})
+    write_model(tmp_path / "m", fitted(learner, recipe))
     again, found, _ = read_model(tmp_path / "m")
     assert found == recipe
     assert type(again) is type(learner)

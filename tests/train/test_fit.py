@@ -10,15 +10,13 @@ import torch
 
 from cgcl.graph import Graph
 from cgcl.split import Split, random_split
-from cgcl.train import together
-from cgcl.train.config import Resources
+from cgcl.train import fit as fitting
+from cgcl.train.config import Recipe, Resources
 from cgcl.train.engines.fused import FusedEngine, FusedRuns
 from cgcl.train.engines.plain import PlainEngine
 from cgcl.train.engines.ranking_steps import RankingSteps
 from cgcl.train.engines.recorded import RecordedEngine
-from cgcl.train.once import train_once
-from cgcl.train.recipe import Recipe
-from cgcl.train.together import Ahead, fit_together, train_together
+from cgcl.train.fit import Ahead, fit, fit_many, fit_together
 
 Build = Callable[[int], Graph]
 HERE = Resources(device="auto", threads=1, precision="fp32")
@@ -47,8 +45,8 @@ def fused(monkeypatch) -> None:
     """Let a machine without a GPU do as if it had one."""
     from cgcl.train.engines.fused import supports
 
-    monkeypatch.setattr(together, "can_fuse", lambda known, settings, _: supports(known, settings))
-    monkeypatch.setattr(together, "_TOGETHER_ON", "cuda" if torch.cuda.is_available() else "cpu")
+    monkeypatch.setattr(fitting, "can_fuse", lambda known, settings, _: supports(known, settings))
+    monkeypatch.setattr(fitting, "_TOGETHER_ON", "cuda" if torch.cuda.is_available() else "cpu")
 
 
 @pytest.mark.parametrize(("choose_by", "with_features"), [("auc", True), ("node_mrr", False)])
@@ -61,7 +59,7 @@ def test_runs_trained_together_are_what_each_is_alone(
         recipe(1, lr=0.03, weight_decay=0.1, choose_by=choose_by),
     ]
     splits = [split_of(graph, own) for own in recipes]
-    found = train_together(graph, splits, recipes, HERE)
+    found = fit_many(graph, splits, recipes, HERE)
 
     def fused_alone(learner, known, own, resources):
         runs = FusedRuns([learner], [known], [own.settings], [own.split.seed], "fp32")
@@ -69,7 +67,7 @@ def test_runs_trained_together_are_what_each_is_alone(
 
     monkeypatch.setattr("cgcl.train.trainer.engine_for", fused_alone)
     for trained, split, own in zip(found, splits, recipes, strict=True):
-        alone = train_once(graph, split, own, HERE)
+        alone = fit(graph, split, own, HERE)
         assert trained.best_epoch == alone.best_epoch
         assert trained.val == pytest.approx(alone.val)
         assert ("node_mrr" in trained.val) == (choose_by == "node_mrr")
@@ -105,9 +103,9 @@ def test_without_a_gpu_runs_are_trained_one_after_the_other() -> None:
     graph, recipes = a_graph(), [recipe(0), recipe(1)]
     splits = [split_of(graph, own) for own in recipes]
     resources = Resources(device="cpu", threads=1)
-    found = train_together(graph, splits, recipes, resources)
+    found = fit_many(graph, splits, recipes, resources)
     for trained, split, own in zip(found, splits, recipes, strict=True):
-        alone = train_once(graph, split, own, resources)
+        alone = fit(graph, split, own, resources)
         assert trained.test == alone.test
         assert trained.history == alone.history
 
@@ -115,7 +113,7 @@ def test_without_a_gpu_runs_are_trained_one_after_the_other() -> None:
 def test_a_stop_ends_all_runs(fused: None) -> None:
     graph, recipes = a_graph(), [recipe(seed, epochs=50) for seed in range(2)]
     splits = [split_of(graph, own) for own in recipes]
-    found = train_together(graph, splits, recipes, HERE, should_stop=lambda: True)
+    found = fit_many(graph, splits, recipes, HERE, should_stop=lambda: True)
     for trained in found:
         assert trained.stopped is not None
         assert (trained.stopped.reason, trained.stopped.epoch) == ("signal", 2)
@@ -127,8 +125,8 @@ def test_a_run_that_breaks_down_leaves_the_others_alone(fused: None) -> None:
     graph = a_graph()
     recipes = [recipe(0), recipe(1, lr=10.0, weight_decay=10.0)]
     splits = [split_of(graph, own) for own in recipes]
-    sound = train_together(graph, splits, [recipes[0], recipe(1)], HERE)[0]
-    beside = train_together(graph, splits, recipes, HERE)[0]
+    sound = fit_many(graph, splits, [recipes[0], recipe(1)], HERE)[0]
+    beside = fit_many(graph, splits, recipes, HERE)[0]
     assert beside.stopped is None
     assert beside.test == pytest.approx(sound.test)
 
@@ -138,19 +136,19 @@ def test_runs_that_are_asked_for_one_by_one_are_trained_at_once(fused: None, mon
     recipes = [recipe(seed) for seed in range(3)] + [
         Recipe.of("adamic-adar", {"val": 0.1, "test": 0.2})
     ]
-    expected = {own: train_once(graph, split_of(graph, own), own, HERE) for own in recipes[3:]}
+    expected = {own: fit(graph, split_of(graph, own), own, HERE) for own in recipes[3:]}
 
     def counted(graph, splits, group, resources, **more):
         calls.append(len(group))
-        return train_together(graph, splits, group, resources, **more)
+        return fit_many(graph, splits, group, resources, **more)
 
-    monkeypatch.setattr(together, "train_together", counted)
-    ahead = Ahead(recipes[:3], lambda own: split_of(graph, own), train_once)
+    monkeypatch.setattr(fitting, "fit_many", counted)
+    ahead = Ahead(recipes[:3], lambda own: split_of(graph, own), fit)
     found = [ahead(graph, split_of(graph, own), own, HERE, measure_test=True) for own in recipes]
     assert calls == [3]
     assert found[3].test == expected[recipes[3]].test
     splits = [split_of(graph, own) for own in recipes[:3]]
-    for one, other in zip(found, train_together(graph, splits, recipes[:3], HERE), strict=False):
+    for one, other in zip(found, fit_many(graph, splits, recipes[:3], HERE), strict=False):
         assert one.test == pytest.approx(other.test)
 
 
@@ -200,9 +198,9 @@ def test_runs_of_cgcl_rank_in_turns_are_what_each_is_alone(
     assert fit_together(splits, recipes, here)
     for other in (replace(here, time_limit="1h"), replace(here, precision="fp32")):
         assert not fit_together(splits, recipes, other)
-    found = train_together(graph, splits, recipes, here, should_stop=lambda: is_stopped)
+    found = fit_many(graph, splits, recipes, here, should_stop=lambda: is_stopped)
     for trained, split, own in zip(found, splits, recipes, strict=True):
-        alone = train_once(graph, split, own, here, should_stop=lambda: is_stopped)
+        alone = fit(graph, split, own, here, should_stop=lambda: is_stopped)
         assert (trained.stopped is not None) == is_stopped
         assert (trained.best_epoch, trained.val) == (alone.best_epoch, pytest.approx(alone.val))
         assert trained.test == pytest.approx(alone.test)
@@ -221,6 +219,6 @@ def test_where_one_of_several_runs_fails_nobody_is_left_at_work(fused: None, mon
         raise RuntimeError("out of something")
 
     with pytest.raises(RuntimeError, match="out of something"):
-        train_together(graph, splits, recipes, replace(HERE, precision="tf32"), should_stop=fails)
+        fit_many(graph, splits, recipes, replace(HERE, precision="tf32"), should_stop=fails)
     # The first had finished when it failed, and is waited for once more.
     assert Queued.started <= 0
