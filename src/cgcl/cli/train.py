@@ -120,12 +120,7 @@ def _import_torch() -> None:
 
 
 def _start(
-    graph: str,
-    reading: Reading,
-    held_out: HeldOut,
-    told: Told,
-    resources: Resources,
-    out: Path,
+    graph: str, reading: Reading, held_out: HeldOut, told: Told, resources: Resources, out: Path
 ) -> Run:
     """Read the graph and begin a run in a folder of its own."""
     from cgcl.train.run import start_run
@@ -204,7 +199,10 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
 
         def farewell() -> None:
             steps.stop()
-            say(f"Stopped. The trained model is kept in {name}. The rest: cgcl report {name}")
+            say(
+                f"Stopped. The trained model is kept in {name}. What is left, from the test to "
+                f"the page: cgcl report {name}"
+            )
 
         def on_trained() -> None:
             line.stop()

@@ -353,11 +353,7 @@ def write_model(path: Path, fitted: Fitted) -> None:
         "calibration": fitted.calibration and fitted.calibration.to_json(),
     }
     num_features = fitted.graph.num_features if fitted.recipe.method.needs_features else 0
-    description = {
-        "recipe": fitted.recipe.to_json(),
-        "num_features": num_features,
-        "about": about,
-    }
+    description = {"recipe": fitted.recipe.to_json(), "num_features": num_features, "about": about}
     write_tensors(path, _MODEL_KIND, fitted.learner.state_dict(), description)
 
 
