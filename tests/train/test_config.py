@@ -14,8 +14,7 @@ import torch
 from cgcl import LinkPredictor
 from cgcl.errors import ConfigError
 from cgcl.methods.networks import FeaturesMLPSettings
-from cgcl.methods.settings import PRESETS, CGCLSettings, MethodSettings, TrainedSettings
-from cgcl.settings import pick
+from cgcl.methods.settings import CGCLSettings, MethodSettings, TrainedSettings
 from cgcl.train import execution
 from cgcl.train.config import Recipe, Resources, SplitConfig
 from cgcl.train.execution import computing_with
@@ -73,13 +72,6 @@ def test_time_limits_are_written_as_people_write_them(text: str, seconds: float)
 def test_threads_default_to_the_free_cores_but_not_many() -> None:
     assert 1 <= Resources().num_threads <= 4
     assert Resources(threads=7).num_threads == 7
-
-
-def test_the_paper_preset_is_what_the_authors_ran() -> None:
-    settings = pick(CGCLSettings, PRESETS["paper"])
-    assert (settings.hidden, settings.input_dropout, settings.decoder_dropout) == (512, 0.8, 0.2)
-    assert (settings.lr, settings.epochs, settings.views) == (0.005, 800, "directed")
-    assert (settings.weight_decay, settings.clip) == (1e-5, 0.0)
 
 
 def test_python_and_command_line_have_the_same_settings_and_defaults() -> None:

@@ -111,13 +111,6 @@ def test_training_stops_when_asked_and_at_its_limit(sbm: Build) -> None:
     assert limited.test is not None
 
 
-def test_tracking_is_of_the_resources(sbm: Build) -> None:
-    graph = sbm(0)
-    tracking = Resources(threads=1, track_consistency=True)
-    found = fit(graph, random_split(graph), SMALL, tracking).history
-    assert ["consistency" in record for record in found] == [False, True] * 3
-
-
 def test_a_split_of_another_graph_and_a_missing_device_are_refused(sbm: Build) -> None:
     graph = sbm(0)
     recipe = Recipe.of("adamic-adar", {})

@@ -299,8 +299,10 @@ def test_a_time_limited_run_is_whole_and_can_still_go_on(sbm, straight, tmp_path
     assert run["test"] is not None
     resumed = resume_run(path, {"checkpoint_every": 0.0, "time_limit": ""})
     assert not resumed.is_finished
+    begun: list[int] = []
     with pytest.raises(Crash), resumed.folder:
-        resumed.train(on_epoch=crash_at(4))
+        resumed.train(on_start=lambda epoch, _: begun.append(epoch), on_epoch=crash_at(4))
+    assert begun == [1]
     about = read_run(path)  # the test of one epoch would stand beside the best of another
     assert (about["status"], about["test"], about["stopped"]) == ("running", None, None)
     finish(resume_run(path))

@@ -99,14 +99,6 @@ def test_training_counter_examples_avoid_training_links_only(sbm: Build) -> None
     assert as_set(trainer.known.links) == as_set(split.train)
 
 
-def test_training_touches_neither_the_global_generator_nor_its_inputs(sbm: Build) -> None:
-    graph = sbm(0)
-    before, fingerprint = torch.get_rng_state(), graph.fingerprint
-    trainer_for(graph).run_epoch()
-    assert torch.equal(before, torch.get_rng_state())
-    assert Graph(graph.title, graph.names, graph.edges, graph.x).fingerprint == fingerprint
-
-
 def test_a_restored_trainer_goes_on_with_the_same_bits(sbm: Build) -> None:
     graph = sbm(0)
     straight, first, second = (trainer_for(graph) for _ in range(3))
@@ -405,25 +397,6 @@ def test_bad_luck_on_a_handful_of_validation_links_is_no_collapse(sbm: Build, mo
     monkeypatch.setattr("cgcl.train.trainer.auc", lambda *_: next(aucs))
     assert train(trainer) is None
     assert trainer.best_epoch == 1
-
-
-def test_a_limit_and_a_request_end_training_after_the_epoch(sbm: Build) -> None:
-    trainer = trainer_for(sbm(0), epochs=50, evaluate_every=10)
-    stopped = train(trainer, time_limit_s=0.0)
-    assert stopped is not None
-    assert (stopped.reason, stopped.epoch) == ("time limit", 1)
-    trainer.keep_best()
-    assert (trainer.best_epoch, trainer.best_val is not None) == (1, True)
-    asked = trainer_for(sbm(0), epochs=50)
-    stopped = train(asked, should_stop=lambda: asked.epoch == 4)
-    assert stopped is not None
-    assert (stopped.reason, stopped.epoch, stopped.message) == ("signal", 4, "Stopped at epoch 4.")
-
-
-def test_two_nodes_apart_from_a_link_are_enough_to_train_without_holding_out() -> None:
-    links = torch.tensor([[0, 1], [1, 2]])
-    graph = Graph.from_pairs("tiny", ["a", "b", "c", "d"], links, torch.eye(4))
-    assert train(trainer_for(graph, epochs=8, val=0.0, test=0.0)) is None
 
 
 def test_a_model_no_better_than_chance_is_warned_of() -> None:

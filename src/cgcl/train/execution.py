@@ -18,16 +18,8 @@ from cgcl.train.config import Resources
 _LOCK = Lock()
 _workers_at_work, _default_threads = 0, 1
 
-_PACKAGES = (
-    "cgcl",
-    "torch",
-    "torch-geometric",
-    "numpy",
-    "scipy",
-    "safetensors",
-    "scikit-learn",
-    "pyarrow",
-)
+_PACKAGES = ("cgcl", "torch", "torch-geometric", "numpy", "scipy", "safetensors")
+_PACKAGES += ("scikit-learn", "pyarrow")
 
 
 def resolve_device(resources: Resources) -> torch.device:

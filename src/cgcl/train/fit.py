@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -70,22 +70,8 @@ class Fitted:
         return self.learner.scorer(known_of(self.graph, links, self.learner))
 
 
-class Fit(Protocol):
-    """Trains one method, as `fit` does."""
-
-    def __call__(
-        self,
-        graph: Graph,
-        split: Split,
-        recipe: Recipe,
-        resources: Resources,
-        *,
-        on_epoch: Callable[[EpochRecord], None],
-        should_stop: Callable[[], bool],
-        measure_test: bool,
-    ) -> Fitted:
-        """Return what came out of it."""
-        ...
+Fit: TypeAlias = Callable[..., Fitted]
+"""Trains one method, as `fit` does."""
 
 
 def fit(
@@ -128,7 +114,6 @@ def fit(
     Raises:
         SplitError: The split belongs to another graph, or there are no counter-examples.
         TrainingError: Training gave no finite scores.
-        ResourceError: The device does not exist.
     """
     device, start = resolve_device(resources), time.perf_counter()
     with computing_with(resources):
@@ -141,7 +126,7 @@ def fit(
         fitted = own.learned()
         if not own.was_asked_to_stop:
             on_trained(fitted)
-            fitted = own.judged(fitted, measure_test, top_of_list, calibrated, progress)
+        fitted = own.judged(fitted, measure_test, top_of_list, calibrated, progress)
     return replace(fitted, seconds=time.perf_counter() - start)
 
 
@@ -185,38 +170,21 @@ def fit_many(
         TrainingError: Training gave no finite scores.
         ResourceError: The device does not exist.
     """
+    how = {"measure_test": measure_test, "top_of_list": top_of_list}
+    runs = list(zip(splits, recipes, strict=True))
     if not fit_together(splits, recipes, resources):
-        return [
-            fit(
-                graph,
-                split,
-                recipe,
-                resources,
-                should_stop=should_stop,
-                measure_test=measure_test,
-                top_of_list=top_of_list,
-            )
-            for split, recipe in zip(splits, recipes, strict=True)
-        ]
+        return [fit(graph, *run, resources, should_stop=should_stop, **how) for run in runs]
     device, start = resolve_device(resources), time.perf_counter()
     is_batched = isinstance(recipes[0].settings, CGCLSettings)
-    how = _BOOKS_ONLY if is_batched else resources
+    engine = _BOOKS_ONLY if is_batched else resources
     shared: dict[int, Tensor] = {}
     with computing_with(resources):
-        trainings = [
-            _Training(prepared(graph, split, recipe), split, recipe, device, how, shared)
-            for split, recipe in zip(splits, recipes, strict=True)
-        ]
+        trainings = [_Training(prepared(graph, *run), *run, device, engine, shared) for run in runs]
         if is_batched:
             _Batch(trainings, resources.precision).run(should_stop)
         else:
             _train_in_turns(trainings, should_stop)
-        results = [own.learned() for own in trainings]
-        if not any(own.was_asked_to_stop for own in trainings):
-            results = [
-                own.judged(fitted, measure_test, top_of_list)
-                for own, fitted in zip(trainings, results, strict=True)
-            ]
+        results = [own.judged(own.learned(), **how) for own in trainings]
     seconds = (time.perf_counter() - start) / len(results)
     return [replace(fitted, seconds=seconds) for fitted in results]
 
@@ -312,8 +280,10 @@ class _Training:
         calibrated: bool = False,
         progress: Progress = silent,
     ) -> Fitted:
-        """Return what was learned, tested and calibrated as far as that is asked for."""
+        """Return what was learned, tested and calibrated if someone waits for it."""
         trainer, test, calibration = self.trainer, None, None
+        if self.was_asked_to_stop:
+            return fitted
         if measure_test:
             test = trainer.measure(top_of_list=top_of_list, progress=progress)
         if calibrated:

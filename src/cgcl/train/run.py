@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from cgcl.errors import CGCLError, ConfigError, ResourceError, RunFolderError
@@ -40,7 +39,6 @@ from cgcl.train.trainer import RESUMABLE, EpochRecord, Stopped, Trainer
 # Files of a run in units of the weights' size: two checkpoints (weights, best weights, two
 # moments each) and the model.
 _WEIGHT_COPIES = 9
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass
@@ -343,7 +341,7 @@ def _first_description(run: Run, command: str, weights: int) -> dict[str, Any]:
     }
 
 
-def resume_run(path: Path, changed: Mapping[str, Any] = _NOTHING) -> Run:
+def resume_run(path: Path, changed: Mapping[str, Any] | None = None) -> Run:
     """Open a run folder to go on where it was stopped.
 
     Args:
@@ -357,7 +355,7 @@ def resume_run(path: Path, changed: Mapping[str, Any] = _NOTHING) -> Run:
     read_run(path)  # before the lock, which would create a file in a folder that is no run
     folder = RunFolder(path)
     try:
-        return _open_run(folder, changed)
+        return _open_run(folder, changed or {})
     except BaseException:
         folder.close()
         raise

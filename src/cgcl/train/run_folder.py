@@ -38,23 +38,13 @@ MODEL = "model.safetensors"
 _CHECKPOINT_KIND, _MODEL_KIND = "cgcl checkpoint 1", "cgcl model 2"
 # What every run.json holds, from the first moment of a run.
 _KEYS: dict[str, tuple[type, ...]] = {
-    "status": (str,),
-    "command": (str,),
-    "graph": (dict,),
-    "split": (dict,),
-    "config": (dict,),
-    "parameters": (int,),
-    "versions": (dict,),
-    "device": (str,),
-    "threads": (int,),
-    "machines": (list,),
-    "started": (str,),
-    "seconds": (float, int),
-    "epochs": (int,),
+    **dict.fromkeys(("status", "command", "device", "started"), (str,)),
+    **dict.fromkeys(("graph", "split", "config", "versions"), (dict,)),
+    **dict.fromkeys(("parameters", "threads", "epochs"), (int,)),
+    **dict.fromkeys(("val", "test", "stopped"), (dict, NoneType)),
     "best_epoch": (int, NoneType),
-    "val": (dict, NoneType),
-    "test": (dict, NoneType),
-    "stopped": (dict, NoneType),
+    "machines": (list,),
+    "seconds": (float, int),
 }
 
 
@@ -90,7 +80,7 @@ def read_run(path: Path) -> dict[str, Any]:
     return run
 
 
-class RunFolder:
+class RunFolder(contextlib.AbstractContextManager["RunFolder"]):
     """A run folder that this process owns until `close`."""
 
     def __init__(self, path: Path) -> None:
@@ -150,9 +140,6 @@ class RunFolder:
     def close(self) -> None:
         """Let other processes have the folder."""
         self._lock.close()
-
-    def __enter__(self) -> RunFolder:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -8,6 +8,7 @@ torch without it steps as `torch.optim` does, which rounds otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -55,7 +56,7 @@ class Adam:
             return
         steps = [own["step"] for own in memory]
         states = ([own["exp_avg"] for own in memory], [own["exp_avg_sq"] for own in memory])
-        told = {"lr": self._lr, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
+        told: dict[str, Any] = {"lr": self._lr, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
         told |= {"weight_decay": self._weight_decay, "amsgrad": False, "maximize": False}
         fused = getattr(torch, "_fused_adam_", None)
         if fused is None:
