@@ -209,13 +209,6 @@ def test_what_fits_together(fused: None) -> None:
         assert not together(recipe(0), recipe(1), resources=resources)
 
 
-def test_without_a_gpu_runs_are_trained_one_after_the_other() -> None:
-    graph, recipes = a_graph(), [recipe(0), recipe(1)]
-    for fitted, own in zip(many(graph, recipes, ONE), recipes, strict=True):
-        alone = fit(graph, split_of(graph, own), own, ONE)
-        assert (fitted.test, fitted.history) == (alone.test, alone.history)
-
-
 def test_a_stop_ends_all_runs(fused: None) -> None:
     for fitted in many(a_graph(), [recipe(seed) for seed in range(2)], should_stop=lambda: True):
         assert fitted.stopped is not None
@@ -316,9 +309,6 @@ def test_where_one_of_several_runs_fails_nobody_is_left_at_work(fused: None, mon
 
     with pytest.raises(RuntimeError, match="out of something"):
         many(
-            graph,
-            rank_recipes(graph, 5, 5, 5),
-            replace(HERE, precision="tf32"),
-            should_stop=fails,
+            graph, rank_recipes(graph, 5, 5, 5), replace(HERE, precision="tf32"), should_stop=fails
         )
     assert Queued.started == 0

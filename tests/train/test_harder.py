@@ -250,13 +250,7 @@ def test_heart_metrics_are_worked_out_by_hand() -> None:
 def small(n: int = 30, features: bool = True, sides: Tensor | None = None) -> tuple[Graph, Split]:
     pairs = [(u, v) for u in range(n) for v in (u + 1, u + 3) if v < n]
     x = torch.eye(n) + torch.ones(n, n) / 10 if features else None
-    graph = Graph(
-        "small",
-        tuple(str(i) for i in range(n)),
-        torch.tensor(pairs).T,
-        x,
-        sides=sides,
-    )
+    graph = Graph("small", tuple(str(i) for i in range(n)), torch.tensor(pairs).T, x, sides=sides)
     return graph, random_split(graph, 0.1, 0.2, 0)
 
 
