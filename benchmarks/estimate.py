@@ -25,10 +25,9 @@ from cgcl.graph.prepare import features_of, prepare
 from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.readers import read
 from cgcl.split import random_split
-from cgcl.train.config import Resources
+from cgcl.train.config import Recipe, Resources
 from cgcl.train.estimate import estimate_graph
-from cgcl.train.recipe import Recipe
-from cgcl.train.start import start_run
+from cgcl.train.run import start_run
 from cgcl.train.trainer import Trainer
 
 __all__: list[str] = []

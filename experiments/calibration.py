@@ -86,16 +86,15 @@ def run(job: Job, place: Where) -> Result:
     from cgcl.metrics.calibrators import METHODS
     from cgcl.split import UnlinkedPairs, random_split
     from cgcl.train.calibrating import calibrate, validation_sample
-    from cgcl.train.config import Resources
-    from cgcl.train.once import train_once
-    from cgcl.train.recipe import Recipe
+    from cgcl.train.config import Recipe, Resources
+    from cgcl.train.fit import fit
 
     seed = job["seed"]
     graph = cgcl.read(job["graph"], data_root=place["data_root"])
     split = random_split(graph, 0.05, 0.10, seed)
     recipe = Recipe.for_graph(METHOD, {"preset": job["preset"], "seed": seed}, graph)
     resources = Resources(device=place["device"], threads=place["threads"])
-    trained = train_once(graph, split, recipe, resources, top_of_list=False)
+    trained = fit(graph, split, recipe, resources, top_of_list=False)
     clock = time.perf_counter()
     calibration = calibrate(trained.scorer, split, seed=seed)
     seconds = time.perf_counter() - clock

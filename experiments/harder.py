@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from cgcl.graph import Graph
     from cgcl.split import Split
-    from cgcl.train.hard_negatives import HardNegatives
-    from cgcl.train.once import Trained
+    from cgcl.train.fit import Fitted
+    from cgcl.train.harder import HardNegatives
 
 HERE = Path(__file__).parent
 RESULTS, SEARCH, AGREEMENT = "harder", "harder_search", "heart.json"
@@ -66,7 +66,7 @@ def normalised(graph: Graph) -> Graph:
 
 
 def measured(
-    job: Job, trained: Trained, split: Split, data_root: str | None
+    job: Job, trained: Fitted, split: Split, data_root: str | None
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return the measures of a stage on validation links and, if it is no search, on the test."""
     from cgcl.metrics import link_metrics
@@ -126,7 +126,7 @@ def released(data_root: str | None, part: str) -> tuple[Tensor, HardNegatives]:
     import torch
     from numpy.lib import format as npy
 
-    from cgcl.train.hard_negatives import HardNegatives
+    from cgcl.train.harder import HardNegatives
 
     folder = _folder(data_root)
     links = read_links(folder / f"{'valid' if part == 'val' else 'test'}_pos.txt")
@@ -137,7 +137,7 @@ def released(data_root: str | None, part: str) -> tuple[Tensor, HardNegatives]:
 
 
 def _means(scorer: Any, links: Tensor, negatives: HardNegatives) -> dict[str, float]:  # noqa: ANN401
-    from cgcl.train.against import heart_metrics
+    from cgcl.train.harder import heart_metrics
 
     return {
         name: float(values.mean())
@@ -151,7 +151,7 @@ def agreement(data_root: str | None) -> dict[str, Any]:
 
     import cgcl
     from cgcl.split import Split
-    from cgcl.train.hard_negatives import hard_negatives, released_negatives
+    from cgcl.train.harder import hard_negatives, released_negatives
 
     graph, folder = cgcl.read("citeseer", data_root=data_root), _folder(data_root)
     train, val, test = (

@@ -117,9 +117,8 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
     import cgcl
     from cgcl.errors import CGCLError
     from cgcl.split import random_split
-    from cgcl.train.config import Resources
-    from cgcl.train.once import train_once
-    from cgcl.train.recipe import Recipe
+    from cgcl.train.config import Recipe, Resources
+    from cgcl.train.fit import fit
 
     if time.time() >= place["deadline"]:
         return None
@@ -133,7 +132,7 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
         **stamp(place),
     }
     try:
-        trained = train_once(graph, split, recipe, resources)
+        trained = fit(graph, split, recipe, resources)
     except (CGCLError, RuntimeError, MemoryError) as error:
         return {**line, "failure": f"{type(error).__name__}: {error}"}
     return {

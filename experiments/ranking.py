@@ -91,7 +91,7 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
     from cgcl.errors import CGCLError
     from cgcl.split import random_split
     from cgcl.train.config import Resources
-    from cgcl.train.once import train_once
+    from cgcl.train.fit import fit
     from cgcl.train.top_of_list import ranking_metrics
 
     if time.time() >= place["deadline"]:
@@ -118,7 +118,7 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
     resources = Resources(device=place["device"], threads=place["threads"], engine=engine)
     is_blind = job["stage"] in BLIND
     try:
-        trained = train_once(
+        trained = fit(
             graph,
             split,
             recipe,
@@ -161,7 +161,7 @@ def _read(name: str, data_root: str | None) -> Any:  # noqa: ANN401
 def _recipe(job: Job, graph: Any) -> Any:  # noqa: ANN401 - torch is not imported up here
     from cgcl.methods.settings import TrainedSettings
     from cgcl.methods.table import method_named
-    from cgcl.train.recipe import Recipe
+    from cgcl.train.config import Recipe
 
     method, told = method_named(job["method"]), dict(job["settings"])
     times = told.pop("epochs_times", 1.0)

@@ -193,9 +193,8 @@ def graph_of(name: str, data_root: str | None) -> Graph:
 def measure(job: Job, place: Where) -> Result:
     """Train and test once with one kind of features."""
     from cgcl.split import random_split
-    from cgcl.train.loop import train
-    from cgcl.train.recipe import Recipe
-    from cgcl.train.trainer import Trainer
+    from cgcl.train.config import Recipe
+    from cgcl.train.trainer import Trainer, train
 
     (name, features, seed), device = key_of(job, KEY), place["device"]
     torch.set_num_threads(1)
@@ -207,7 +206,8 @@ def measure(job: Job, place: Where) -> Result:
     made = time.perf_counter()
     trainer = Trainer(x, split, recipe, torch.device(device))
     stopped = train(trainer)
-    test = trainer.finish() or {}
+    trainer.keep_best()
+    test = trainer.measure() or {}
     return {
         **job,
         "val": trainer.best_val,

@@ -21,9 +21,8 @@ import cgcl
 from cgcl.graph import Graph
 from cgcl.methods.settings import PRESETS
 from cgcl.split import random_split
-from cgcl.train.config import Resources
-from cgcl.train.once import train_once
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe, Resources
+from cgcl.train.fit import fit
 
 __all__ = ["ENGINES", "key_of", "train_and_test"]
 
@@ -41,7 +40,7 @@ def train_and_test(graph: Graph, job: Line, resources: Resources) -> Line:
     settings = {name: job[name] for name in ("epochs", "views", "lr", "seed")}
     recipe = Recipe.of("cgcl", {**PRESETS["paper"], **settings})
     split = random_split(graph, recipe.split.val, recipe.split.test, job["seed"])
-    trained = train_once(graph, split, recipe, resources, top_of_list=False)
+    trained = fit(graph, split, recipe, resources, top_of_list=False)
     return {
         "test": trained.test,
         "val": trained.val,

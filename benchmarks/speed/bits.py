@@ -18,10 +18,9 @@ from torch import Tensor
 import cgcl
 from cgcl.graph import Graph
 from cgcl.split import random_split
-from cgcl.train.config import Resources
+from cgcl.train.config import Recipe, Resources
 from cgcl.train.execution import computing_with
-from cgcl.train.once import train_once
-from cgcl.train.recipe import Recipe
+from cgcl.train.fit import fit
 
 __all__ = ["WAYS", "compare"]
 
@@ -41,7 +40,7 @@ def compare(graph: Graph, method: str, settings: Line, resources: Resources) -> 
     seconds = 0.0
     for _ in range(2):
         start = time.perf_counter()
-        trained = train_once(graph, split, recipe, resources, top_of_list=False)
+        trained = fit(graph, split, recipe, resources, top_of_list=False)
         seconds = time.perf_counter() - start
         with computing_with(resources):
             scores = trained.scorer(split.train).logits(split.test)

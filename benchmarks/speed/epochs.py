@@ -51,10 +51,9 @@ WAYS = {
     "fast": Way(),
     "fast, directed": Way(views="directed"),
     "fast, fp32": Way(precision="fp32"),
-    "fast, bf16": Way(precision="bf16"),
     "fast, deterministic": Way(deterministic=True),
 }
-"""Our ways by name; the last three differ from `fast` on a GPU only."""
+"""Our ways by name; the last two differ from `fast` on a GPU only."""
 _USUAL = (YARDSTICK, "readable", "fast", "fast, directed")
 # Kernels are compiled at first use, and epochs may be recorded at the second.
 _GPU_WARM_UPS = 2

@@ -11,8 +11,7 @@ from torch import Tensor
 from cgcl.graph import Graph
 from cgcl.methods.settings import PRESETS
 from cgcl.split import Split
-from cgcl.train.config import Resources
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe, Resources
 from cgcl.train.trainer import Trainer
 
 __all__ = ["Way", "ranking_recipe", "recipe_for", "resources_for", "trainer_for"]
@@ -25,7 +24,7 @@ class Way:
     engine: Literal["auto", "plain"] = "auto"
     """`auto` is the fast one, `plain` the readable torch path."""
     views: str = "disjoint"
-    precision: Literal["tf32", "fp32", "bf16"] = "tf32"
+    precision: Literal["tf32", "fp32"] = "tf32"
     """Of matrix products on a GPU; a CPU always computes in fp32."""
     deterministic: bool = False
     """Whether the last bits repeat on a GPU."""

@@ -21,9 +21,8 @@ import cgcl
 from cgcl.graph import Graph
 from cgcl.methods.settings import PRESETS
 from cgcl.split import random_split
-from cgcl.train.config import Resources
-from cgcl.train.recipe import Recipe
-from cgcl.train.together import train_together
+from cgcl.train.config import Recipe, Resources
+from cgcl.train.fit import fit_many
 
 __all__ = ["SHARES", "cell"]
 
@@ -45,7 +44,7 @@ def cell(graph: Graph, job: Line, resources: Resources) -> list[Line]:
         random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)
         for recipe in recipes
     ]
-    results = train_together(graph, splits, recipes, resources, top_of_list=is_ranking)
+    results = fit_many(graph, splits, recipes, resources, top_of_list=is_ranking)
     seconds = time.perf_counter() - start
     return [
         {

@@ -33,7 +33,7 @@ from cgcl.experiments.tables import (
     signed,
     table_of,
 )
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe
 
 _NEAR = 0.5
 """Percentage points below the published number that still count as reproduced."""

@@ -263,7 +263,7 @@ def test_damaged_lines_are_told(cli):
 
 
 def test_a_run_that_fails_is_told_and_made_up_for_the_next_time(cli, monkeypatch):
-    real = running.train_together
+    real = running.fit_many
 
     def broken(graph, splits, recipes, *others, **more):
         if recipes[0].split.seed == 0:
@@ -271,7 +271,7 @@ def test_a_run_that_fails_is_told_and_made_up_for_the_next_time(cli, monkeypatch
         return real(graph, splits, recipes, *others, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(running, "train_together", broken)
+        patched.setattr(running, "fit_many", broken)
         done = cli(*command("--quiet", runs="2"))
     assert done.code == 1
     assert done.err == (

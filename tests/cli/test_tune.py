@@ -112,13 +112,13 @@ def test_a_time_limit_ends_the_search_with_what_there_is(cli, friends, monkeypat
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
 
-    from cgcl.train.once import train_once
+    from cgcl.train.fit import fit
 
     def slow(*args: object, **kwargs: object):
         now[0] += 40
-        return train_once(*args, **kwargs)
+        return fit(*args, **kwargs)
 
-    monkeypatch.setattr("cgcl.experiments.search.train_once", slow)
+    monkeypatch.setattr("cgcl.experiments.search.fit", slow)
     result = cli("tune", "friends.csv", *QUICK, "--time-limit", "1m")
     assert (result.code, result.out) == (0, f"{FOLDER}/best.toml\n")
     text = " ".join(result.err.split())

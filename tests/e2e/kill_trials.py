@@ -20,7 +20,7 @@ from typing import Any
 import sklearn.metrics  # noqa: F401  imported before the fork
 
 import cgcl.report.results
-import cgcl.train.start  # noqa: F401  imported before the fork
+import cgcl.train.run  # noqa: F401  imported before the fork
 from cgcl.cli.main import main
 from cgcl.train.engines.adam import Adam
 

@@ -111,6 +111,67 @@ def test_a_polite_signal_saves_and_says_how_to_go_on(
     assert model_hash(tmp_path / "runs/friends-1") == untouched
 
 
+WAITING = """
+import sys
+from cgcl.cli import terminal
+from cgcl.cli.main import main
+
+sign = sys.argv.pop(1)
+
+def waiting(show):
+    def wait(line, *told):
+        show(line, *told)
+        if sign in str(told):
+            print("Here:", sign, file=sys.stderr, flush=True)
+            sys.stdin.read()
+    return wait
+
+for line in (terminal.TrainingLine, terminal.StepLine):
+    line.show = waiting(line.show)
+main()
+"""
+"""The program, but where it comes to a sign it waits until its input is closed."""
+
+
+@pytest.mark.parametrize(
+    ("sign", "number", "code"),
+    [
+        ("epoch=20", signal.SIGTERM, 143),
+        ("Testing", signal.SIGINT, 130),
+        ("Calibrating", signal.SIGTERM, 143),
+        ("Comparing with", signal.SIGINT, 130),
+        ("Looking for new links", signal.SIGTERM, 143),
+    ],
+)
+def test_a_signal_after_the_last_epoch_ends_at_once_and_a_report_does_the_rest(
+    cgcl, tmp_path: Path, sign: str, number, code: int
+) -> None:
+    told = ["train", "friends.csv", "--epochs", "20", "--hidden", "8", "--threads", "1"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITING, sign, *told],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(process, f"Here: {sign}")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=2)
+    assert (process.returncode, out) == (code, "")
+    assert err.strip().splitlines()[-1] == (
+        "Stopped. The trained model is kept in runs/friends-1. What is left, from the test to the "
+        "page: cgcl report runs/friends-1"
+    )
+    run = tmp_path / "runs/friends-1"
+    assert (run / "model.safetensors").exists()
+    assert cgcl("report", "runs/friends-1") == "runs/friends-1/report.html\n"
+    about = json.loads((run / "run.json").read_text())
+    assert about["status"] == "finished"
+    assert about["test"] is not None
+    assert (run / "suggestions.json").exists()
+
+
 def test_a_full_disk_is_told_and_the_last_checkpoint_survives(start, cgcl, tmp_path) -> None:
     """A limit on file sizes stands in for a full disk: the checkpoint outgrows it."""
     code = (

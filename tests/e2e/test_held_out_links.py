@@ -31,13 +31,12 @@ from cgcl.metrics import auc, link_metrics
 from cgcl.metrics.table import METRICS
 from cgcl.seeds import stream
 from cgcl.split import Split
-from cgcl.train import once, start, together, trainer
-from cgcl.train.config import Resources
+from cgcl.train import fit as fitting
+from cgcl.train import trainer
+from cgcl.train.config import Recipe, Resources
 from cgcl.train.engines.fused import supports
-from cgcl.train.once import Trained, train_once
-from cgcl.train.recipe import Recipe
-from cgcl.train.start import start_run
-from cgcl.train.together import train_together
+from cgcl.train.fit import Fitted, fit, fit_many
+from cgcl.train.run import start_run
 from cgcl.train.trainer import Trainer
 
 NODES = 20
@@ -97,30 +96,30 @@ def by_train(world: World, folder: Path) -> tuple[Any, Any]:
     return run.about["val"], run.about["test"]
 
 
-def by_fit(world: World, folder: Path) -> tuple[Any, Any]:
+def by_predictor(world: World, folder: Path) -> tuple[Any, Any]:
     predictor = LinkPredictor(device="cpu", threads=1, **SMALL).fit(world.graph, world.split)
     scores = [part.tolist() for part in predictor.test_scores()]
     return predictor.val_, (predictor.test_, scores)
 
 
-def by_train_once(world: World, folder: Path, **resources: Any) -> tuple[Any, Any]:
+def by_fit(world: World, folder: Path, **resources: Any) -> tuple[Any, Any]:
     here = Resources(device="cpu", threads=1, **resources)
-    trained = train_once(world.graph, world.split, recipe(), here)
+    trained = fit(world.graph, world.split, recipe(), here)
     return trained.val, trained.test
 
 
-def by_train_together(world: World, folder: Path) -> tuple[Any, Any]:
+def by_fit_many(world: World, folder: Path) -> tuple[Any, Any]:
     """Side by side, with the GPU's kernels; where there is none, each step takes seconds."""
     both = [recipe(seed=seed, epochs=1, views="one") for seed in (0, 1)]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(together, "can_fuse", lambda known, own, _: supports(known, own))
-        found = train_together(world.graph, [world.split] * 2, both, HERE)
+        patched.setattr(fitting, "can_fuse", lambda known, own, _: supports(known, own))
+        found = fit_many(world.graph, [world.split] * 2, both, HERE)
     return [own.val for own in found], [own.test for own in found]
 
 
 def by_compare(world: World, folder: Path) -> tuple[Any, Any]:
-    def small(graph: Graph, split: Split, _: Recipe, *more: Any, **told: Any) -> Trained:
-        return train_once(graph, split, recipe(), *more, **told)
+    def small(graph: Graph, split: Split, _: Recipe, *more: Any, **told: Any) -> Fitted:
+        return fit(graph, split, recipe(), *more, **told)
 
     plan = Plan(runs=1)
     specs, _ = resolve_methods(world.graph, ["cgcl"], plan)
@@ -151,10 +150,10 @@ def by_reproduce(world: World, folder: Path) -> tuple[Any, Any]:
 Way = Callable[[World, Path], tuple[Any, Any]]
 WAYS: dict[str, Way] = {
     "cgcl train": by_train,
+    "LinkPredictor": by_predictor,
     "fit": by_fit,
-    "train_once": by_train_once,
-    "train_once, plain": partial(by_train_once, engine="plain"),
-    "train_together": by_train_together,
+    "fit, plain": partial(by_fit, engine="plain"),
+    "fit_many": by_fit_many,
     "compare": by_compare,
     "tune": by_tune,
     "reproduce": by_reproduce,
@@ -236,8 +235,6 @@ def test_held_out_links_change_no_bit(name: str, most: int, tmp_path: Path, monk
 
 # Whether it barks: faults that are put in on purpose.
 
-PLACES = (start, once, together)
-
 
 def of_all_links(graph: Graph, train: Tensor) -> Graph:
     """Make features of all links, once, as if they were given."""
@@ -247,8 +244,7 @@ def of_all_links(graph: Graph, train: Tensor) -> Graph:
 
 @pytest.mark.parametrize("name", WAYS)
 def test_it_barks_at_features_made_of_all_links(name: str, tmp_path: Path, monkeypatch) -> None:
-    for place in PLACES:
-        monkeypatch.setattr(place, "prepare", of_all_links)
+    monkeypatch.setattr(fitting, "prepare", of_all_links)
     with pytest.raises(AssertionError, match="weights tell"):
         require_no_trace(WAYS[name], tmp_path)
 
@@ -258,10 +254,8 @@ def test_it_barks_at_features_shared_by_the_degrees_of_all_links(
     name: str, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr("cgcl.graph.structure.MAX_FEATURES", 8)
-    for place in PLACES:
-        original = place.prepare
-        leaking = partial(lambda original, graph, _: original(graph, graph.edges), original)
-        monkeypatch.setattr(place, "prepare", leaking)
+    original = fitting.prepare
+    monkeypatch.setattr(fitting, "prepare", lambda graph, _: original(graph, graph.edges))
     with pytest.raises(AssertionError, match="weights tell"):
         require_no_trace(WAYS[name], tmp_path)
 
@@ -271,15 +265,15 @@ def test_it_barks_at_validation_links_in_what_the_test_encodes(
     name: str, tmp_path: Path, monkeypatch
 ) -> None:
     seeing_more(monkeypatch, "measure", "val")
-    original = Trained.scorer
+    original = Fitted.scorer
 
-    def leaking(trained: Trained, links: Tensor) -> Any:
+    def leaking(trained: Fitted, links: Tensor) -> Any:
         """A comparison encodes by itself."""
         edges = trained.graph.edges
         [val] = {own.split.val for own in worlds().values() if torch.equal(own.graph.edges, edges)}
         return original(trained, torch.cat([links, val], dim=1))
 
-    monkeypatch.setattr(Trained, "scorer", leaking)
+    monkeypatch.setattr(Fitted, "scorer", leaking)
     with pytest.raises(AssertionError, match="the test tells"):
         require_no_trace(WAYS[name], tmp_path)
 

@@ -14,9 +14,8 @@ from cgcl.graph.structure import Structure
 from cgcl.methods.table import METHODS, method_named
 from cgcl.seeds import stream
 from cgcl.split import Split, random_split
-from cgcl.train.config import Resources
-from cgcl.train.once import Trained, train_once
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe, Resources
+from cgcl.train.fit import Fitted, fit
 
 ONE = Resources(threads=1, device="cpu")
 
@@ -55,10 +54,10 @@ def split_of(graph: Graph) -> Split:
     return split
 
 
-def trained(name: str, graph: Graph, split: Split, **told: Any) -> Trained:
+def trained(name: str, graph: Graph, split: Split, **told: Any) -> Fitted:
     own = {field.name for field in fields(method_named(name).settings)}
     small = {k: v for k, v in (SMALL | OWN.get(name, {})).items() if k in own}
-    return train_once(graph, split, Recipe.of(name, small | told), ONE)
+    return fit(graph, split, Recipe.of(name, small | told), ONE)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +128,7 @@ def test_it_barks_at_features_made_of_all_links(noise, name: str, monkeypatch) -
         x = Structure.of(graph.edges, graph.num_nodes).features(graph.edge_index)
         return graph.with_features(x, "Leaks.")
 
-    monkeypatch.setattr("cgcl.train.once.prepare", leaking)
+    monkeypatch.setattr("cgcl.train.fit.prepare", leaking)
     graph, split = noise
     leaked = trained(name, replace(graph, x=None), split)
     assert leaked.test is not None

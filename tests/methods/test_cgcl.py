@@ -17,7 +17,7 @@ from cgcl.methods.settings import CGCLSettings
 from cgcl.model import CGCL, divide, symmetric
 from cgcl.seeds import seeded, stream
 from cgcl.split import Split, random_split
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe
 from cgcl.train.trainer import build_learner
 
 Build = Callable[[int], Graph]

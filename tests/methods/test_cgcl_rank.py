@@ -21,8 +21,8 @@ from cgcl.methods.settings import RULED, RankSettings, chosen_for
 from cgcl.metrics import auc
 from cgcl.model import softmax
 from cgcl.seeds import seeded, stream
+from cgcl.train.config import Recipe
 from cgcl.train.engines.plain import PlainEngine
-from cgcl.train.recipe import Recipe
 
 NODES = 24
 SMALL = {"hidden": 8}

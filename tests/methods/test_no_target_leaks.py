@@ -33,8 +33,8 @@ from cgcl.methods.subgraph.subgraphs import Subgraphs
 from cgcl.methods.table import METHODS, method_named
 from cgcl.model import View, Views, consistency_loss, divide, symmetric
 from cgcl.seeds import seeded, stream
+from cgcl.train.config import Recipe
 from cgcl.train.engines.blocked import BlockedEngine
-from cgcl.train.recipe import Recipe
 from cgcl.train.trainer import build_learner
 
 NODES = 60

@@ -17,7 +17,7 @@ from cgcl.predict.baselines import Compared, compare_with_baselines
 from cgcl.predict.saved import Fitted, read_fitted
 from cgcl.split import Split
 from cgcl.train.config import Resources
-from cgcl.train.once import known_of
+from cgcl.train.fit import known_of
 from cgcl.train.top_of_list import ranking_metrics
 
 SETTINGS = {"hidden": 4, "epochs": 4, "threads": 1, "device": "cpu"}
@@ -141,14 +141,14 @@ def test_the_run_itself_is_measured_on_its_own_test(fitted: Fitted) -> None:
 def test_the_features_only_network_has_settings_of_its_own(fitted, monkeypatch) -> None:
     """And the seed of the run, whose learning rate would be a poor one for it."""
     seen, told = [], []
-    original = baselines.train_once
+    original = baselines.fit
 
     def spy(graph, split, recipe, resources, **kwargs):
         seen.append(recipe)
         assert not kwargs["measure_test"]
         return original(graph, split, recipe, resources, **kwargs)
 
-    monkeypatch.setattr(baselines, "train_once", spy)
+    monkeypatch.setattr(baselines, "fit", spy)
     recipe = replace(fitted.recipe, split=replace(fitted.recipe.split, seed=5))
     compare_with_baselines(
         replace(fitted, recipe=recipe), ONE, progress=lambda *step: told.append(step)

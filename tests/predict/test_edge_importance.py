@@ -21,7 +21,7 @@ from cgcl.predict import LinkPredictor, edge_importance
 from cgcl.predict.edge_importance import Explainable, LinkRemover
 from cgcl.seeds import seeded, stream
 from cgcl.testing.graphs import groups
-from cgcl.train.once import known_of
+from cgcl.train.fit import known_of
 
 
 def cgcl_of(num_features: int, seed: int, product: str = "hadamard") -> CGCL:

@@ -11,7 +11,7 @@ from cgcl.graph.prepare import prepare
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.model import CGCL, symmetric
 from cgcl.predict.new_nodes import read_new_features, with_new_nodes
-from cgcl.train.once import known_of
+from cgcl.train.fit import known_of
 
 
 def toy(x: torch.Tensor | None = None, **more) -> Graph:

@@ -20,7 +20,7 @@ from cgcl.seeds import stream
 from cgcl.split import Split, random_split
 from cgcl.train import calibrating
 from cgcl.train.calibrating import _measure_shift, calibrate, pairs_to_score, validation_sample
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe
 from cgcl.train.trainer import build_learner
 
 NODES = 40
@@ -91,18 +91,17 @@ def test_a_small_graph_gives_every_unlinked_pair_once(
 def test_a_large_graph_is_sampled_and_the_sample_stands_for_all(
     model: Learner, x: torch.Tensor, sides: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calibrating, "_MIN_SCORED", 50)
-    monkeypatch.setattr(calibrating, "_MAX_SCORED", 100)
-    monkeypatch.setattr(calibrating, "_KEPT", 10)
+    for name, value in (("_MIN_SCORED", 50), ("_MAX_SCORED", 100), ("_KEPT", 10)):
+        monkeypatch.setattr(calibrating, name, value)
     split = make_split(sides=sides)
     found = sample_of(model, x, split)
     assert found is not None
-    _, others = found
-    possible = 15 * 25 if sides else NODES * (NODES - 1) // 2
+    others = found[1]
     assert 10 < others.pairs.shape[1] < 40
     assert not codes(others.pairs) & known(split)
     if sides:
         assert ((others.pairs[0] < 15) & (others.pairs[1] >= 15)).all()
+    possible = 15 * 25 if sides else NODES * (NODES - 1) // 2
     assert float(others.weights.sum()) == pytest.approx(possible - 200)
 
 
@@ -162,7 +161,9 @@ def test_the_shift_is_measured_with_the_test_links_encoded_too(
 ) -> None:
     split = make_split()
     found = calibrate(scoring(model, x), split, seed=0)
+    assert found == calibrate(scoring(model, x), split, seed=0)
     assert found is not None
+    assert Calibration.from_json(found.to_json()) == found
     assert found.shift is not None
     z = embed(model, x, symmetric(torch.cat([split.train, split.test], dim=1)))
     sample = sample_of(model, x, split)
@@ -175,36 +176,17 @@ def test_the_shift_is_measured_with_the_test_links_encoded_too(
     assert found.shift["ratio"] == pytest.approx(expected / 40)
 
 
-def test_without_validation_links_there_is_nothing_to_calibrate_on(
-    model: Learner, x: torch.Tensor
-) -> None:
+def test_what_is_not_there_is_not_calibrated_on(model: Learner, x: torch.Tensor) -> None:
+    """Without validation or unlinked pairs nothing; without test links the shift is not checked."""
     split = make_split()
     assert calibrate(scoring(model, x), replace(split, val=split.val[:, :0]), seed=0) is None
-
-
-def test_where_every_pair_is_linked_there_is_nothing_to_calibrate_on(model: Learner) -> None:
     pairs = torch.combinations(torch.arange(5), 2).T.contiguous()
-    none = pairs[:, :0]
-    split = Split(5, pairs[:, :6], pairs[:, 6:8], pairs[:, 8:], none, none)
-    assert calibrate(scoring(model, torch.ones(5, 5)), split, seed=0) is None
-
-
-def test_without_test_links_the_shift_is_not_checked(model: Learner, x: torch.Tensor) -> None:
-    split = make_split()
+    full = Split(5, pairs[:, :6], pairs[:, 6:8], pairs[:, 8:], pairs[:, :0], pairs[:, :0])
+    assert calibrate(scoring(model, torch.ones(5, 5)), full, seed=0) is None
     found = calibrate(scoring(model, x), replace(split, test=split.test[:, :0]), seed=0)
     assert found is not None
     assert found.shift is None
     assert found.prior == pytest.approx(40 / (NODES * (NODES - 1) / 2 - 140))
-
-
-def test_a_calibration_of_a_model_follows_from_its_seed_and_survives_json(
-    model: Learner, x: torch.Tensor
-) -> None:
-    split = make_split()
-    found = calibrate(scoring(model, x), split, seed=1)
-    assert found == calibrate(scoring(model, x), split, seed=1)
-    assert found is not None
-    assert Calibration.from_json(found.to_json()) == found
 
 
 def test_scores_that_are_not_finite_are_not_calibrated(model: Learner, x: torch.Tensor) -> None:

@@ -1,16 +1,23 @@
+"""What decides a run, and computing with it while leaving the caller's settings as they were."""
+
 from __future__ import annotations
 
 import inspect
+import json
 import math
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from typing import Literal
 
 import pytest
+import torch
 
 from cgcl import LinkPredictor
 from cgcl.errors import ConfigError
-from cgcl.methods.settings import PRESETS, CGCLSettings
-from cgcl.settings import pick
-from cgcl.train.config import Resources, SplitConfig
+from cgcl.methods.networks import FeaturesMLPSettings
+from cgcl.methods.settings import CGCLSettings, MethodSettings, TrainedSettings
+from cgcl.train import execution
+from cgcl.train.config import Recipe, Resources, SplitConfig
+from cgcl.train.execution import computing_with
 
 KINDS = (CGCLSettings, SplitConfig, Resources)
 
@@ -21,47 +28,30 @@ KINDS = (CGCLSettings, SplitConfig, Resources)
         (CGCLSettings, {"hidden": 1}, "hidden is 1; it must be at least 2 and at most 65,536."),
         (CGCLSettings, {"input_dropout": 1.0}, "input_dropout is 1.0; it must be at least 0 and"),
         (CGCLSettings, {"decoder_dropout": -0.1}, "decoder_dropout is -0.1; it must be at least 0"),
-        (
-            CGCLSettings,
-            {"product": "outer"},
-            "product is 'outer'; it must be one of hadamard, inner.",
-        ),
-        (
-            CGCLSettings,
-            {"last_layer": "tanh"},
-            "last_layer is 'tanh'; it must be one of linear, relu",
-        ),
+        (CGCLSettings, {"product": "outer"}, "product is 'outer'; it must be one of hadamard, in"),
+        (CGCLSettings, {"last_layer": "tanh"}, "last_layer is 'tanh'; it must be one of linear, r"),
         (CGCLSettings, {"targets": "soft"}, "targets is 'soft'; it must be one of hard, sigmoid."),
-        (CGCLSettings, {"hidden": 64.5}, "hidden is 64.5; it must be a whole number."),
         (CGCLSettings, {"hidden": True}, "hidden is True; it must be a whole number."),
-        (CGCLSettings, {"epochs": "5"}, "epochs is '5'; it must be a whole number."),
         (CGCLSettings, {"lr": None}, "lr is None; it must be a number."),
-        (Resources, {"device": None}, "device is None; it must be text."),
-        (Resources, {"engine": "slow"}, "engine is 'slow'; it must be one of auto, plain."),
-        (
-            Resources,
-            {"precision": "fp8"},
-            "precision is 'fp8'; it must be one of tf32, fp32, bf16.",
-        ),
-        (Resources, {"deterministic": 1}, "deterministic is 1; it must be true or false."),
-        (Resources, {"time_limit": 5}, "time_limit is 5; it must be text."),
-        (Resources, {"track_consistency": 1}, "track_consistency is 1; it must be true or false."),
         (CGCLSettings, {"lr": 0}, "lr is 0; it must be above 0 and at most 10."),
         (CGCLSettings, {"lr": math.nan}, "lr is nan; it must be above 0"),
-        (CGCLSettings, {"lr": math.inf}, "lr is inf; it must be above 0"),
         (CGCLSettings, {"epochs": 0}, "epochs is 0; it must be at least 1"),
         (CGCLSettings, {"weight_decay": -1}, "weight_decay is -1; it must be at least 0"),
         (CGCLSettings, {"evaluate_every": 0}, "evaluate_every is 0; it must be at least 1"),
         (CGCLSettings, {"clip": -1.0}, "clip is -1.0; it must be at least 0 and at most 1,000,000"),
+        (CGCLSettings, {"views": "three"}, "views is 'three'; it must be one of disjoint, shared"),
+        (CGCLSettings, {"negatives": "all"}, "negatives is 'all'; it must be one of train, view."),
         (SplitConfig, {"val": 1.0}, "val is 1.0; it must be at least 0 and below 1."),
         (SplitConfig, {"test": -0.1}, "test is -0.1; it must be at least 0"),
         (SplitConfig, {"val": 0.5, "test": 0.5}, "leave no links to learn from"),
         (SplitConfig, {"seed": -1}, "seed is -1; it must be at least 0"),
-        (CGCLSettings, {"views": "three"}, "views is 'three'; it must be one of disjoint, shared"),
-        (CGCLSettings, {"negatives": "all"}, "negatives is 'all'; it must be one of train, view."),
+        (Resources, {"device": None}, "device is None; it must be text."),
+        (Resources, {"device": "gpu"}, "device is 'gpu'; it must be auto, cpu, cuda or cuda:N."),
+        (Resources, {"engine": "slow"}, "engine is 'slow'; it must be one of auto, plain."),
+        (Resources, {"precision": "bf16"}, "precision is 'bf16'; it must be one of tf32, fp32."),
+        (Resources, {"deterministic": 1}, "deterministic is 1; it must be true or false."),
         (Resources, {"threads": -1}, "threads is -1; it must be at least 0"),
         (Resources, {"checkpoint_every": -1}, "checkpoint_every is -1; it must be at least 0"),
-        (Resources, {"device": "gpu"}, "device is 'gpu'; it must be auto, cpu, cuda or cuda:N."),
         (Resources, {"time_limit": "soon"}, "time_limit is 'soon'; write a number with s, m or h"),
     ],
 )
@@ -84,18 +74,6 @@ def test_threads_default_to_the_free_cores_but_not_many() -> None:
     assert Resources(threads=7).num_threads == 7
 
 
-def test_the_paper_preset_is_what_the_authors_ran() -> None:
-    settings = pick(CGCLSettings, PRESETS["paper"])
-    assert (settings.hidden, settings.input_dropout, settings.decoder_dropout) == (512, 0.8, 0.2)
-    assert (settings.lr, settings.epochs, settings.views) == (0.005, 800, "directed")
-    assert (settings.weight_decay, settings.clip) == (1e-5, 0.0)
-
-
-def test_presets_name_settings_that_exist() -> None:
-    known = {field.name for field in fields(CGCLSettings)}
-    assert all(set(preset) <= known for preset in PRESETS.values())
-
-
 def test_python_and_command_line_have_the_same_settings_and_defaults() -> None:
     """Checkpoints belong to run folders, which only the command line writes."""
     declared = {f.name: f.default for kind in KINDS for f in fields(kind)}
@@ -110,3 +88,90 @@ def test_every_setting_is_explained(kind: type) -> None:
         line = next(x for x in source.splitlines() if x.strip().startswith(f"{field.name}:"))
         after = source.split(line, 1)[1].lstrip()
         assert after.startswith('"""'), f"{field.name} has no docstring"
+
+
+def test_settings_and_shares_are_told_apart_by_name() -> None:
+    found = Recipe.of("cgcl", {"hidden": 16, "val": 0.1, "seed": 3})
+    assert found == Recipe("cgcl", CGCLSettings(hidden=16), SplitConfig(val=0.1, seed=3))
+    assert found.method.title == "CGCL"
+    assert Recipe.of("mlp", {"hidden": 4}).settings == FeaturesMLPSettings(hidden=4)
+    formula = Recipe.of("adamic-adar", {})
+    assert (formula.settings, formula.split) == (MethodSettings(), SplitConfig())
+    assert (formula.epochs, Recipe.of("cgcl", {"epochs": 7}).epochs) == (0, 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "text"),
+    [
+        (
+            "mlp",
+            {"views": "one", "hops": 2, "hidden": 8},
+            "mlp has no setting hops, views. It has choose_by, clip, decoder_dropout, epochs, "
+            "evaluate_every, hidden, input_dropout, lr, weight_decay.",
+        ),
+        ("adamic-adar", {"lr": 0.1}, "adamic-adar has no setting lr. It has none."),
+        ("cgcl", {"device": "cpu"}, "cgcl has no setting device"),
+        ("vgea", {}, "Did you mean vgae?"),
+    ],
+)
+def test_a_recipe_that_cannot_be_made_says_what_there_is(name, values, text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Recipe.of(name, values)
+    assert text in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("cgcl", {"hidden": 16, "views": "directed", "test": 0.2}),
+        ("mlp", {"lr": 0.5, "seed": 9}),
+        ("adamic-adar", {"val": 0.0}),
+    ],
+)
+def test_a_recipe_survives_json(name: str, values: dict) -> None:
+    recipe = Recipe.of(name, values)
+    stored = json.loads(json.dumps(recipe.to_json()))
+    assert stored["method"] == name
+    assert values.items() <= stored.items()
+    # A run keeps where it was computed in the same mapping.
+    assert Recipe.from_json({**stored, "device": "cpu", "threads": 2}) == recipe
+
+
+@dataclass(frozen=True)
+class ByRank(TrainedSettings):
+    choose_by: Literal["auc", "node_mrr"] = "node_mrr"
+
+
+def test_a_setting_that_came_later_is_told_only_where_it_matters() -> None:
+    """Runs from before it are recognised as the same runs."""
+    assert "choose_by" not in Recipe.of("cgcl", {}).to_json()
+    chosen = Recipe.of("cgcl", {"choose_by": "node_mrr"})
+    assert chosen.to_json()["choose_by"] == "node_mrr"
+    assert Recipe.from_json(chosen.to_json()) == chosen
+    # Where something else is the default, both must be told.
+    assert ByRank().to_json()["choose_by"] == "node_mrr"
+    assert ByRank(choose_by="auc").to_json()["choose_by"] == "auc"
+
+
+@pytest.mark.parametrize(
+    ("device", "asked", "expected"),
+    [("cuda", True, True), ("cuda", False, False), ("cpu", True, False)],
+)
+def test_what_computing_changes_is_put_back_even_after_a_failure(
+    device: str, asked: bool, expected: bool, monkeypatch
+) -> None:
+    """Only a GPU is told to add in order, and only for a while."""
+    monkeypatch.setattr(execution, "resolve_device", lambda _: torch.device(device))
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    before = torch.get_num_threads()
+    here = Resources(deterministic=asked, threads=before + 1)
+
+    def compute() -> None:
+        assert torch.get_num_threads() == before + 1
+        assert torch.are_deterministic_algorithms_enabled() is expected
+        raise KeyError
+
+    with pytest.raises(KeyError), computing_with(here):
+        compute()
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.get_num_threads() == before

@@ -17,7 +17,7 @@ import torch
 
 from cgcl import LinkPredictor
 from cgcl.graph.structure import has_structural_features
-from cgcl.train.start import resume_run
+from cgcl.train.run import resume_run
 
 FOLDER = Path(__file__).parent / "stored_features"
 

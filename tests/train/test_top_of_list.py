@@ -121,6 +121,7 @@ def test_hand_worked_ranks() -> None:
     # All pairs, best first: 1-2 (9), 0-2 and 0-4 (5), 0-3 and 1-3 (2), 2-3 (1), the rest (0).
     assert found["pair_ap"] == pytest.approx((1 / 3 + 2 / 5) / 2)
     assert list(found) == ["node_mrr", "node_hits@10", "pair_ap"]  # eight pairs are no hundred
+    assert ranking_metrics(Table(scores), as_split(5, [(0, 1)], [], [])).metrics == {}
 
 
 def test_a_tie_at_the_cut_is_shared() -> None:
@@ -211,10 +212,6 @@ def test_the_error_is_that_of_a_mean_over_links_drawn_without_replacement() -> N
     assert found.metrics["node_mrr"] == pytest.approx(float(values.mean()))
     left = math.sqrt(1 - 30 / split.test.shape[1])
     assert found.errors["node_mrr"] == pytest.approx(float(values.std()) / math.sqrt(30) * left)
-
-
-def test_without_links_there_is_nothing() -> None:
-    assert ranking_metrics(Table(torch.zeros(4, 4)), as_split(4, [(0, 1)], [], [])).metrics == {}
 
 
 def test_a_formula_in_rows_is_the_formula_in_pairs(sbm) -> None:

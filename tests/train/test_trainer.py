@@ -19,43 +19,42 @@ from cgcl.metrics import (
     link_metrics,
 )
 from cgcl.seeds import stream
-from cgcl.split import Split, random_split
+from cgcl.split import random_split
+from cgcl.train.config import Recipe, Resources
 from cgcl.train.engines import PlainEngine
-from cgcl.train.loop import train
-from cgcl.train.recipe import Recipe
 from cgcl.train.top_of_list import ranking_metrics
-from cgcl.train.trainer import EpochRecord, Trainer, build_learner, learned_nothing
+from cgcl.train.trainer import EpochRecord, Trainer, build_learner, learned_nothing, train
 
 CPU = torch.device("cpu")
 Build = Callable[[int], Graph]
 
 
-def trainer_for(graph: Graph, *, track: bool = False, **settings) -> Trainer:
+def trainer_for(graph: Graph, resources: Resources | None = None, **settings) -> Trainer:
     recipe = Recipe.of("cgcl", {"hidden": 8, "epochs": 6, "evaluate_every": 2} | settings)
     split = random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)
     assert graph.x is not None
-    return Trainer(graph.x, split, recipe, CPU, track=track)
+    return Trainer(graph.x, split, recipe, CPU, resources)
+
+
+def weights_of(trainer: Trainer) -> list[torch.Tensor]:
+    return [weight.detach().clone() for weight in trainer.learner.parameters()]
 
 
 def weights_after(graph: Graph, epochs: int, **settings) -> list[torch.Tensor]:
     trainer = trainer_for(graph, epochs=epochs, **settings)
     for _ in range(epochs):
         trainer.run_epoch()
-    return [weight.detach().clone() for weight in trainer.learner.parameters()]
+    return weights_of(trainer)
 
 
-def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
+def same(a, b) -> bool:
     return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 @pytest.mark.parametrize(
     "changed",
     [
-        {"views": "shared"},
-        {"views": "directed"},
-        {"views": "own"},
-        {"views": "one"},
-        {"views": "all"},
+        *({"views": views} for views in ("shared", "directed", "own", "one", "all")),
         {"seen": 0.8},
         {"negatives": "view"},
         {"lr": 0.02},
@@ -64,6 +63,8 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
         {"val": 0.1},
         {"test": 0.2},
         {"seed": 1},
+        {"input_dropout": 0.1},
+        {"decoder_dropout": 0.7},
     ],
 )
 def test_every_training_setting_changes_the_weights(sbm: Build, changed) -> None:
@@ -72,34 +73,15 @@ def test_every_training_setting_changes_the_weights(sbm: Build, changed) -> None
     assert not same(weights_after(graph, 3), weights_after(graph, 3, **changed))
 
 
-@pytest.mark.parametrize("changed", [{"input_dropout": 0.1}, {"decoder_dropout": 0.7}])
-def test_every_dropout_changes_the_weights(sbm: Build, changed) -> None:
-    results = []
-    for settings in ({}, changed):
-        trainer = trainer_for(sbm(0), **settings)
-        trainer.run_epoch()
-        results.append([w.detach() for w in trainer.learner.parameters()])
-    assert not same(*results)
-
-
-def test_the_width_is_the_width() -> None:
-    """The authors' sweep over d_v set a name that nothing read."""
-    for hidden in (8, 32):
-        model = build_learner(5, Recipe.of("cgcl", {"hidden": hidden}))
-        assert model.encode.weight.shape == (5, hidden)
-        assert model.decode.layer_1.weight.shape == (hidden // 2, hidden)
-
-
 def test_weights_follow_from_the_seed_alone() -> None:
     recipe = Recipe.of("cgcl", {"hidden": 8})
     before = torch.get_rng_state()
     first = build_learner(5, recipe)
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(3)
-    again = build_learner(5, recipe)
+    assert same(first.parameters(), build_learner(5, recipe).parameters())
     other = build_learner(5, Recipe.of("cgcl", {"hidden": 8, "seed": 1}))
-    assert same(list(first.parameters()), list(again.parameters()))
-    assert not same(list(first.parameters()), list(other.parameters()))
+    assert not same(first.parameters(), other.parameters())
 
 
 def as_set(pairs: torch.Tensor) -> set[tuple[int, int]]:
@@ -117,88 +99,75 @@ def test_training_counter_examples_avoid_training_links_only(sbm: Build) -> None
     assert as_set(trainer.known.links) == as_set(split.train)
 
 
-def test_training_touches_neither_the_global_generator_nor_its_inputs(sbm: Build) -> None:
-    graph = sbm(0)
-    before, fingerprint = torch.get_rng_state(), graph.fingerprint
-    trainer_for(graph).run_epoch()
-    assert torch.equal(before, torch.get_rng_state())
-    assert Graph(graph.title, graph.names, graph.edges, graph.x).fingerprint == fingerprint
-
-
 def test_a_restored_trainer_goes_on_with_the_same_bits(sbm: Build) -> None:
     graph = sbm(0)
-    straight = trainer_for(graph)
+    straight, first, second = (trainer_for(graph) for _ in range(3))
     records = [straight.run_epoch() for _ in range(6)]
-    first = trainer_for(graph)
     for _ in range(3):
         first.run_epoch()
-    second = trainer_for(graph)
     second.restore(*first.state())
     assert [second.run_epoch() for _ in range(3)] == records[3:]
-    assert same(list(straight.learner.parameters()), list(second.learner.parameters()))
+    assert same(weights_of(straight), weights_of(second))
     assert straight.state()[1] == second.state()[1]
-    assert same(list(straight.state()[0].values()), list(second.state()[0].values()))
+    assert same(straight.state()[0].values(), second.state()[0].values())
 
 
-def test_validation_happens_when_asked_and_at_the_end(sbm: Build) -> None:
+def test_there_is_nothing_best_before_the_first_look_and_the_last_epoch_is_looked_at(sbm) -> None:
     trainer = trainer_for(sbm(0), epochs=7, evaluate_every=3)
-    records = [trainer.run_epoch() for _ in range(7)]
+    assert (trainer.best_weights, trainer.best_val, trainer.best_epoch) == (None, None, 0)
+    records = [trainer.run_epoch()]
+    assert trainer.best_weights is None
+    assert trainer.state()[1]["has_best"] is False
+    records += [trainer.run_epoch() for _ in range(6)]
     assert [record.epoch for record in records if record.val] == [3, 6, 7]
+    assert trainer.state()[1]["has_best"] is True
 
 
-def test_validation_sees_the_training_links_and_nothing_else(sbm: Build) -> None:
+def test_validation_and_test_see_the_training_links_and_nothing_else(sbm: Build) -> None:
     trainer = trainer_for(sbm(0), epochs=1)
     record = trainer.run_epoch()
+    trainer.keep_best()
     split, model = trainer._split, trainer.learner.eval()
     edge_index = torch.cat([split.train, split.train.flip(0)], dim=1)
     with torch.no_grad():
-        positive = model(trainer.known.x, edge_index, split.val)
-        negative = model(trainer.known.x, edge_index, split.val_negatives)
-    assert record.val == {
-        "auc": auc(positive, negative),
-        "ap": average_precision(positive, negative),
-    }
+        positive, negative, *test = (
+            model(trainer.known.x, edge_index, pairs)
+            for pairs in (split.val, split.val_negatives, split.test, split.test_negatives)
+        )
+    expected = {"auc": auc(positive, negative), "ap": average_precision(positive, negative)}
+    assert record.val == expected
     leaking = torch.cat([edge_index, split.val, split.val.flip(0)], dim=1)
     assert not torch.equal(positive, model(trainer.known.x, leaking, split.val))
+    plain = link_metrics(*test)
+    assert trainer.measure(top_of_list=False) == plain
+    top = ranking_metrics(model.scorer(trainer.known), split)
+    assert trainer.measure() == top.metrics | plain
+    assert trainer_for(sbm(0), test=0.0).measure() is None
 
 
 def test_the_best_epoch_is_kept_not_the_last(sbm: Build, monkeypatch) -> None:
     trainer = trainer_for(sbm(0), epochs=6, evaluate_every=1)
     aucs = iter([0.6, 0.9, 0.7, 0.9, 0.8, 0.5])
     monkeypatch.setattr("cgcl.train.trainer.auc", lambda *_: next(aucs))
-    kept = None
-    for epoch in range(1, 7):
-        trainer.run_epoch()
-        if epoch == 2:
-            kept = [weight.detach().clone() for weight in trainer.learner.parameters()]
+    after = [(trainer.run_epoch(), weights_of(trainer))[1] for _ in range(6)]
     assert trainer.best_epoch == 2  # the first of equals
-    assert same(list(trainer.best_weights.values()), kept)
-    assert not same(list(trainer.best_weights.values()), list(trainer.learner.parameters()))
-
-
-def test_before_the_first_look_there_is_nothing_best(sbm: Build) -> None:
-    trainer = trainer_for(sbm(0))
-    assert (trainer.best_weights, trainer.best_val, trainer.best_epoch) == (None, None, 0)
-    trainer.run_epoch()
-    assert trainer.best_weights is None
-    assert trainer.state()[1]["has_best"] is False
-    trainer.run_epoch()
-    assert trainer.best_weights is not None
-    assert trainer.state()[1]["has_best"] is True
+    trainer.keep_best()
+    assert same(weights_of(trainer), after[1])
+    assert not same(after[1], after[5])
 
 
 def test_without_validation_links_the_last_epoch_is_kept(sbm: Build) -> None:
     trainer = trainer_for(sbm(0), epochs=5, evaluate_every=2, val=0.0)
     assert train(trainer) is None
     assert (trainer.best_epoch, trainer.best_val) == (5, None)
-    assert same(list(trainer.best_weights.values()), list(trainer.learner.parameters()))
+    assert same(trainer.best_weights.values(), weights_of(trainer))
 
 
 def test_tracking_consistency_changes_no_result_and_stays_within_theorem_1(sbm: Build) -> None:
     graph = sbm(0)
-    plain, tracked = trainer_for(graph), trainer_for(graph, track=True)
+    plain, tracked = trainer_for(graph), trainer_for(graph, Resources(track_consistency=True))
     records = [(plain.run_epoch(), tracked.run_epoch()) for _ in range(4)]
-    assert same(list(plain.learner.parameters()), list(tracked.learner.parameters()))
+    assert same(weights_of(plain), weights_of(tracked))
     assert all(a.consistency is None for a, _ in records)
     terms = records[-1][1].consistency
     assert terms is not None
@@ -238,10 +207,8 @@ def stepping(graph: Graph, count: int, **settings) -> tuple[Trainer, ManySteps]:
 
 def test_few_losses_are_listed_and_many_are_averaged(sbm: Build) -> None:
     # A step of w <- w - 0.5 * i takes 2 i from sum(w): losses 1, 2 (1 - 2), 3 (1 - 2 - 4).
-    graph = sbm(0)
-    assert stepping(graph, 0)[0].run_epoch().losses == []
-    assert stepping(graph, 2)[0].run_epoch().losses == [1.0, -2.0]
-    assert stepping(graph, 3)[0].run_epoch().losses == [(1.0 - 2.0 - 15.0) / 3]
+    for count, losses in ((0, []), (2, [1.0, -2.0]), (3, [(1.0 - 2.0 - 15.0) / 3])):
+        assert stepping(sbm(0), count)[0].run_epoch().losses == losses
 
 
 def test_long_gradients_are_shortened_if_asked(sbm: Build) -> None:
@@ -276,44 +243,21 @@ def test_an_epoch_draws_the_same_global_numbers_whenever_it_is_run(sbm: Build) -
 def test_a_method_without_training_looks_once_and_has_a_state(sbm: Build) -> None:
     graph = sbm(0)
     split = random_split(graph)
-    trainer = Trainer(None, split, Recipe.of("common-neighbours", {}), CPU)
-    assert (trainer.epochs, trainer.lr, trainer.engine) == (0, None, None)
-    assert train(trainer) is None
+    trainer, again = (
+        Trainer(None, split, Recipe.of("common-neighbours", {}), CPU) for _ in range(2)
+    )
+    assert (trainer.epochs, trainer.engine, train(trainer)) == (0, None, None)
     with pytest.raises(TrainingError, match="common-neighbours has nothing to train"):
         trainer.run_epoch()
-    tensors, numbers = trainer.state()
-    assert tensors == {}
-    test = trainer.finish()
+    assert trainer.state()[0] == {}
+    trainer.keep_best()
     scorer = CommonNeighbours(split.train, split.num_nodes)
     positive, negative = scorer.logits(split.val), scorer.logits(split.val_negatives)
-    assert trainer.best_val == {
-        "auc": auc(positive, negative),
-        "ap": average_precision(positive, negative),
-    }
-    assert trainer.best_epoch == 0
-    assert test == ranking_metrics(scorer, split).metrics | link_metrics(
-        scorer.logits(split.test), scorer.logits(split.test_negatives)
-    )
-    again = Trainer(None, split, Recipe.of("common-neighbours", {}), CPU)
-    again.restore(tensors, numbers)
-    assert again.finish() == test
+    expected = {"auc": auc(positive, negative), "ap": average_precision(positive, negative)}
+    assert (trainer.best_val, trainer.best_epoch) == (expected, 0)
     again.restore(*trainer.state())
     assert again.state()[1] == trainer.state()[1]
-
-
-def test_the_test_links_are_measured_with_the_training_links_only(sbm: Build) -> None:
-    trainer = trainer_for(sbm(0), epochs=2)
-    train(trainer)
-    found = trainer.finish()
-    split, model = trainer._split, trainer.learner.eval()
-    edge_index = torch.cat([split.train, split.train.flip(0)], dim=1)
-    with torch.no_grad():
-        logits = [model(trainer.known.x, edge_index, p) for p in (split.test, split.test_negatives)]
-    assert trainer.measure(top_of_list=False) == link_metrics(*logits)
-    assert found == ranking_metrics(model.scorer(trainer.known), split).metrics | link_metrics(
-        *logits
-    )
-    assert trainer_for(sbm(0), test=0.0).measure() is None
+    assert again.measure() == trainer.measure()
 
 
 def test_the_epoch_can_be_chosen_by_where_links_stand_among_all_nodes(sbm: Build) -> None:
@@ -328,11 +272,10 @@ def test_the_epoch_can_be_chosen_by_where_links_stand_among_all_nodes(sbm: Build
         best[choose_by] = trainer.best_epoch
         assert trainer.best_val == looks[choose_by][trainer.best_epoch]
     by_rank = looks["node_mrr"]
-    assert best["node_mrr"] == max(by_rank, key=lambda epoch: by_rank[epoch]["node_mrr"])
-    assert best["auc"] == max(by_rank, key=lambda epoch: by_rank[epoch]["auc"])
+    for name in ("auc", "node_mrr"):
+        assert best[name] == max(by_rank, key=lambda epoch, name=name: by_rank[epoch][name])
     assert best["auc"] != best["node_mrr"]
-    without = {e: {k: v[k] for k in ("auc", "ap")} for e, v in by_rank.items()}
-    assert looks["auc"] == without
+    assert looks["auc"] == {e: {k: v[k] for k in ("auc", "ap")} for e, v in by_rank.items()}
     found = ranking_metrics(trainer.learner.scorer(trainer.known), trainer._split, "val")
     assert trainer.best_val["node_mrr"] == found.metrics["node_mrr"]
 
@@ -342,16 +285,18 @@ def test_the_epoch_can_be_chosen_by_hits_and_equal_ones_by_auc(sbm: Build, monke
     trainer = trainer_for(sbm(0), epochs=60, val=0.2, choose_by="hits@100")
     records: list[EpochRecord] = []
     train(trainer, on_epoch=records.append)
-    looks = {r.epoch: r.val for r in records if r.val}
-    ranked = {epoch: (val["hits@100"], val["auc"]) for epoch, val in looks.items()}
+    ranked = {r.epoch: (r.val["hits@100"], r.val["auc"]) for r in records if r.val}
     assert trainer.best_epoch == max(ranked, key=lambda epoch: ranked[epoch])
     split, scorer = trainer._split, trainer.learner.scorer(trainer.known)
     last = hits_at(5, scorer.logits(split.val), scorer.logits(split.val_negatives))
-    assert looks[60]["hits@100"] == last
+    assert ranked[60][0] == last
 
 
-def test_without_a_hundred_pairs_auc_chooses_instead_of_hits(sbm: Build) -> None:
-    trainer = trainer_for(sbm(0), choose_by="hits@100")
+@pytest.mark.parametrize("choose_by", ["hits@100", "node_mrr"])
+def test_where_that_cannot_be_measured_auc_chooses(sbm: Build, monkeypatch, choose_by) -> None:
+    """There are no hundred pairs, and to look among all nodes would take too long."""
+    monkeypatch.setattr("cgcl.methods.scoring.EmbeddingScorer.cost_per_pair", 1e12)
+    trainer = trainer_for(sbm(0), choose_by=choose_by)
     assert trainer._split.val_negatives.shape[1] < 100
     train(trainer)
     assert set(trainer.best_val) == {"auc", "ap"}
@@ -362,23 +307,13 @@ def test_a_look_asks_for_the_same_few_links_each_time(sbm: Build, monkeypatch) -
     trainer = trainer_for(sbm(0), choose_by="node_mrr")
     looks = [trainer._look() for _ in range(2)]
     assert looks[0] == looks[1]
-    found = ranking_metrics(
-        trainer.learner.scorer(trainer.known), trainer._split, "val", most_links=7
-    )
-    assert found.links == 7
-    assert looks[0]["node_mrr"] == found.metrics["node_mrr"]
-
-
-def test_where_a_look_among_all_nodes_takes_too_long_auc_chooses(sbm: Build, monkeypatch) -> None:
-    monkeypatch.setattr("cgcl.methods.scoring.EmbeddingScorer.cost_per_pair", 1e12)
-    trainer = trainer_for(sbm(0), choose_by="node_mrr")
-    train(trainer)
-    assert set(trainer.best_val) == {"auc", "ap"}
+    scorer = trainer.learner.scorer(trainer.known)
+    found = ranking_metrics(scorer, trainer._split, "val", most_links=7)
+    assert (found.links, found.metrics["node_mrr"]) == (7, looks[0]["node_mrr"])
 
 
 def test_a_loss_that_is_not_finite_before_any_look_is_an_error(sbm: Build) -> None:
     graph = sbm(0)
-    assert graph.x is not None
     huge = Graph(graph.title, graph.names, graph.edges, graph.x * 1e30)
     with pytest.raises(TrainingError) as error:
         train(trainer_for(huge, epochs=5, evaluate_every=5))
@@ -406,52 +341,6 @@ def test_a_loss_that_is_not_finite_later_keeps_the_best_epoch(sbm: Build) -> Non
     assert all(torch.isfinite(weight).all() for weight in trainer.best_weights.values())
 
 
-def test_a_collapse_is_noticed_and_the_best_epoch_kept(sbm: Build) -> None:
-    """Push the decoder half-way to where its ReLUs are dead, as a high learning rate does."""
-    trainer = trainer_for(sbm(0), epochs=60, evaluate_every=2)
-
-    def collapse(record: EpochRecord) -> None:
-        if record.epoch == 30:
-            with torch.no_grad():
-                trainer.learner.decode.layer_1.bias.fill_(-1e6)
-
-    stopped = train(trainer, on_epoch=collapse)
-    assert stopped is not None
-    assert stopped.reason == "collapse"
-    assert stopped.epoch == 36  # three looks at chance: 32, 34, 36
-    assert "The model collapsed: validation AUC fell from 0." in stopped.message
-    assert "back to chance by epoch 36 (lr 0.01)" in stopped.message
-    assert "Lower --lr" in stopped.message
-    assert trainer.best_epoch <= 30
-    assert trainer.best_val is not None
-    assert trainer.best_val["auc"] > 0.65
-
-
-def test_a_time_limit_ends_after_the_next_epoch_and_keeps_something(sbm: Build) -> None:
-    trainer = trainer_for(sbm(0), epochs=50, evaluate_every=10)
-    stopped = train(trainer, time_limit_s=0.0)
-    assert stopped is not None
-    assert (stopped.reason, stopped.epoch) == ("time limit", 1)
-    assert trainer.finish() is not None
-    assert trainer.best_epoch == 1
-
-
-def test_a_request_to_stop_ends_after_the_current_epoch(sbm: Build) -> None:
-    trainer = trainer_for(sbm(0), epochs=50)
-    stopped = train(trainer, should_stop=lambda: trainer.epoch == 4)
-    assert stopped is not None
-    assert (stopped.reason, stopped.epoch, stopped.message) == ("signal", 4, "Stopped at epoch 4.")
-
-
-def test_two_nodes_apart_from_a_link_are_enough_to_train_without_holding_out() -> None:
-    graph = Graph.from_pairs(
-        "tiny", ["a", "b", "c", "d"], torch.tensor([[0, 1], [1, 2]]), torch.eye(4)
-    )
-    trainer = trainer_for(graph, epochs=8, val=0.0, test=0.0)
-    assert train(trainer) is None
-    assert isinstance(trainer._split, Split)
-
-
 def test_weights_that_overflow_in_the_last_step_are_noticed_at_the_look(sbm: Build) -> None:
     """The loss of an epoch is computed before its last step: it may be the last finite number."""
     trainer = trainer_for(sbm(0), epochs=4, evaluate_every=1)
@@ -477,6 +366,26 @@ def test_a_model_that_never_was_finite_is_not_kept(sbm: Build) -> None:
     trainer.engine.optimizer.step = lambda: trainer.learner.encode.weight.data.fill_(math.nan)
     with pytest.raises(TrainingError, match="nothing to keep"):
         train(trainer)
+
+
+def test_a_collapse_is_noticed_and_the_best_epoch_kept(sbm: Build) -> None:
+    """Push the decoder half-way to where its ReLUs are dead, as a high learning rate does."""
+    trainer = trainer_for(sbm(0), epochs=60, evaluate_every=2)
+
+    def collapse(record: EpochRecord) -> None:
+        if record.epoch == 30:
+            with torch.no_grad():
+                trainer.learner.decode.layer_1.bias.fill_(-1e6)
+
+    stopped = train(trainer, on_epoch=collapse)
+    assert stopped is not None
+    assert (stopped.reason, stopped.epoch) == ("collapse", 36)  # looks at chance: 32, 34, 36
+    assert "The model collapsed: validation AUC fell from 0." in stopped.message
+    assert "back to chance by epoch 36 (lr 0.01)" in stopped.message
+    assert "Lower --lr" in stopped.message
+    assert trainer.best_epoch <= 30
+    assert trainer.best_val is not None
+    assert trainer.best_val["auc"] > 0.65
 
 
 def test_bad_luck_on_a_handful_of_validation_links_is_no_collapse(sbm: Build, monkeypatch) -> None:

@@ -17,7 +17,9 @@ def report(run: Path, /, *, compare: bool | None = None) -> None:
     """
     from cgcl.report.page import write_report
     from cgcl.report.results import read_results
+    from cgcl.train.run import conclude_run
 
     with StepLine() as line:
+        conclude_run(run, line.show)
         results = read_results(run, compare=compare, progress=line.show)
     print(write_report(run, results))  # noqa: T201

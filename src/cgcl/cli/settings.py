@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cgcl.methods.settings import MethodSettings
     from cgcl.readers.edge_table import EdgeTable
     from cgcl.split import Split
-    from cgcl.train.recipe import Recipe
+    from cgcl.train.config import Recipe
 
 Preset = Literal["quick", "best", "paper"]
 
@@ -314,7 +314,7 @@ class Told:
         Raises:
             ConfigError: The method has no such setting, or it is out of range.
         """
-        from cgcl.train.recipe import Recipe
+        from cgcl.train.config import Recipe
 
         method = method_named(self.method)
         known = ("quick", "paper") if method.rule is None else ("quick", "best")

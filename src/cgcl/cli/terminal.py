@@ -150,7 +150,7 @@ class StepLine:
 
     def __exit__(self, *_: object) -> None:
         """Clear the live line."""
-        self._stop()
+        self.stop()
 
     def show(self, name: str, done: int, total: int) -> None:
         """Take note of how far a step is."""
@@ -158,7 +158,7 @@ class StepLine:
         if self._quiet:
             return
         if is_new:
-            self._stop()
+            self.stop()
             # A step that says nothing for long is named all the same.
             self._timer = threading.Timer(_PATIENCE, self._tell)
             self._timer.daemon = True
@@ -175,7 +175,8 @@ class StepLine:
         else:
             say_fact("Then", text)
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Clear the live line."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -18,15 +18,12 @@ from cgcl.cli.terminal import StepLine, TrainingLine, say, say_fact
 from cgcl.errors import ConfigError
 from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD
-from cgcl.settings import pick
 from cgcl.train.config import Resources, SplitConfig
 
 if TYPE_CHECKING:
     from cgcl.report.results import Comparison
-    from cgcl.train.recipe import Recipe
+    from cgcl.train.config import Recipe
     from cgcl.train.run import Run
-
-__all__ = ["train"]
 
 _OF_NETWORK = Parameter(
     name=FLAT.name,
@@ -120,15 +117,10 @@ def _import_torch() -> None:
 
 
 def _start(
-    graph: str,
-    reading: Reading,
-    held_out: HeldOut,
-    told: Told,
-    resources: Resources,
-    out: Path,
+    graph: str, reading: Reading, held_out: HeldOut, told: Told, resources: Resources, out: Path
 ) -> Run:
     """Read the graph and begin a run in a folder of its own."""
-    from cgcl.train.start import start_run
+    from cgcl.train.run import start_run
 
     try:
         str(out).encode()
@@ -157,8 +149,8 @@ def _resume(
     resources: Resources,
 ) -> Run:
     """Open a run, refusing flags that would make it another one."""
+    from cgcl.train.run import resume_run
     from cgcl.train.run_folder import read_run
-    from cgcl.train.start import resume_run
 
     about, by_flag = read_run(path), given_settings(by_flag=True)
     started = about["config"]
@@ -178,22 +170,21 @@ def _resume(
             f"A resumed run keeps its graph, '{about['graph']['title']}', and its settings; it "
             f"takes no {flags}.\nWrite only: cgcl train --resume {shlex.quote(str(path))}"
         )
-    changed = {name: v for name, v in asdict(resources).items() if name in given_settings()}
-    # As many threads as before, unless told otherwise: their number decides the last bits.
-    kept = {**about["config"], "threads": about["threads"]}
-    return resume_run(path, pick(Resources, {**kept, **changed}))
+    return resume_run(
+        path, {name: v for name, v in asdict(resources).items() if name in given_settings()}
+    )
 
 
 def _train(run: Run, compare: bool | None, quiet: bool) -> int:
     from cgcl.report.page import write_report
     from cgcl.report.results import read_results
+    from cgcl.train.signals import stop_on_signals
 
     path = run.folder.path
+    name = shlex.quote(str(path))
     begun = time.monotonic() - run.about["seconds"]
-    if not quiet:
-        _tell_beginning(run)
-    if not run.is_finished:
-        line = TrainingLine(run.recipe.epochs, quiet)
+    line = TrainingLine(run.recipe.epochs, quiet)
+    with StepLine(quiet) as steps, stop_on_signals() as request:
 
         def on_start(epoch: int, warnings: Sequence[str]) -> None:
             for warning in warnings:
@@ -202,20 +193,35 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
                 say_fact("Resuming", f"after epoch {epoch}")
             line.start(epoch)
 
-        with StepLine(quiet) as steps:
+        def farewell() -> None:
+            steps.stop()
+            say(
+                f"Stopped. The trained model is kept in {name}. What is left, from the test to "
+                f"the page: cgcl report {name}"
+            )
+
+        def on_trained() -> None:
+            line.stop()
+            request.end_at_once(farewell)
+
+        if not quiet:
+            _tell_beginning(run)
+        if run.is_finished:
+            if not quiet:
+                epochs = run.about["epochs"]
+                say_fact("Finished", f"after {epochs} epochs; there is nothing left to train")
+            on_trained()
+        else:
             try:
-                request = run.train(on_start, line.show, steps.show)
+                run.train(on_start, line.show, on_trained, request.is_set, steps.show)
             finally:
                 line.stop()
-        if run.about["status"] == "interrupted":
-            stopped = run.about["stopped"]["message"]
-            say(f"{stopped} Continue with: cgcl train --resume {shlex.quote(str(path))}")
-            return request.exit_code
-    elif not quiet:
-        say_fact("Finished", f"after {run.about['epochs']} epochs; there is nothing left to train")
-    with StepLine(quiet) as steps:
+            if run.about["status"] == "interrupted":
+                stopped = run.about["stopped"]["message"]
+                say(f"{stopped} Continue with: cgcl train --resume {name}")
+                return request.exit_code
         results = read_results(path, compare=compare, progress=steps.show)
-    page = write_report(path, results)
+        page = write_report(path, results)
     _warn(run)
     if not quiet:
         _tell_result(run, page, results.comparison, time.monotonic() - begun)

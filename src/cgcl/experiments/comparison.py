@@ -34,11 +34,9 @@ from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.metrics import auc, link_metrics
 from cgcl.split import Split, random_split
-from cgcl.train.config import Resources
+from cgcl.train.config import Recipe, Resources
 from cgcl.train.execution import computing_with, machine, resolve_device, versions
-from cgcl.train.once import Trained, TrainOnce, train_once
-from cgcl.train.recipe import Recipe
-from cgcl.train.together import Ahead
+from cgcl.train.fit import Ahead, Fit, Fitted, fit
 from cgcl.train.top_of_list import ranking_metrics
 from cgcl.train.trainer import EpochRecord
 
@@ -389,7 +387,7 @@ class Cell:
         return _key(self.spec.name, self.spec.settings, self.split, self.init_seed)
 
 
-def _tested(trained: Trained, split: Split, strata: Strata) -> dict[str, Any]:
+def _tested(trained: Fitted, split: Split, strata: Strata) -> dict[str, Any]:
     """Return what there is to say about a trained method, test included."""
     begun = time.perf_counter()
     scorer = trained.scorer(split.train)
@@ -489,7 +487,7 @@ class Comparison:
         resources: Resources,
         listener: Listener | None = None,
         should_stop: Callable[[], bool] = lambda: False,
-        train: TrainOnce = train_once,
+        train: Fit = fit,
     ) -> bool:
         """Measure what is left; tell whether it came to the end.
 
@@ -537,7 +535,7 @@ class Comparison:
         resources: Resources,
         on_epoch: Callable[[EpochRecord], None],
         should_stop: Callable[[], bool],
-        train: TrainOnce,
+        train: Fit,
     ) -> Result | None:
         """Train and test one method; None if it was stopped on the way.
 
@@ -583,7 +581,7 @@ class Comparison:
             **found,
         )
 
-    def _ahead(self, left: Sequence[Cell], train: TrainOnce) -> TrainOnce:
+    def _ahead(self, left: Sequence[Cell], train: Fit) -> Fit:
         """Return what trains runs of one method together where that is possible."""
         seeds = {
             cell.spec.with_seed(cell.init_seed): cell.split_seed

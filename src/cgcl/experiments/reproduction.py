@@ -42,8 +42,7 @@ from cgcl.model import Views, symmetric
 from cgcl.split import Split, random_split
 from cgcl.train.config import Resources
 from cgcl.train.execution import computing_with, machine, resolve_device, versions
-from cgcl.train.once import Trained, known_of
-from cgcl.train.together import train_together
+from cgcl.train.fit import Fitted, fit_many, known_of
 
 RUNS = "runs.jsonl"
 TRACE = "trace"
@@ -57,7 +56,7 @@ _LONGEST_REASON = 500
 _DIGITS = 6
 
 
-def measure(name: str, trained: Trained, split: Split, job: Job) -> Any:  # noqa: ANN401
+def measure(name: str, trained: Fitted, split: Split, job: Job) -> Any:  # noqa: ANN401
     """Return what a measure finds, fit for JSON.
 
     Args:
@@ -69,7 +68,7 @@ def measure(name: str, trained: Trained, split: Split, job: Job) -> Any:  # noqa
     return _trace(trained) if name == TRACE else _embeddings(trained, split, job)
 
 
-def _trace(trained: Trained) -> dict[str, list[Any]]:
+def _trace(trained: Fitted) -> dict[str, list[Any]]:
     """Return columns: the epochs with a look, and what was seen."""
     looks = [record for record in trained.history if "val" in record]
     columns: dict[str, list[Any]] = {
@@ -87,7 +86,7 @@ def _mean(values: list[float]) -> float:
     return round(sum(values) / len(values), _DIGITS) if values else 0.0
 
 
-def _embeddings(trained: Trained, split: Split, job: Job) -> dict[str, float]:
+def _embeddings(trained: Fitted, split: Split, job: Job) -> dict[str, float]:
     learner, settings = trained.learner, job.recipe.settings
     if not isinstance(learner, CrossViewLearner) or not isinstance(settings, CGCLSettings):
         raise TypeError(f"{job.recipe.name} has no views to compare")
@@ -330,7 +329,7 @@ class _Maker:
         if any(TRACE in job.measures for job in batch):
             resources = replace(resources, track_consistency=True)
         try:
-            trained = train_together(
+            trained = fit_many(
                 self.graph,
                 splits,
                 [job.recipe for job in batch],
@@ -367,7 +366,7 @@ class _Maker:
         )
 
 
-def _came_out(job: Job, trained: Trained, split: Split) -> dict[str, Any]:
+def _came_out(job: Job, trained: Fitted, split: Split) -> dict[str, Any]:
     return {
         "val": _rounded(trained.val),
         "metrics": _rounded(trained.test),

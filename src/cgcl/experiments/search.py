@@ -25,10 +25,9 @@ from cgcl.methods.table import DEFAULT_METHOD, method_named
 from cgcl.metrics.table import METRICS
 from cgcl.seeds import stream
 from cgcl.split import Split
-from cgcl.train.config import Resources, SplitConfig
+from cgcl.train.config import Recipe, Resources, SplitConfig
 from cgcl.train.execution import resolve_device, versions
-from cgcl.train.once import Trained, TrainOnce, train_once
-from cgcl.train.recipe import Recipe
+from cgcl.train.fit import Fit, Fitted, fit
 
 if TYPE_CHECKING:
     import optuna
@@ -451,7 +450,7 @@ def tune(
     command: str = "",
     listener: Listener | None = None,
     should_stop: Callable[[], bool] = lambda: False,
-    train: TrainOnce | None = None,
+    train: Fit | None = None,
 ) -> Tuned:
     """Search for the settings of a method that do best on the validation links of one split.
 
@@ -472,7 +471,7 @@ def tune(
         command: The command that repeats the search, to be written down.
         listener: Told about every trial.
         should_stop: Asked after every epoch; True ends the search there.
-        train: What trains one trial; `train_once` by default.
+        train: What trains one trial; `fit` by default.
 
     Raises:
         ConfigError: There is no such method or setting, or nothing to tune, or nothing to tune on.
@@ -483,7 +482,7 @@ def tune(
     fixed, here = {**(fixed or {}), **chosen_by(goal, method)}, resources or Resources()
     space = Space.of(method, graph.title, fixed, method_named(method).settings_for(graph, {}))
     _refuse_at_once(graph, split, trials, here)
-    goal, told, train = goal or space.goal, listener or Listener(), train or train_once
+    goal, told, train = goal or space.goal, listener or Listener(), train or fit
     end = time.monotonic() + here.time_limit_s
     return _Search(
         graph, split, space, seed, fixed, command, goal, trials, here, end, should_stop, told, train
@@ -522,7 +521,7 @@ class _Search:
     """When the time is over, as `time.monotonic` counts."""
     should_stop: Callable[[], bool]
     listener: Listener
-    train: TrainOnce
+    train: Fit
 
     def run(self, folder: Path | None) -> Tuned:
         """Search, keeping what is found in a folder if there is one."""
@@ -664,7 +663,7 @@ class _Search:
         ]
 
 
-def _found(trained: Trained, recipe: Recipe) -> dict[str, Any]:
+def _found(trained: Fitted, recipe: Recipe) -> dict[str, Any]:
     """Return what a trial reached on the validation links, or why it failed."""
     stopped, val = trained.stopped, trained.val
     if stopped is not None and stopped.reason == "loss is not finite":

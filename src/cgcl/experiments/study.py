@@ -24,7 +24,7 @@ from cgcl.experiments.log import RunLine
 from cgcl.methods.method import EVERY_GRAPH
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import method_named
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe
 
 Protocol = Literal["paper", "splits"]
 """One split for all runs, as in the paper, or a split for each run."""

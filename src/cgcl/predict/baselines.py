@@ -14,9 +14,8 @@ from cgcl.methods.table import method_named
 from cgcl.metrics import auc, average_precision
 from cgcl.predict.saved import Fitted
 from cgcl.split import UnlinkedPairs
-from cgcl.train.config import Resources
-from cgcl.train.once import known_of, train_once
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe, Resources
+from cgcl.train.fit import fit, known_of
 from cgcl.train.top_of_list import BUDGET, Progress, ranking_metrics, scored_once, silent
 
 _FORMULAS = ("common-neighbours", "adamic-adar", "resource-allocation")
@@ -115,7 +114,7 @@ def _trained(fitted: Fitted, name: str, resources: Resources, progress: Progress
     recipe = Recipe.of(name, {**settings, **shares})
     step = f"Comparing with {recipe.method.title}"
     progress(step, 0, max(recipe.epochs, 1))
-    trained = train_once(
+    trained = fit(
         fitted.graph,
         fitted.split,
         recipe,

@@ -20,7 +20,7 @@ from cgcl.methods.scoring import decode_pairs, evaluating
 from cgcl.model import CGCL
 from cgcl.model.ops import product
 from cgcl.model.ranker import signatures
-from cgcl.train.once import known_of
+from cgcl.train.fit import known_of
 
 Explainable = CGCL | RankingLearner
 """Networks that can say which links a score rests on."""

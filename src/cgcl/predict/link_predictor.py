@@ -27,15 +27,13 @@ from cgcl.predict.saved import Fitted, read_fitted, write_fitted
 from cgcl.predict.search import require_finite
 from cgcl.settings import pick
 from cgcl.split import Split, random_split
-from cgcl.train.calibrating import calibrate
-from cgcl.train.config import Resources
+from cgcl.train.config import Recipe, Resources
 from cgcl.train.execution import computing_with, resolve_device
-from cgcl.train.loop import Stopped
-from cgcl.train.once import known_of, train_once
-from cgcl.train.recipe import Recipe
+from cgcl.train.fit import fit, known_of
+from cgcl.train.trainer import Stopped
 
 if TYPE_CHECKING:
-    from cgcl.train.against import Against, Harder
+    from cgcl.train.harder import Against, Harder
 
 
 class Params:
@@ -155,7 +153,7 @@ class LinkPredictor(Params):
             device: auto, cpu, cuda or cuda:N.
             threads: CPU threads; 0 takes the cores, at most 4.
             engine: auto for the fastest way there is to train CGCL, plain for the readable one.
-            precision: How a GPU multiplies matrices: tf32, fp32 or bf16.
+            precision: How a GPU multiplies matrices: tf32 or fp32.
             deterministic: Whether a GPU must give the same bits in every run; it is slower then.
             time_limit: Stop at the next epoch after this long, such as 5m; empty for no limit.
             track_consistency: Log the method's own figures, for CGCL the terms of Eq. 10-11.
@@ -207,22 +205,8 @@ class LinkPredictor(Params):
         graph = replace(graph)  # checked anew: a tensor may have been written to since
         if split is None:
             split = random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)
-        trained = train_once(graph, split, recipe, resources)
-        with computing_with(resources):
-            calibration = calibrate(trained.scorer, split, seed=recipe.split.seed)
-        fitted = Fitted(
-            graph=trained.graph,
-            split=split,
-            learner=trained.learner,
-            recipe=recipe,
-            calibration=calibration,
-            history=trained.history,
-            best_epoch=trained.best_epoch,
-            val=trained.val,
-            test=trained.test,
-            test_sampled=trained.test_sampled,
-        )
-        self._take(fitted, trained.stopped)
+        fitted = fit(graph, split, recipe, resources, calibrated=True)
+        self._take(fitted, fitted.stopped)
         return self
 
     def score(self, pairs: Pairs) -> npt.NDArray[np.float32]:
@@ -510,7 +494,7 @@ def evaluate_against(predictor: LinkPredictor, against: Against = "heart") -> Ha
         >>> sorted(evaluate_against(predictor, "degree").metrics)
         ['degree_ap', 'degree_auc']
     """
-    from cgcl.train.against import metrics_against  # it needs scipy, which training does not
+    from cgcl.train.harder import metrics_against  # it needs scipy, which training does not
 
     with computing_with(pick(Resources, predictor.get_params())):
         return metrics_against(

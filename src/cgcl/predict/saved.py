@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cgcl.errors import ModelFileError, RunFolderError
 from cgcl.files import make_folder
-from cgcl.graph import Graph
 from cgcl.graph.stored import read_stored_graph, write_graph
-from cgcl.methods.method import Learner
 from cgcl.metrics.calibration import Calibration
-from cgcl.split import Split
 from cgcl.split.stored import read_split, write_split
-from cgcl.train.history import read_history, write_history
-from cgcl.train.model_file import MODEL, describe_model, read_model, write_model
-from cgcl.train.recipe import Recipe
-from cgcl.train.run_folder import GRAPH, RUN, SPLIT, read_run
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """Everything that a predictor learned."""
-
-    graph: Graph
-    split: Split
-    learner: Learner
-    recipe: Recipe
-    calibration: Calibration | None
-    history: list[dict[str, Any]]
-    best_epoch: int
-    val: dict[str, float] | None
-    test: dict[str, float] | None
-    test_sampled: dict[str, Any] | None = None
-    """Where metrics come from some of the test links: how many, and the standard errors."""
+from cgcl.train.fit import Fitted
+from cgcl.train.run_folder import (
+    GRAPH,
+    MODEL,
+    RUN,
+    SPLIT,
+    read_history,
+    read_model,
+    read_run,
+    write_history,
+    write_model,
+)
 
 
 def write_fitted(folder: Path, fitted: Fitted) -> None:
@@ -49,17 +35,7 @@ def write_fitted(folder: Path, fitted: Fitted) -> None:
     write_graph(folder / GRAPH, fitted.graph)
     write_split(folder / SPLIT, fitted.split)
     write_history(folder, fitted.history)
-    about = describe_model(
-        fitted.graph,
-        fitted.split,
-        fitted.best_epoch,
-        fitted.val,
-        fitted.test,
-        fitted.calibration,
-        fitted.test_sampled,
-    )
-    num_features = fitted.graph.num_features if fitted.recipe.method.needs_features else 0
-    write_model(folder / MODEL, fitted.learner, num_features, fitted.recipe, about)
+    write_model(folder / MODEL, fitted)
 
 
 def read_fitted(folder: Path) -> Fitted:

@@ -27,10 +27,8 @@ from cgcl.predict import LinkPredictor, Links
 from cgcl.predict.baselines import compare_with_baselines
 from cgcl.predict.saved import Fitted, read_fitted
 from cgcl.split import Finding, audit_split
-from cgcl.train.config import Resources
-from cgcl.train.model_file import MODEL
-from cgcl.train.recipe import Recipe
-from cgcl.train.run_folder import read_run
+from cgcl.train.config import Recipe, Resources
+from cgcl.train.run_folder import MODEL, read_run
 from cgcl.train.top_of_list import DEAR, Progress, silent
 from cgcl.train.trainer import build_learner, learned_nothing
 

@@ -20,8 +20,6 @@ from cgcl.seeds import stream
 from cgcl.split import Split, UnlinkedPairs
 from cgcl.train.top_of_list import DEAR, Progress, ScoreTable, scored_once, silent
 
-__all__ = ["calibrate", "pairs_to_score", "validation_sample"]
-
 # How many unlinked pairs are scored: some seconds on two cores. The best thousand of a graph can
 # be one pair in 10^5 or fewer, so that a hundred thousand pairs would hold none of them.
 _MAX_SCORED = 2**24

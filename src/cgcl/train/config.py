@@ -1,4 +1,4 @@
-"""The settings of a run beyond its method: what is held out, where and how long to compute.
+"""All that decides a run: the method and its settings, what is held out, where to compute.
 
 Nothing heavy is imported, so that `cgcl train --help` answers at once.
 """
@@ -9,13 +9,17 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from cgcl.errors import ConfigError
-from cgcl.settings import Range, Settings
+from cgcl.methods.settings import MethodSettings, TrainedSettings
+from cgcl.methods.table import method_named, no_such_setting
+from cgcl.settings import Range, Settings, pick
 
-__all__ = ["Resources", "SplitConfig"]
+if TYPE_CHECKING:
+    from cgcl.graph import Graph
+    from cgcl.methods.method import Method
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Resources(Settings):
     engine: Literal["auto", "plain"] = "auto"
     """How epochs of CGCL and CGCL-rank are run: auto takes the fastest way there is for the device,
     plain the readable one. Other methods have one way only."""
-    precision: Literal["tf32", "fp32", "bf16"] = "tf32"
+    precision: Literal["tf32", "fp32"] = "tf32"
     """How a GPU multiplies matrices; a CPU always takes fp32. Unless it is fp32, CGCL-rank rounds
     features, messages and gradients to bf16, and vectors to the digits of tf32."""
     deterministic: bool = False
@@ -111,3 +115,75 @@ class Resources(Settings):
         cores = len(affinity(0)) if affinity else os.cpu_count() or 1
         told = os.environ.get("OMP_NUM_THREADS", "")
         return min(cores, 4, int(told) if told.isdecimal() and int(told) else 4)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a run is made: the same recipe on the same graph gives the same result."""
+
+    name: str
+    """The method's name in the table of methods."""
+    settings: MethodSettings
+    split: SplitConfig
+
+    @classmethod
+    def of(cls, name: str, values: Mapping[str, Any]) -> Recipe:
+        """Return the recipe of a method with these settings by name, the others as by default.
+
+        Args:
+            name: The method.
+            values: Its settings, and `val`, `test` and `seed`; nothing else.
+
+        Raises:
+            ConfigError: There is no such method or setting, or one is out of range.
+        """
+        method = method_named(name)
+        own, shared = _names(method.settings), _names(SplitConfig)
+        unknown = sorted(values.keys() - own - shared)
+        if unknown:
+            raise no_such_setting(name, unknown, sorted(own))
+        return cls(name, pick(method.settings, values), pick(SplitConfig, values))
+
+    @classmethod
+    def for_graph(cls, name: str, values: Mapping[str, Any], graph: Graph) -> Recipe:
+        """Return the recipe of a method for a graph: what is not given, its rule chooses.
+
+        Args:
+            name: The method.
+            values: As for `of`; None for what is left to the rule.
+            graph: The graph to learn from.
+
+        Raises:
+            ConfigError: There is no such method or setting, or one is out of range.
+        """
+        return cls.of(name, method_named(name).settings_for(graph, values))
+
+    @property
+    def method(self) -> Method:
+        """The method itself."""
+        return method_named(self.name)
+
+    @property
+    def epochs(self) -> int:
+        """How long it is trained; 0 if there is nothing to train."""
+        return self.settings.epochs if isinstance(self.settings, TrainedSettings) else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as one flat mapping."""
+        return {"method": self.name, **self.settings.to_json(), **asdict(self.split)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Recipe:
+        """Return what `to_json` gave; other names in the mapping do no harm.
+
+        Raises:
+            KeyError: It names no method.
+            ConfigError: There is no such method, or a setting is out of range.
+        """
+        name = values["method"]
+        known = _names(method_named(name).settings) | _names(SplitConfig)
+        return cls.of(name, {key: value for key, value in values.items() if key in known})
+
+
+def _names(kind: type) -> set[str]:
+    return {field.name for field in fields(kind)}

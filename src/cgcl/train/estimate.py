@@ -10,7 +10,6 @@ import torch
 
 from cgcl.errors import ResourceError
 from cgcl.graph import Graph
-from cgcl.graph.feature_matrix import SPARSE_UP_TO
 from cgcl.graph.prepare import features_of
 from cgcl.memory import free_memory, in_words
 from cgcl.methods.scoring import block_size
@@ -19,13 +18,10 @@ from cgcl.model.softmax import CPU_KEPT
 from cgcl.seeds import stream
 from cgcl.split import random_split
 from cgcl.train.calibrating import pairs_to_score
-from cgcl.train.config import Resources, SplitConfig
+from cgcl.train.config import Recipe, Resources, SplitConfig
 from cgcl.train.execution import computing_with
-from cgcl.train.model_file import count_weights
-from cgcl.train.recipe import Recipe
+from cgcl.train.run_folder import count_weights
 from cgcl.train.trainer import LOOK_LINKS, Trainer
-
-__all__ = ["Estimate", "estimate", "estimate_graph", "measure_speed", "require_memory"]
 
 _FLOAT = 4
 _SPARSE_ENTRY = 2 * 8 + _FLOAT  # two indices and a value
@@ -112,40 +108,27 @@ class Estimate:
         return self.training_bytes <= _SAFE_SHARE * free
 
 
-def estimate(
-    num_nodes: int,
-    num_links: int,
-    num_features: int,
-    nonzeros: int,
+def estimate_graph(
+    graph: Graph,
     settings: CGCLSettings | RankSettings,
     split: SplitConfig,
-    *,
-    is_sparse: bool | None = None,
     resources: Resources | None = None,
     speed: float = 1.0,
 ) -> Estimate:
-    """Return what training on a CPU will cost, by a formula; nothing is read or computed.
+    """Return what training on a CPU will cost, by a formula; nothing is computed.
 
     Args:
-        num_nodes: Number of nodes, n.
-        num_links: Number of links, each counted once, before any are held out.
-        num_features: Number of features per node, d.
-        nonzeros: Number of feature entries that are not zero.
+        graph: Its sizes count; it must have features already, see `prepare`.
         settings: The network and its training.
         split: Which links are held out.
-        is_sparse: Whether features are kept sparse; None to do as the readers do.
         resources: The engine, and how many threads; the fast one on one thread if None.
         speed: How fast the machine is, see `measure_speed`.
     """
-    if is_sparse is None:
-        is_sparse = nonzeros <= SPARSE_UP_TO * num_nodes * num_features
     kind = _RankJob if isinstance(settings, RankSettings) else _CGCLJob
-    known = (1 - split.val - split.test) * num_links
-    sizes = (num_nodes, known, num_features, nonzeros, is_sparse)
-    job = kind(*sizes, split, resources or Resources(threads=1), settings)  # pyrefly: ignore
+    job = kind(graph, split, resources or Resources(threads=1), settings)  # pyrefly: ignore
     parts = job.memory()
-    width = settings.hidden // 2
     narrower: dict[int, int] = {}
+    width = settings.hidden // 2
     while width >= 8:
         smaller = replace(job, settings=replace(settings, hidden=width))  # pyrefly: ignore
         narrower[width] = sum(smaller.memory().values())
@@ -159,28 +142,6 @@ def estimate(
         epochs=settings.epochs,
         parts=parts,
         narrower=narrower,
-    )
-
-
-def estimate_graph(
-    graph: Graph,
-    settings: CGCLSettings | RankSettings,
-    split: SplitConfig,
-    *,
-    resources: Resources | None = None,
-    speed: float = 1.0,
-) -> Estimate:
-    """Return what training on a graph will cost; it must have features already (`prepare`)."""
-    return estimate(
-        graph.num_nodes,
-        graph.num_edges,
-        graph.num_features,
-        graph.num_nonzeros,
-        settings,
-        split,
-        is_sparse=graph.is_sparse,
-        resources=resources,
-        speed=speed,
     )
 
 
@@ -243,33 +204,38 @@ def measure_speed(resources: Resources) -> float:
 class _Job:
     """The sizes that decide what training costs."""
 
-    num_nodes: int
-    num_links: float
-    num_features: int
-    nonzeros: int
-    is_sparse: bool
+    graph: Graph
     split: SplitConfig
     resources: Resources
 
     @property
+    def num_links(self) -> float:
+        """Links to learn from."""
+        return (1 - self.split.val - self.split.test) * self.graph.num_edges
+
+    @property
     def possible_pairs(self) -> int:
         """All pairs of nodes."""
-        return self.num_nodes * (self.num_nodes - 1) // 2
+        return self.graph.num_nodes * (self.graph.num_nodes - 1) // 2
 
     def feature_bytes(self) -> int:
         """Return the bytes that features take."""
-        if self.is_sparse:
-            return _SPARSE_ENTRY * _SPARSE_COPIES * self.nonzeros
-        return _FLOAT * _DENSE_COPIES * self.num_nodes * self.num_features
+        if self.graph.is_sparse:
+            return _SPARSE_ENTRY * _SPARSE_COPIES * self.graph.num_nonzeros
+        return _FLOAT * _DENSE_COPIES * self.graph.num_nodes * self.graph.num_features
 
     def feature_seconds(self, dropout: float, width: int) -> float:
         """Return the time of dropout and a product with weights of some width, there and back."""
-        kept = (1 - dropout) * self.nonzeros
-        sparse = _COIN_S * self.nonzeros + _ENTRY_S * kept * width
-        if self.is_sparse:
+        nonzeros = self.graph.num_nonzeros
+        sparse = _COIN_S * nonzeros + _ENTRY_S * ((1 - dropout) * nonzeros) * width
+        if self.graph.is_sparse:
             return sparse
-        entries = self.num_nodes * self.num_features
+        entries = self.graph.num_nodes * self.graph.num_features
         return min(sparse, _COIN_S * entries + 2 * _FLOP_S * entries * width)
+
+    def scored_pairs(self, operations: float) -> int:
+        """Return how many pairs are scored to calibrate when all epochs are done."""
+        return min(pairs_to_score(operations), self.possible_pairs) if self.split.val else 0
 
 
 @dataclass(frozen=True)
@@ -289,16 +255,17 @@ class _CGCLJob(_Job):
     def memory(self) -> dict[str, int]:
         """Return the bytes that each thing takes at the worst moment."""
         hidden, product = self.settings.hidden, self.settings.product
-        weights = count_weights(self.num_features, Recipe("cgcl", self.settings, self.split))
+        recipe = Recipe("cgcl", self.settings, self.split)
         threads, block = self.resources.num_threads, min(block_size(hidden), self.possible_pairs)
         pairs, gradients = float(threads * block), threads
         if self.resources.engine == "plain":
             pairs, gradients = max(self.num_pairs, block), 1
+        weights = count_weights(self.graph.num_features, recipe)
         return {
             "program": _PROGRAM_BYTES,
             "features": self.feature_bytes(),
             "weights": _FLOAT * _WEIGHT_COPIES * weights,
-            "nodes": _FLOAT * (_NODE_COPIES + gradients) * self.num_nodes * hidden,
+            "nodes": _FLOAT * (_NODE_COPIES + gradients) * self.graph.num_nodes * hidden,
             "pairs": int(_FLOAT * _PAIR_COPIES[product] * pairs * hidden),
             "links": int(_LINK_BYTES * self.num_pairs),
         }
@@ -306,7 +273,7 @@ class _CGCLJob(_Job):
     def epoch_seconds(self) -> float:
         """Return the time of an epoch on the machine of the constants, on one thread."""
         hidden = self.settings.hidden
-        messages = self.num_pairs + self.num_nodes
+        messages = self.num_pairs + self.graph.num_nodes
         turn = (
             _TURN_S
             + self.feature_seconds(self.settings.input_dropout, hidden)
@@ -321,12 +288,10 @@ class _CGCLJob(_Job):
 
     def calibration_seconds(self) -> float:
         """Return the time to score unlinked pairs when all epochs are done."""
-        if self.split.val == 0:
-            return 0.0
         hidden = self.settings.hidden
         operations = hidden * self._decoder_width
-        scored = min(pairs_to_score(operations), self.possible_pairs)
-        return scored * (_SCORED_PAIR * _PAIR_S * hidden + _SCORED_FLOP * _FLOP_S * operations)
+        each = _SCORED_PAIR * _PAIR_S * hidden + _SCORED_FLOP * _FLOP_S * operations
+        return self.scored_pairs(operations) * each
 
     @property
     def _decoder_width(self) -> int:
@@ -343,7 +308,7 @@ class _RankJob(_Job):
     @property
     def num_rows(self) -> int:
         """Nodes whose lists a step looks at."""
-        return min(self.settings.sampled or self.num_nodes, self.num_nodes)
+        return min(self.settings.sampled or self.graph.num_nodes, self.graph.num_nodes)
 
     @property
     def width(self) -> int:
@@ -352,44 +317,40 @@ class _RankJob(_Job):
 
     def memory(self) -> dict[str, int]:
         """Return the bytes that each thing takes at the worst moment."""
-        weights = count_weights(self.num_features, Recipe("cgcl-rank", self.settings, self.split))
+        nodes, recipe = self.graph.num_nodes, Recipe("cgcl-rank", self.settings, self.split)
         copies = _RANK_NODE_COPIES + _RANK_LAYER_COPIES * self.settings.layers
-        scores = self.num_rows * self.num_nodes
+        scores = self.num_rows * nodes
         kept = scores if scores <= CPU_KEPT else 0
         asked = _FLOAT * _RANK_LINK_COPIES * self.width * self.settings.target_share
+        weights = count_weights(self.graph.num_features, recipe)
         return {
             "program": _PROGRAM_BYTES,
             "features": self.feature_bytes(),
             "weights": _FLOAT * _RANK_WEIGHT_COPIES * weights,
-            "nodes": _FLOAT * copies * self.num_nodes * self.width,
-            "pairs": _FLOAT * (kept + _SCORE_COPIES * max(_SCORES, self.num_nodes)),
+            "nodes": _FLOAT * copies * nodes * self.width,
+            "pairs": _FLOAT * (kept + _SCORE_COPIES * max(_SCORES, nodes)),
             "links": int((_RANK_LINK_BYTES + asked) * self.num_links),
         }
 
     def epoch_seconds(self) -> float:
         """Return the time of an epoch on the machine of the constants, on one thread."""
-        hidden, layers = self.settings.hidden, self.settings.layers
-        entries = 2 * self.num_links + self.num_nodes
+        hidden, layers, nodes = self.settings.hidden, self.settings.layers, self.graph.num_nodes
         inputs = 2 * hidden if self.settings.self_term else hidden
         turn = (
             _RANK_TURN_S
             + self.feature_seconds(self.settings.input_dropout, inputs)
-            + _MESSAGE_S * entries * hidden * layers
-            + _FLOP_S * self.num_nodes * hidden * hidden * (layers - 1)
+            + _MESSAGE_S * (2 * self.num_links + nodes) * hidden * layers
+            + _FLOP_S * nodes * hidden * hidden * (layers - 1)
             + self._score_seconds(self.num_rows)
         )
         # A look ranks both ends of some validation links among all nodes.
         links = min(LOOK_LINKS, self.split.val * self.num_links)
-        look = self._score_seconds(2 * links)
-        return 2 * turn + look / self.settings.evaluate_every
+        return 2 * turn + self._score_seconds(2 * links) / self.settings.evaluate_every
 
     def calibration_seconds(self) -> float:
         """Return the time to score unlinked pairs when all epochs are done."""
-        if self.split.val == 0:
-            return 0.0
-        scored = min(pairs_to_score(self.width), self.possible_pairs)
-        return scored * _SCORED_PAIR * _PAIR_S * self.width
+        return self.scored_pairs(self.width) * _SCORED_PAIR * _PAIR_S * self.width
 
     def _score_seconds(self, rows: float) -> float:
         """Return the time of so many rows of scores, there and back."""
-        return rows * self.num_nodes * (_SCORE_S + _SCORE_FLOP_S * self.width)
+        return rows * self.graph.num_nodes * (_SCORE_S + _SCORE_FLOP_S * self.width)

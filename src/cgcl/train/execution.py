@@ -15,21 +15,11 @@ import torch
 from cgcl.errors import ResourceError
 from cgcl.train.config import Resources
 
-__all__ = ["computing_with", "default_threads_kept", "machine", "resolve_device", "versions"]
-
 _LOCK = Lock()
 _workers_at_work, _default_threads = 0, 1
 
-_PACKAGES = (
-    "cgcl",
-    "torch",
-    "torch-geometric",
-    "numpy",
-    "scipy",
-    "safetensors",
-    "scikit-learn",
-    "pyarrow",
-)
+_PACKAGES = ("cgcl", "torch", "torch-geometric", "numpy", "scipy", "safetensors")
+_PACKAGES += ("scikit-learn", "pyarrow")
 
 
 def resolve_device(resources: Resources) -> torch.device:

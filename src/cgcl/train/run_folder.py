@@ -1,45 +1,50 @@
-"""The folder of one run: who owns it, what it says about itself."""
+"""The folder of a run: who owns it, what it says of itself, its epochs, checkpoints and model."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import re
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import NoneType
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from cgcl.errors import ResourceError, RunFolderError
+import torch
+from torch import Tensor
+
+from cgcl.errors import ConfigError, ModelFileError, ResourceError, RunFolderError
 from cgcl.files import remove_leftovers, write_atomically
+from cgcl.methods.method import Learner
+from cgcl.tensors import read_tensors, write_tensors
+from cgcl.train.config import Recipe
+from cgcl.train.trainer import build_learner
 
-__all__ = ["GRAPH", "LOCK", "RUN", "SPLIT", "RunFolder", "read_run"]
+if TYPE_CHECKING:
+    from cgcl.train.fit import Fitted
 
 RUN = "run.json"
 GRAPH = "graph.safetensors"
 SPLIT = "split.safetensors"
 LOCK = "lock"
+HISTORY = "metrics.jsonl"
+CHECKPOINT = "checkpoint.safetensors"
+PREVIOUS_CHECKPOINT = "checkpoint.previous.safetensors"
+MODEL = "model.safetensors"
+_CHECKPOINT_KIND, _MODEL_KIND = "cgcl checkpoint 1", "cgcl model 2"
 # What every run.json holds, from the first moment of a run.
 _KEYS: dict[str, tuple[type, ...]] = {
-    "status": (str,),
-    "command": (str,),
-    "graph": (dict,),
-    "split": (dict,),
-    "config": (dict,),
-    "parameters": (int,),
-    "versions": (dict,),
-    "device": (str,),
-    "threads": (int,),
-    "machines": (list,),
-    "started": (str,),
-    "seconds": (float, int),
-    "epochs": (int,),
+    **dict.fromkeys(("status", "command", "device", "started"), (str,)),
+    **dict.fromkeys(("graph", "split", "config", "versions"), (dict,)),
+    **dict.fromkeys(("parameters", "threads", "epochs"), (int,)),
+    **dict.fromkeys(("val", "test", "stopped"), (dict, NoneType)),
     "best_epoch": (int, NoneType),
-    "val": (dict, NoneType),
-    "test": (dict, NoneType),
-    "stopped": (dict, NoneType),
+    "machines": (list,),
+    "seconds": (float, int),
 }
 
 
@@ -75,7 +80,7 @@ def read_run(path: Path) -> dict[str, Any]:
     return run
 
 
-class RunFolder:
+class RunFolder(contextlib.AbstractContextManager["RunFolder"]):
     """A run folder that this process owns until `close`."""
 
     def __init__(self, path: Path) -> None:
@@ -130,15 +135,11 @@ class RunFolder:
         Raises:
             ResourceError: The disk is full.
         """
-        text = json.dumps(run, indent=2) + "\n"
-        write_atomically(self.path / RUN, text.encode())
+        write_atomically(self.path / RUN, (json.dumps(run, indent=2) + "\n").encode())
 
     def close(self) -> None:
         """Let other processes have the folder."""
         self._lock.close()
-
-    def __enter__(self) -> RunFolder:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -164,3 +165,217 @@ def _lock(path: Path) -> IO[str]:
     file.write(f"process {os.getpid()} (started {time.strftime('%H:%M')})")
     file.flush()
     return file
+
+
+def read_history(folder: Path) -> list[dict[str, Any]]:
+    """Return the sound records of a run; lines that are damaged or cut short are left out."""
+    path = folder / HISTORY
+    if not path.is_file():
+        return []
+    records: list[dict[str, Any]] = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            record = json.loads(line)
+            if isinstance(record["epoch"], int) and isinstance(record["losses"], list):
+                records.append(record)
+    return records
+
+
+def write_history(folder: Path, records: list[dict[str, Any]]) -> None:
+    """Write a whole history at once.
+
+    Raises:
+        ResourceError: The disk is full or the folder cannot be written.
+    """
+    write_atomically(folder / HISTORY, b"".join(_line(record) for record in records))
+
+
+class HistoryFile:
+    """The history of a run, open for appending."""
+
+    def __init__(self, folder: Path, keep_epochs: int) -> None:
+        """Open the file and drop what lies beyond the epoch that training goes on from.
+
+        Args:
+            folder: The run folder.
+            keep_epochs: Last epoch whose record is kept; 0 starts afresh.
+
+        Raises:
+            ResourceError: The disk is full or the folder cannot be written.
+        """
+        self._path = folder / HISTORY
+        kept = [record for record in read_history(folder) if record["epoch"] <= keep_epochs]
+        self.lost_epochs = keep_epochs - len(kept)
+        """How many earlier epochs have no record any more, because the file was damaged."""
+        write_history(folder, kept)
+        # Without a buffer, a record that did not fit is not tried again when the file closes.
+        with self._telling():
+            self._file = self._path.open("ab", buffering=0)
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Write one record; it survives the death of the process at once.
+
+        Raises:
+            ResourceError: The disk is full.
+        """
+        with self._telling():
+            self._file.write(_line(record))
+
+    def sync(self) -> None:
+        """Make all records survive a power loss too.
+
+        Raises:
+            ResourceError: The disk is full.
+        """
+        with self._telling():
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ResourceError(
+                f"Cannot write {self._path}: {error.strerror}. The last checkpoint is intact: "
+                f"free some space,\nthen continue with cgcl train --resume {self._path.parent}"
+            ) from error
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return json.dumps(record).encode() + b"\n"
+
+
+def write_checkpoint(
+    folder: Path, tensors: dict[str, Tensor], numbers: dict[str, Any], identity: dict[str, Any]
+) -> None:
+    """Write a checkpoint and keep the previous one.
+
+    Args:
+        folder: The run folder.
+        tensors: Weights and optimizer state.
+        numbers: Everything else about the state.
+        identity: Which run this is: its settings and the fingerprint of its graph.
+
+    Raises:
+        ResourceError: The disk is full; the last checkpoint is intact.
+    """
+    current, previous = folder / CHECKPOINT, folder / PREVIOUS_CHECKPOINT
+    if current.exists():
+        try:
+            previous.unlink(missing_ok=True)
+            os.link(current, previous)
+        except OSError:  # some file systems know no hard links
+            write_atomically(previous, current.read_bytes())
+    write_tensors(current, _CHECKPOINT_KIND, tensors, {"numbers": numbers, "identity": identity})
+
+
+def recover_checkpoint(
+    folder: Path, identity: dict[str, Any]
+) -> tuple[dict[str, Tensor], dict[str, Any], str | None] | None:
+    """Return tensors, numbers and a warning, if any, of the newest sound checkpoint.
+
+    If that is the previous one, it becomes the current one again.
+
+    Args:
+        folder: The run folder.
+        identity: Which run it should be.
+
+    Returns:
+        None if no checkpoint was ever written: the run was stopped before its first one.
+
+    Raises:
+        ModelFileError: Checkpoints are there, but all damaged, or they belong to another run.
+    """
+    there = [n for n in (CHECKPOINT, PREVIOUS_CHECKPOINT) if (folder / n).exists()]
+    problems: list[str] = []
+    for name in there:
+        try:
+            tensors, about = read_tensors(folder / name, _CHECKPOINT_KIND)
+        except ModelFileError as error:
+            problems.append(str(error))
+            continue
+        _require_same_run(folder / name, about["identity"], identity)
+        if name == PREVIOUS_CHECKPOINT:
+            # The next write keeps the current checkpoint as the previous one. It must not be the
+            # damaged one that takes the place of this.
+            (folder / PREVIOUS_CHECKPOINT).replace(folder / CHECKPOINT)
+        warning = f"{problems[0]} Going on from the one before it." if problems else None
+        return tensors, about["numbers"], warning
+    if problems:
+        raise ModelFileError(
+            f"{problems[0]}\nThere is no sound checkpoint to go on from. Nothing was changed. "
+            f"Delete {' and '.join(there)}\nto start this run again from its first epoch."
+        )
+    return None
+
+
+def _require_same_run(path: Path, found: dict[str, Any], expected: dict[str, Any]) -> None:
+    for key in sorted(found.keys() | expected.keys()):
+        if found.get(key) != expected.get(key):
+            raise ModelFileError(
+                f"{path.name} in {path.parent} belongs to another run: its {key} is "
+                f"{found.get(key)}, this run's is {expected.get(key)}.\n"
+                f"Nothing was changed. Put the right checkpoint back, or delete this one to start "
+                f"again from the first epoch."
+            )
+
+
+def write_model(path: Path, fitted: Fitted) -> None:
+    """Write what was learned to one file: weights, where they come from, what they are worth.
+
+    Raises:
+        ResourceError: The disk is full.
+    """
+    about = {
+        "graph": fitted.graph.fingerprint,
+        "split": fitted.split.fingerprint,
+        "best_epoch": fitted.best_epoch,
+        "val": fitted.val,
+        "test": fitted.test,
+        "test_sampled": fitted.test_sampled,
+        "calibration": fitted.calibration and fitted.calibration.to_json(),
+    }
+    num_features = fitted.graph.num_features if fitted.recipe.method.needs_features else 0
+    description = {"recipe": fitted.recipe.to_json(), "num_features": num_features, "about": about}
+    write_tensors(path, _MODEL_KIND, fitted.learner.state_dict(), description)
+
+
+def read_model(path: Path) -> tuple[Learner, Recipe, dict[str, Any]]:
+    """Return the method with its weights, its recipe and what was stored with it.
+
+    Raises:
+        ModelFileError: The file is missing, damaged, foreign, or does not fit its recipe.
+    """
+    tensors, description = read_tensors(path, _MODEL_KIND)
+    try:
+        recipe = Recipe.from_json(description["recipe"])
+        num_features, about = int(description["num_features"]), description["about"]
+    except (KeyError, TypeError, ValueError, ConfigError) as error:
+        raise ModelFileError(f"{path} does not say how its model is built ({error}).") from error
+    empty = _without_memory(num_features, recipe)
+    expected = {name: value.shape for name, value in empty.state_dict().items()}
+    for name in sorted((expected.keys() - empty.added) | tensors.keys()):
+        found = tuple(tensors[name].shape) if name in tensors else "missing"
+        wanted = tuple(expected[name]) if name in expected else "nothing of that name"
+        if found != wanted:
+            raise ModelFileError(f"{path}: tensor {name} is {found}, expected {wanted}.")
+        if not torch.isfinite(tensors[name]).all():
+            raise ModelFileError(f"{path}: tensor {name} holds NaN or infinite values.")
+    learner = build_learner(num_features, recipe)
+    learner.load_state_dict(tensors)
+    return learner, recipe, about
+
+
+def count_weights(num_features: int, recipe: Recipe) -> int:
+    """Return the number of weights of a method without building it."""
+    return sum(weight.numel() for weight in _without_memory(num_features, recipe).parameters())
+
+
+def _without_memory(num_features: int, recipe: Recipe) -> Learner:
+    """Return a method whose tensors have shapes and nothing else."""
+    with torch.device("meta"):
+        return build_learner(num_features, recipe)

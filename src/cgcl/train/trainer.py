@@ -1,10 +1,12 @@
-"""The training of one model: epochs, evaluations, the best epoch, and the state of it all."""
+"""The training of one model: epochs, looks, the best epoch, reasons to stop, the whole state."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,20 +19,9 @@ from cgcl.methods.settings import TrainedSettings
 from cgcl.metrics import auc, average_precision, hits_at, link_metrics
 from cgcl.seeds import seeded
 from cgcl.split import Split
-from cgcl.train.config import Resources
+from cgcl.train.config import Recipe, Resources
 from cgcl.train.engines import Moments, engine_for
-from cgcl.train.recipe import Recipe
 from cgcl.train.top_of_list import BUDGET, DEAR, Progress, ranking_metrics, scored_once, silent
-
-__all__ = [
-    "CHANCE_AUC",
-    "LOOK_LINKS",
-    "EpochRecord",
-    "Seen",
-    "Trainer",
-    "build_learner",
-    "learned_nothing",
-]
 
 CHANCE_AUC = 0.55
 """A validation AUC below this is no better than guessing."""
@@ -44,6 +35,19 @@ _LOOK_BUDGET = BUDGET / 20
 _HITS = 100
 # Up to so many steps an epoch, such as one per view, each loss is worth a line of its own.
 _FEW_STEPS = 2
+
+StopReason = Literal["signal", "time limit", "collapse", "loss is not finite", "error"]
+RESUMABLE: tuple[StopReason, ...] = ("signal", "time limit", "error")
+"""After these a run can go on; after the others its best epoch is the result."""
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Why training ended before its last epoch."""
+
+    reason: StopReason
+    epoch: int
+    message: str
 
 
 @dataclass(frozen=True)
@@ -61,12 +65,7 @@ class EpochRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record without what was not measured."""
-        record: dict[str, Any] = {"epoch": self.epoch, "losses": self.losses}
-        if self.val is not None:
-            record["val"] = self.val
-        if self.consistency is not None:
-            record["consistency"] = self.consistency
-        return record
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class Seen(NamedTuple):
@@ -108,8 +107,6 @@ class Trainer:
         split: Split,
         recipe: Recipe,
         device: torch.device,
-        *,
-        track: bool = False,
         resources: Resources | None = None,
     ) -> None:
         """Create the weights and what changes them; nothing is trained yet.
@@ -120,21 +117,20 @@ class Trainer:
             split: The links to learn from and to choose the epoch by.
             recipe: The method and its settings.
             device: Where to compute.
-            track: Whether the method's own figures are measured at every evaluation.
-            resources: Says how to compute; the fastest way if None.
+            resources: How to compute, and what to track; the fastest way if None.
         """
-        self._split = split
-        self._recipe = recipe
-        self._device = device
-        self._track = track
+        self._split, self._recipe, self._device = split, recipe, device
+        resources = resources or Resources()
+        self._track = resources.track_consistency
         self.known = Known.on(device, split.num_nodes, split.train, x, split.sides)
         self.learner = build_learner(self.known.num_features, recipe).to(device)
-        resources = resources or Resources()
         self.engine = engine_for(self.learner, self.known, recipe, resources)
         self.epoch = 0
         self.best_epoch = 0
         self.best_val: dict[str, float] | None = None
         self.best_weights: dict[str, Tensor] | None = None
+        self.stopped: Stopped | None = None
+        """Why there are no more epochs, if the last one was not reached."""
         self.is_finite = True
         """Whether losses, weights and scores have been finite numbers so far."""
         self.sampled: dict[str, Any] | None = None
@@ -142,6 +138,7 @@ class Trainer:
         self.tested: PairScorer | None = None
         """What `measure` scored the test links with."""
         self._looks_at_chance = 0
+        self._is_started = False
 
     @property
     def epochs(self) -> int:
@@ -149,10 +146,9 @@ class Trainer:
         return self._recipe.epochs
 
     @property
-    def lr(self) -> float | None:
-        """The learning rate, for messages; None if there is nothing to train."""
-        settings = self._recipe.settings
-        return settings.lr if isinstance(settings, TrainedSettings) else None
+    def is_going(self) -> bool:
+        """Whether there are epochs left to run."""
+        return self.stopped is None and self.epoch < self.epochs
 
     def run_epoch(self) -> EpochRecord:
         """Run the next epoch, look at the validation links if it is time, keep the best.
@@ -174,7 +170,49 @@ class Trainer:
         if self.engine is None:
             raise TrainingError(f"{self._recipe.name} has nothing to train.")
         count = min(self.epochs_to_look, self.engine.epochs_at_once, most or self.epochs)
-        return self.take(self.engine.run(self.epoch + 1, count))
+        return self.take(self.wait() or self.engine.run(self.epoch + 1, count))
+
+    def start(self) -> None:
+        """Let an engine that can compute by itself begin what `run_epochs` will return."""
+        engine: Any = self.engine
+        if hasattr(engine, "start"):
+            engine.start(self.epoch + 1, min(self.epochs_to_look, engine.epochs_at_once))
+            self._is_started = True
+
+    def wait(self) -> list[list[float]]:
+        """Wait for what was started and return its losses, none if nothing was."""
+        engine: Any = self.engine
+        was_started, self._is_started = self._is_started, False
+        return engine.finish() if was_started else []
+
+    def settle(
+        self,
+        records: Sequence[EpochRecord],
+        on_epoch: Callable[[EpochRecord], None],
+        should_stop: Callable[[], bool],
+        deadline: float = math.inf,
+    ) -> None:
+        """Tell about epochs that were run and find out whether to go on; see `train`.
+
+        Raises:
+            TrainingError: The loss is not finite before a first evaluation: nothing is worth
+                keeping.
+        """
+        for record in records if self.is_finite else records[:-1]:
+            on_epoch(record)
+        if not self.is_finite:
+            self.stopped = self._not_finite()
+        elif self._looks_at_chance >= _LOOKS_AT_CHANCE:
+            self.stopped = self._collapsed()
+        elif self.is_going and should_stop():
+            self.stopped = Stopped("signal", self.epoch, f"Stopped at epoch {self.epoch}.")
+        elif self.is_going and time.monotonic() >= deadline:
+            self.stopped = Stopped(
+                "time limit",
+                self.epoch,
+                f"The time limit was reached at epoch {self.epoch} of {self.epochs}; the best "
+                f"epoch so far is kept, and the run can be resumed.",
+            )
 
     @property
     def epochs_to_look(self) -> int:
@@ -197,20 +235,18 @@ class Trainer:
         for of_epoch in losses:
             self.epoch += 1
             self.is_finite = all(map(math.isfinite, of_epoch))
-            records.append(EpochRecord(self.epoch, _worth_a_line(of_epoch)))
+            # The losses, or the mean of many.
+            told = of_epoch if len(of_epoch) <= _FEW_STEPS else [sum(of_epoch) / len(of_epoch)]
+            records.append(EpochRecord(self.epoch, told))
             if not self.is_finite:
                 return records
         if is_time:
-            records[-1] = self._looked(records[-1], seen)
+            val, figures = self._look(seen), None
+            if self._track and self.is_finite:
+                epoch = Epoch(self.epoch, self._recipe.split.seed)
+                figures = self.learner.track(self.known, epoch)
+            records[-1] = replace(records[-1], val=val, consistency=figures)
         return records
-
-    def _looked(self, record: EpochRecord, seen: Seen | None) -> EpochRecord:
-        """Add to a record what the validation links tell."""
-        val = self._look(seen)
-        tracked = self._track and self.is_finite
-        epoch = Epoch(self.epoch, self._recipe.split.seed)
-        figures = self.learner.track(self.known, epoch) if tracked else None
-        return replace(record, val=val, consistency=figures)
 
     def keep_best(self) -> None:
         """Go back to the weights of the best epoch.
@@ -254,20 +290,6 @@ class Trainer:
             found, self.sampled = top.metrics, top.sampling
         return found | link_metrics(scorer.logits(split.test), scorer.logits(split.test_negatives))
 
-    def finish(self, progress: Progress = silent) -> dict[str, float] | None:
-        """Go back to the weights of the best epoch and return the metrics on the test links.
-
-        Raises:
-            TrainingError: No epoch gave finite scores.
-        """
-        self.keep_best()
-        return self.measure(progress=progress)
-
-    @property
-    def has_collapsed(self) -> bool:
-        """Whether validation AUC had risen above chance and has fallen back to it for good."""
-        return self._looks_at_chance >= _LOOKS_AT_CHANCE
-
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return all that is needed to go on from here: tensors, and numbers for JSON.
 
@@ -303,15 +325,45 @@ class Trainer:
         self.best_val = numbers["best_val"]
         self._looks_at_chance = numbers["looks_at_chance"]
 
+    def _not_finite(self) -> Stopped:
+        found = f"The loss became NaN or infinite at epoch {self.epoch} ({self._lr_in_words})."
+        if self.best_weights is None:
+            raise TrainingError(
+                f"{found} No epoch before it was measured, so there is nothing to keep.\n"
+                f"Lower --lr, and look for very large feature values."
+            )
+        return Stopped(
+            "loss is not finite",
+            self.epoch,
+            f"{found} Training was stopped; the best epoch, {self.best_epoch}, is kept. "
+            f"Lower --lr to train longer.",
+        )
+
+    def _collapsed(self) -> Stopped:
+        best = (self.best_val or {"auc": math.nan})["auc"]
+        return Stopped(
+            "collapse",
+            self.epoch,
+            f"The model collapsed: validation AUC fell from {best:.3f} back to chance by epoch "
+            f"{self.epoch} ({self._lr_in_words}). Training was stopped; the best epoch, "
+            f"{self.best_epoch}, is kept. Lower --lr to train longer.",
+        )
+
+    @property
+    def _lr_in_words(self) -> str:
+        return f"lr {getattr(self._recipe.settings, 'lr', None)}"
+
     def _look(self, seen: Seen | None = None) -> dict[str, float] | None:
         """Measure on the validation links and keep the weights if they are the best so far."""
-        positive, negative, self.is_finite, scorer = seen or self._score()
+        seen = seen or self._score()
+        self.is_finite = seen.is_finite
         if not self.is_finite:
             return None
+        positive, negative = seen.positive, seen.negative
         val: dict[str, float] | None = None
         if positive.numel():
             val = {"auc": auc(positive, negative), "ap": average_precision(positive, negative)}
-            val |= self._top_of_list(scorer) | self._hits(positive, negative)
+            val |= self._chosen_by_more(seen)
             best = (self.best_val or val)["auc"]
             at_chance = best > self._learned_auc and val["auc"] < CHANCE_AUC
             self._looks_at_chance = self._looks_at_chance + 1 if at_chance else 0
@@ -321,31 +373,24 @@ class Trainer:
             self.best_weights = {k: v.clone() for k, v in self.learner.state_dict().items()}
         return val
 
-    def _top_of_list(self, scorer: PairScorer | None) -> dict[str, float]:
-        """Return where validation links stand among all nodes, if the epoch is chosen by it.
-
-        At every look the same links are asked for.
-        """
-        settings = self._recipe.settings
-        if not isinstance(settings, TrainedSettings) or settings.choose_by != "node_mrr":
-            return {}
-        found = ranking_metrics(
-            scorer or self.learner.scorer(self.known),
-            self._split,
-            "val",
-            budget=_LOOK_BUDGET,
-            most_links=LOOK_LINKS,
-            over_pairs=False,
-            seed=self._recipe.split.seed,
-        )
-        return {name: value for name, value in found.metrics.items() if name == "node_mrr"}
-
-    def _hits(self, positive: Tensor, negative: Tensor) -> dict[str, float]:
-        """Return the links above the 100th unlinked pair, if the epoch is chosen by them."""
-        wanted = getattr(self._recipe.settings, "choose_by", "") == "hits@100"
-        if not wanted or negative.numel() < _HITS:
-            return {}
-        return {"hits@100": hits_at(_HITS, positive, negative)}
+    def _chosen_by_more(self, seen: Seen) -> dict[str, float]:
+        """Return what else than AUC the epoch is chosen by, if that is asked for."""
+        choose_by = getattr(self._recipe.settings, "choose_by", "auc")
+        if choose_by == "node_mrr":
+            # At every look the same links are asked for.
+            found = ranking_metrics(
+                seen.scorer or self.learner.scorer(self.known),
+                self._split,
+                "val",
+                budget=_LOOK_BUDGET,
+                most_links=LOOK_LINKS,
+                over_pairs=False,
+                seed=self._recipe.split.seed,
+            )
+            return {name: value for name, value in found.metrics.items() if name == choose_by}
+        if choose_by == "hits@100" and seen.negative.numel() >= _HITS:
+            return {choose_by: hits_at(_HITS, seen.positive, seen.negative)}
+        return {}
 
     def _score(self) -> Seen:
         """Return what the validation links and their counter-examples score."""
@@ -375,9 +420,28 @@ def _chosen_by(val: dict[str, float]) -> tuple[float, float]:
     return val.get("node_mrr", val["auc"]), 0.0
 
 
-def _worth_a_line(losses: list[float]) -> list[float]:
-    """Return the losses, or the mean of many."""
-    return losses if len(losses) <= _FEW_STEPS else [sum(losses) / len(losses)]
+def train(
+    trainer: Trainer,
+    *,
+    on_epoch: Callable[[EpochRecord], None] = lambda _: None,
+    should_stop: Callable[[], bool] = lambda: False,
+    time_limit_s: float = math.inf,
+) -> Stopped | None:
+    """Run the remaining epochs; return why training ended early, if it did.
+
+    Args:
+        trainer: What to train; it also remembers the best epoch.
+        on_epoch: Called after every epoch, before anything else is decided.
+        should_stop: Asked after every epoch; True ends training as if by a signal.
+        time_limit_s: End after the first epoch that passes this many seconds.
+
+    Raises:
+        TrainingError: The loss is not finite before a first evaluation: nothing is worth keeping.
+    """
+    deadline = time.monotonic() + time_limit_s
+    while trainer.is_going:
+        trainer.settle(trainer.run_epochs(), on_epoch, should_stop, deadline)
+    return trainer.stopped
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

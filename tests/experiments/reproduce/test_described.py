@@ -11,7 +11,7 @@ from cgcl.errors import ConfigError
 from cgcl.experiments.reproduction import EMBEDDINGS, TRACE
 from cgcl.experiments.study import FOLDER, NAMES, Protocol, Selection, jobs_of, read_experiment
 from cgcl.readers import DATASETS
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe
 
 from .conftest import CHOSEN
 

@@ -24,7 +24,7 @@ from cgcl.experiments.study import (
     read_experiment,
 )
 from cgcl.methods.table import METHODS, method_named
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe
 
 from .conftest import record_of, row, toy
 

@@ -13,9 +13,8 @@ from cgcl.methods.method import Epoch
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
 from cgcl.split import random_split
-from cgcl.train.config import Resources
-from cgcl.train.once import known_of, train_once
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe, Resources
+from cgcl.train.fit import fit, known_of
 
 TERMS = {"views", "reconstructions", "view_1", "view_2", "gap"}
 SPLIT_SEED = 3
@@ -27,7 +26,7 @@ def trained(graph, method="cgcl", *, track=False, **settings):
     recipe = Recipe.of(method, {**sizes, "val": 0.1, "test": 0.2, "seed": 4, **settings})
     split = random_split(graph, 0.1, 0.2, SPLIT_SEED)
     resources = Resources(device="cpu", threads=1, track_consistency=track)
-    return train_once(graph, split, recipe, resources), split, Job("sbm", 20, recipe, SPLIT_SEED)
+    return fit(graph, split, recipe, resources), split, Job("sbm", 20, recipe, SPLIT_SEED)
 
 
 @pytest.fixture

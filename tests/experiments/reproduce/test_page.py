@@ -31,7 +31,7 @@ from cgcl.experiments.study import (
     read_experiment,
 )
 from cgcl.experiments.tables import Cell
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe
 
 
 def cell(mean: float | None, sd: float | None = None, published: float = 97.0) -> Cell:

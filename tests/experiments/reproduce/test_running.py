@@ -17,9 +17,8 @@ from cgcl.experiments.reproduction import (
 )
 from cgcl.experiments.study import Job
 from cgcl.split import random_split
-from cgcl.train.config import Resources
-from cgcl.train.once import train_once
-from cgcl.train.recipe import Recipe
+from cgcl.train.config import Recipe, Resources
+from cgcl.train.fit import fit
 
 CPU = Resources(device="cpu", threads=1)
 SMALL = {"hidden": 8, "epochs": 2, "evaluate_every": 1}
@@ -84,7 +83,7 @@ def test_a_run_leaves_all_that_is_known_about_it(graph, run, path):
     assert run(own)[0]
     [record] = read_records(path / RUNS)
     split = random_split(graph, 0.1, 0.2, 3)
-    alone = train_once(graph, split, own.recipe, CPU, top_of_list=False)
+    alone = fit(graph, split, own.recipe, CPU, top_of_list=False)
     assert record.key == own.key
     assert (record.graph, record.test, record.method) == ("sbm", 20, "cgcl")
     assert (record.split_seed, record.seed) == (3, 5)
@@ -235,7 +234,7 @@ def test_one_batch_differs_in_seed_split_and_learning_rate_alone():
 @pytest.fixture
 def batched(monkeypatch):
     """Make batches as on a GPU, and compute as ever; return the sizes of the batches."""
-    sizes, real = [], running.train_together
+    sizes, real = [], running.fit_many
 
     def counted(graph, splits, recipes, resources, **more):
         sizes.append(len(recipes))
@@ -243,7 +242,7 @@ def batched(monkeypatch):
 
     monkeypatch.setattr(running, "resolve_device", lambda _: torch.device("cuda"))
     monkeypatch.setattr(running, "machine", lambda *_: {"device": "cpu", "threads": 1})
-    monkeypatch.setattr(running, "train_together", counted)
+    monkeypatch.setattr(running, "fit_many", counted)
     return sizes
 
 
@@ -278,14 +277,14 @@ def test_a_stop_in_a_batch_leaves_no_result_of_it(run, path, batched):
 
 
 def test_a_run_that_fails_costs_no_other_of_its_batch(run, batched, monkeypatch):
-    real = running.train_together
+    real = running.fit_many
 
     def broken(graph, splits, recipes, *others, **more):
         if any(own.split.seed == 1 for own in recipes):
             raise RuntimeError("no finite scores")
         return real(graph, splits, recipes, *others, **more)
 
-    monkeypatch.setattr(running, "train_together", broken)
+    monkeypatch.setattr(running, "fit_many", broken)
     jobs = [job(seed=seed) for seed in range(3)]
     _, log = run(*jobs)
     assert sorted(log.ended) == sorted(

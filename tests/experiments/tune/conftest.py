@@ -11,15 +11,13 @@ from cgcl.errors import TrainingError
 from cgcl.graph import Graph
 from cgcl.methods.method import Learner
 from cgcl.split import Split, random_split
-from cgcl.train.config import Resources
-from cgcl.train.loop import Stopped
-from cgcl.train.once import Trained
-from cgcl.train.recipe import Recipe
-from cgcl.train.trainer import EpochRecord
+from cgcl.train.config import Recipe, Resources
+from cgcl.train.fit import Fitted
+from cgcl.train.trainer import EpochRecord, Stopped
 
 
 class FakeTrain:
-    """Stands in for `train_once`: better with more width and less dropout, never twice."""
+    """Stands in for `fit`: better with more width and less dropout, never twice."""
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
@@ -34,7 +32,7 @@ class FakeTrain:
 
     def __call__(
         self, graph, split, recipe: Recipe, resources, *, on_epoch, should_stop, measure_test
-    ) -> Trained:
+    ) -> Fitted:
         assert measure_test is False
         settings = recipe.to_json()
         self.before(settings)
@@ -49,16 +47,17 @@ class FakeTrain:
                 stopped = Stopped("signal", epoch, f"Stopped at epoch {epoch}.")
                 break
         auc = quality(settings)
-        return Trained(
+        return Fitted(
             graph=graph,
+            split=split,
             learner=Learner(),
+            recipe=recipe,
+            calibration=None,
             history=[],
             best_epoch=self.epochs,
             val={"auc": auc, "ap": auc - 0.01} | self.top(settings),
             test=None,
             stopped=stopped,
-            seconds=0.0,
-            parameters=0,
         )
 
 

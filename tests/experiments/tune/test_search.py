@@ -14,7 +14,7 @@ from cgcl.experiments.search import BEST, STUDY, TABLE, TRIALS, Space, Trial, tu
 from cgcl.graph import Graph
 from cgcl.split import random_split
 from cgcl.train.config import Resources
-from cgcl.train.loop import Stopped
+from cgcl.train.trainer import Stopped
 
 from .conftest import diverge
 

@@ -1,6 +1,6 @@
 """Compile every kernel of the GPU engine for a Hopper card, without one; print what was compiled.
 
-    python tests/train/engines/compile_kernels.py 512 bf16 given
+    python tests/train/engines/compile_kernels.py 512 tf32 given
 
 Triton's interpreter runs what its compiler may refuse. The arguments are those of a real epoch: the
 engine is set up on the CPU, and starting a kernel compiles it instead.

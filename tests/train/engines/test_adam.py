@@ -40,6 +40,21 @@ def test_steps_are_those_of_torch_to_the_last_bit(weight_decay: float) -> None:
         assert all(torch.equal(value, saved[index][name]) for name, value in memory.items())
 
 
+def test_a_torch_without_the_fused_kernel_steps_the_same_way(monkeypatch) -> None:
+    ours, theirs = weights(0), weights(0)
+    one, other = Adam(ours, 0.01, 0.1), Adam(theirs, 0.01, 0.1)
+    for step in range(3):
+        for own, optimizer in ((ours, one), (theirs, other)):
+            set_gradients(own, step, all_of_them=step > 1)
+            with monkeypatch.context() as patched:
+                if optimizer is other:
+                    patched.delattr(torch, "_fused_adam_")
+                optimizer.step()
+    for index, memory in one.moments().items():
+        torch.testing.assert_close(other.moments()[index], memory)
+    torch.testing.assert_close(theirs, ours)
+
+
 def test_a_first_step_by_hand() -> None:
     """The first step is lr times the sign of the gradient, whatever its size."""
     weight = nn.Parameter(torch.tensor([1.0, 1.0]))

@@ -10,9 +10,8 @@ import torch
 from cgcl.graph import Graph
 from cgcl.methods.method import Known
 from cgcl.split import random_split
-from cgcl.train.config import Resources
+from cgcl.train.config import Recipe, Resources
 from cgcl.train.engines import engine_for
-from cgcl.train.recipe import Recipe
 from cgcl.train.trainer import Trainer, build_learner
 
 CPU = torch.device("cpu")
@@ -52,7 +51,8 @@ def test_engines_agree_on_how_well_they_learn(sbm: Build, views: str) -> None:
             trainer = Trainer(graph.x, split, recipe, CPU, resources=resources)
             while trainer.epoch < trainer.epochs:
                 trainer.run_epochs()
-            test = trainer.finish()
+            trainer.keep_best()
+            test = trainer.measure()
             assert test is not None
             found.setdefault(engine, []).append(test["auc"])
     means = [sum(values) / len(values) for values in found.values()]

@@ -18,7 +18,6 @@ SHARED_BYTES_OF_A_HOPPER_CARD = 227 * 1024
     [
         (512, "tf32", "given"),
         (64, "fp32", "given"),
-        (64, "bf16", "given"),
         (48, "tf32", "made of links"),
     ],
 )

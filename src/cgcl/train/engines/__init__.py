@@ -8,11 +8,10 @@ from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.method import Known, Learner
 from cgcl.methods.settings import CGCLSettings, RankSettings, TrainedSettings
-from cgcl.train.config import Resources
+from cgcl.train.config import Recipe, Resources
 from cgcl.train.engines.blocked import BlockedEngine
 from cgcl.train.engines.engine import Engine, Moments
 from cgcl.train.engines.plain import PlainEngine
-from cgcl.train.recipe import Recipe
 
 __all__ = ["Engine", "Moments", "PlainEngine", "can_fuse", "engine_for"]
 

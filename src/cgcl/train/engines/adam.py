@@ -1,12 +1,14 @@
 """Adam as torch has it, without what `torch.optim` imports.
 
 The first optimizer of `torch.optim` loads torch's compiler, which takes a second or more. This
-one calls the same fused kernel: one pass over the weights, and the same bits.
+one calls the same fused kernel: one pass over the weights, and the same bits. It is private: a
+torch without it steps as `torch.optim` does, which rounds otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -53,22 +55,18 @@ class Adam:
         if not weights:
             return
         steps = [own["step"] for own in memory]
-        torch._foreach_add_(steps, 1)
-        torch._fused_adam_(
-            weights,
-            gradients,
-            [own["exp_avg"] for own in memory],
-            [own["exp_avg_sq"] for own in memory],
-            [],
-            steps,
-            lr=self._lr,
-            beta1=0.9,
-            beta2=0.999,
-            weight_decay=self._weight_decay,
-            eps=1e-8,
-            amsgrad=False,
-            maximize=False,
-        )
+        states = ([own["exp_avg"] for own in memory], [own["exp_avg_sq"] for own in memory])
+        told: dict[str, Any] = {"lr": self._lr, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
+        told |= {"weight_decay": self._weight_decay, "amsgrad": False, "maximize": False}
+        fused = getattr(torch, "_fused_adam_", None)
+        if fused is None:
+            from torch.optim.adam import adam
+
+            adam(weights, gradients, *states, [], steps, foreach=False, **told)
+            return
+        for step in steps:
+            step += 1
+        fused(weights, gradients, *states, [], steps, **told)
 
     def moments(self) -> Moments:
         """Return the memory of every weight that has been stepped."""

@@ -63,7 +63,7 @@ class FusedRuns:
             known: The links of each run, equally many, and its features.
             settings: Those of each run; they may differ in `lr` and `weight_decay` alone.
             seeds: The seed of each run.
-            precision: How matrix products are computed: tf32, fp32 or bf16.
+            precision: How matrix products are computed: tf32 or fp32.
         """
         first, nodes = settings[0], known[0].num_nodes
         self._precision = precision

@@ -49,7 +49,7 @@ class FusedDecoder:
             encoder: Has the embeddings, and takes their gradient.
             draws: The pairs to score.
             settings: Dropout, the last layer and the targets.
-            precision: How matrix products are computed: tf32, fp32 or bf16.
+            precision: How matrix products are computed: tf32 or fp32.
         """
         device = weights.values.device
         self._weights = weights

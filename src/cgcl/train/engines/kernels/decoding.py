@@ -19,11 +19,7 @@ __all__ = ["decode_backward", "decode_forward", "decode_only", "first_layer_grad
 
 @triton.jit
 def _dot(a, b, PRECISION: tl.constexpr):
-    # Both branches end in a return: what follows a decided branch would be compiled as well.
-    if PRECISION == "bf16":
-        return tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16))
-    else:
-        return tl.dot(a, b, input_precision=PRECISION)
+    return tl.dot(a, b, input_precision=PRECISION)
 
 
 @triton.jit

@@ -1,7 +1,8 @@
-"""HeaRT's negatives: hand-worked choices, what must always hold, and the released files."""
+"""HeaRT's negatives, what links are worth against them, and the released files."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,21 @@ from numpy.lib import format as npy
 from torch import Tensor
 
 import cgcl
+from cgcl.errors import SplitError
 from cgcl.graph import Graph
 from cgcl.methods.heuristics import AdamicAdar, CommonNeighbours, ResourceAllocation
+from cgcl.metrics import ON_REQUEST, auc, own_ranks
+from cgcl.predict import evaluate_against
 from cgcl.seeds import stream
 from cgcl.split import Split, random_split
-from cgcl.train import hard_negatives as module
-from cgcl.train.against import heart_metrics
-from cgcl.train.hard_negatives import HardNegatives, hard_negatives, released_negatives
+from cgcl.train import harder
+from cgcl.train.harder import (
+    HardNegatives,
+    hard_negatives,
+    heart_metrics,
+    metrics_against,
+    released_negatives,
+)
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 FOLDER = DATA / "heart-citeseer"
@@ -57,6 +66,9 @@ def test_the_nodes_that_any_formula_ranks_best_are_chosen() -> None:
     assert chosen.formulas == ("resource allocation", "rooted PageRank", "cosine of features")
     three = listed(hard_negatives(split, x, per_link=6), 0)
     assert three[:3] == [(0, 2), (0, 5), (0, 3)]
+    far = as_split(50, [(0, 1), (2, 3)], [], [(0, 2)])
+    one, other = (hard_negatives(far, None, per_link=20, seed=seed).pairs for seed in (0, 1))
+    assert not torch.equal(one, other)  # ties go by lot
 
 
 def test_what_a_formula_says_nothing_about_gets_no_rank_from_it() -> None:
@@ -72,20 +84,10 @@ def test_what_a_formula_says_nothing_about_gets_no_rank_from_it() -> None:
     assert [v for _, v in listed(hard_negatives(split, x, per_link=20), 0)[:10]] == [
         2, 4, 5, 6, 7, 8, 9, 10, 11, 12,
     ]  # fmt: skip
-    ranks = module._released_ranks(
+    ranks = harder._released_ranks(
         np.array([0, 0.5, 0, 0.2], np.float32), np.array([0, 1, 1, 1]) > 0
     )
     assert ranks.tolist() == [4, 1, 3, 2]
-
-
-def test_ranks_as_released_are_turned_around_by_ranking_them_again() -> None:
-    allowed = np.array([True, True, True, True, False])
-    row = np.array([0.5, 0.9, 0.0, 0.5, 0.7], np.float32)
-    once = module._released_ranks(row, allowed)
-    # Ascending ranks are 1, 3, 1; zeros come after, what is barred after those.
-    assert once.tolist() == [3, 1, 4, 3, 5]
-    # Of 3, 1, 4, 3 the ascending ranks are 2, 1, 4, 2.
-    assert module._released_ranks(once, allowed).tolist() == [3, 4, 1, 3, 6]
 
 
 def test_a_second_visit_is_less_alike_only_as_released() -> None:
@@ -153,33 +155,15 @@ def test_negatives_are_what_they_must_be(given_split, choose, per_link, part) ->
             # Exactly as many as asked for, or all there are; only pairs that may be asked about.
             assert len(half) == min(per_link // 2, len(free))
             assert {p[1 - at] for p in half} <= set(free)
-    again = choose(split, x, part, per_link=per_link, seed=3)
+    # Neither the size of blocks nor what else is asked about plays a part.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(harder, "_CELLS", split.num_nodes)
+        again = choose(split, x, part, per_link=per_link, seed=3)
     assert torch.equal(chosen.pairs, again.pairs)
     assert torch.equal(chosen.link, again.link)
+    one = choose(split, x, part, which=torch.tensor([1]), per_link=per_link, seed=3)
+    assert listed(one, 0) == listed(chosen, 1)
     assert len(chosen.formulas) == (2 if x is None else 3)
-
-
-@settings(max_examples=20, deadline=None)
-@given(splits(), st.sampled_from(WAYS))
-def test_some_links_have_the_negatives_that_they_have_among_all(given_split, choose) -> None:
-    split, x = given_split
-    every = choose(split, x, per_link=6)
-    one = choose(split, x, per_link=6, which=torch.tensor([1]))
-    assert listed(one, 0) == listed(every, 1)
-
-
-def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = cgcl.read("cora")
-    split = random_split(graph, 0.005, 0.01, 0)
-    whole = hard_negatives(split, graph.x)
-    monkeypatch.setattr(module, "_CELLS", 3 * graph.num_nodes)
-    assert torch.equal(hard_negatives(split, graph.x).pairs, whole.pairs)
-
-
-def test_another_seed_decides_ties_otherwise() -> None:
-    split = as_split(50, [(0, 1), (2, 3)], [], [(0, 2)])
-    one, other = (hard_negatives(split, None, per_link=20, seed=seed).pairs for seed in (0, 1))
-    assert not torch.equal(one, other)
 
 
 def read_links(name: str) -> Tensor:
@@ -227,3 +211,127 @@ def test_as_released_chooses_the_released_negatives(citeseer) -> None:
             for a, b in zip(ours, theirs, strict=True)
         ]
         assert sum(same) / theirs.shape[0] / 500 > least
+
+
+# What links are worth against them.
+
+
+@dataclass
+class Sums:
+    """Scores a pair by the sum of its nodes' numbers."""
+
+    num_nodes: int
+    cost_per_pair: float = 1.0
+    cost_per_node: float = 0.0
+
+    def logits(self, pairs: Tensor) -> Tensor:
+        return pairs.sum(dim=0).float()
+
+    def factors(self) -> None:
+        return None
+
+
+def test_each_link_is_ranked_among_its_own_negatives() -> None:
+    """Link 0 (score 5) has 6, 5, 5 and 1 beside it: rank 1 + 1 + 2 / 2; link 1 has nothing."""
+    ranks = own_ranks([5.0, 2.0, 0.0], [6, 5, 5, 1, 3], np.array([0, 0, 0, 0, 2]))
+    assert ranks.tolist() == [3.0, 1.0, 2.0]
+
+
+def test_heart_metrics_are_worked_out_by_hand() -> None:
+    links = torch.tensor([[1, 0], [9, 2]])  # scores 10 and 2
+    mine = torch.tensor([[1, 1], [10, 11]])  # 11 and 12: rank 3
+    theirs = torch.stack([torch.zeros(20).long(), torch.arange(20) + 2])  # 2 ties, 19 above
+    owner = torch.tensor([0, 0] + [1] * 20)
+    found = heart_metrics(Sums(30), links, HardNegatives(torch.cat([mine, theirs], 1), owner, ()))
+    assert found["heart_mrr"].tolist() == pytest.approx([1 / 3, 1 / 20.5])
+    assert found["heart_hits@10"].tolist() == [1.0, 0.0]
+
+
+def small(n: int = 30, features: bool = True, sides: Tensor | None = None) -> tuple[Graph, Split]:
+    pairs = [(u, v) for u in range(n) for v in (u + 1, u + 3) if v < n]
+    x = torch.eye(n) + torch.ones(n, n) / 10 if features else None
+    graph = Graph("small", tuple(str(i) for i in range(n)), torch.tensor(pairs).T, x, sides=sides)
+    return graph, random_split(graph, 0.1, 0.2, 0)
+
+
+@pytest.mark.parametrize("name", ["heart", "heart-released"])
+def test_too_small_a_graph_gives_what_it_has_and_says_so(name: harder.Against) -> None:
+    graph, split = small()
+    found = metrics_against(Sums(30), split, graph, name)
+    assert list(found.metrics) == [name for name in ON_REQUEST if name.startswith("heart")]
+    low, high = found.per_link
+    assert 40 <= low <= high <= 56
+    assert (
+        f"{low} to {high} hard negatives of its own (the graph has no 500 for each)" in found.words
+    )
+    assert ("released generator" in found.words) == (name == "heart-released")
+
+
+def test_a_graph_without_features_or_on_two_sides_is_asked_too() -> None:
+    sides = (torch.arange(30) % 2).bool()
+    graph, split = small(features=False, sides=sides)
+    found = metrics_against(Sums(30), split, graph, "heart")
+    assert found.formulas == ("resource allocation", "rooted PageRank")
+    assert found.words.endswith("for the graph brings no features")
+    assert found.per_link[1] <= 28
+
+
+def test_degree_metrics_are_those_of_the_drawn_pairs() -> None:
+    graph, split = small()
+    found = metrics_against(Sums(30), split, graph, "degree", seed=4)
+    pairs = cgcl.split.degree_negatives(split, 4)
+    assert found.metrics["degree_auc"] == auc(split.test.sum(dim=0), pairs.sum(dim=0))
+    assert found.to_json()["against"]["negatives_per_link"] == [1, 1]
+
+
+def test_beyond_the_budget_links_are_sampled_with_their_errors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph, split = small(120)
+    every = metrics_against(Sums(120), split, graph, "heart")
+    assert every.links is None
+    assert "sampled" not in every.to_json()
+    monkeypatch.setattr(harder, "_BUDGET", 1.0)
+    some = metrics_against(Sums(120), split, graph, "heart")
+    assert some.links == 10 < split.test.shape[1]
+    assert some.errors.keys() == some.metrics.keys()
+    difference = abs(some.metrics["heart_mrr"] - every.metrics["heart_mrr"])
+    assert difference < 5 * some.errors["heart_mrr"]
+    assert some.to_json()["sampled"]["links"] == 10
+
+
+def test_a_link_without_any_negative_has_passed_no_test() -> None:
+    """Node 0 and node 1 are linked to all; of the link (2, 3) either end may go to node 4."""
+    links = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 2], [1, 2, 3, 4, 2, 3, 4, 3]])
+    none, is_test = links[:, :0], torch.tensor([1, 0, 0, 0, 0, 0, 0, 1]).bool()
+    split = Split(5, links[:, ~is_test], none, links[:, is_test], none, none)
+    graph = Graph("dense", edges=links, names=tuple("abcde"))
+    found = metrics_against(Sums(5), split, graph, "heart")
+    # The link scores 5, its negatives (2, 4) and (4, 3) 6 and 7.
+    assert found.metrics["heart_mrr"] == pytest.approx(1 / 3)
+    assert "1 without any are left out" in found.words
+
+
+@pytest.mark.parametrize("name", ["heart", "heart-released", "degree"])
+def test_where_there_is_nothing_to_measure_it_is_said(name: harder.Against) -> None:
+    graph, _ = small()
+    with pytest.raises(SplitError, match="no test links"):
+        metrics_against(Sums(30), random_split(graph, 0.1, 0.0, 0), graph, name)
+
+
+def test_an_almost_complete_graph_has_no_such_negatives() -> None:
+    links = torch.combinations(torch.arange(6)).T
+    split = Split(6, links[:, 5:], links[:, :0], links[:, :5], links[:, :0], links[:, :0])
+    with pytest.raises(SplitError, match="almost complete"):
+        metrics_against(Sums(6), split, Graph("full", edges=links, names=tuple("abcdef")), "heart")
+
+
+@pytest.mark.parametrize("method", ["adamic-adar", "cgcl-rank"])
+def test_a_predictor_is_asked_as_it_stands(method: str) -> None:
+    graph, split = small(60, features=False)
+    epochs = {} if method == "adamic-adar" else {"epochs": 2, "hidden": 4}
+    predictor = cgcl.LinkPredictor(method, threads=1, **epochs).fit(graph, split)
+    first, again = (evaluate_against(predictor, "heart") for _ in range(2))
+    assert first == again
+    # Features that are made of links are none of the graph's.
+    assert len(first.formulas) == 2

@@ -1,0 +1,423 @@
+"""One way to fit: from a graph and its split to a method that has learned, alone or with others.
+
+`fit` is what `cgcl train`, `LinkPredictor.fit`, comparisons and searches call; `fit_many` is its
+plural, which trains runs side by side on one GPU. Both prepare, stop and conclude alike.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
+
+import torch
+from torch import Tensor, nn
+
+from cgcl.graph import Graph
+from cgcl.graph.feature_matrix import placed
+from cgcl.graph.prepare import features_of, prepare
+from cgcl.methods.cgcl import CrossViewLearner
+from cgcl.methods.method import Known, Learner, PairScorer
+from cgcl.methods.settings import CGCLSettings, RankSettings
+from cgcl.metrics.calibration import Calibration
+from cgcl.split import Split
+from cgcl.train.calibrating import calibrate
+from cgcl.train.config import Recipe, Resources
+from cgcl.train.engines import can_fuse
+from cgcl.train.execution import computing_with, resolve_device
+from cgcl.train.top_of_list import Progress, silent
+from cgcl.train.trainer import EpochRecord, Seen, Stopped, Trainer, train
+
+# What runs that are trained together may differ in; everything else decides a shape or a branch.
+_FREE = {"lr": 0.01, "weight_decay": 0.0}
+# Their trainers keep the books; the epochs are run for all of them at once.
+_BOOKS_ONLY = Resources(engine="plain")
+_MOST_TOGETHER = 10
+_TOGETHER_ON = "cuda"
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Everything that one training learned."""
+
+    graph: Graph
+    """The graph with features fit for training."""
+    split: Split
+    learner: Learner
+    """The method with the weights of its best epoch."""
+    recipe: Recipe
+    calibration: Calibration | None
+    history: list[dict[str, Any]]
+    best_epoch: int
+    val: dict[str, float] | None
+    """Validation AUC and AP at the best epoch, as fractions, or None."""
+    test: dict[str, float] | None
+    """Metrics on the test links as fractions; None if there are none or they were not measured."""
+    test_sampled: dict[str, Any] | None = None
+    """Where metrics come from some of the test links: how many, and the standard errors."""
+    stopped: Stopped | None = None
+    seconds: float = 0.0
+    """Time to prepare, to train and to test."""
+
+    @property
+    def parameters(self) -> int:
+        """Number of trained weights."""
+        return sum(weight.numel() for weight in self.learner.parameters())
+
+    def scorer(self, links: Tensor) -> PairScorer:
+        """Return what scores pairs by these links, dropout off."""
+        return self.learner.scorer(known_of(self.graph, links, self.learner))
+
+
+Fit: TypeAlias = Callable[..., Fitted]
+"""Trains one method, as `fit` does."""
+
+
+def fit(
+    graph: Graph,
+    split: Split,
+    recipe: Recipe,
+    resources: Resources,
+    *,
+    on_start: Callable[[Trainer], None] = lambda _: None,
+    on_epoch: Callable[[EpochRecord], None] = lambda _: None,
+    on_stop: Callable[[Trainer], None] = lambda _: None,
+    on_trained: Callable[[Fitted], None] = lambda _: None,
+    should_stop: Callable[[], bool] = lambda: False,
+    progress: Progress = silent,
+    is_prepared: bool = False,
+    measure_test: bool = True,
+    top_of_list: bool = True,
+    calibrated: bool = False,
+) -> Fitted:
+    """Train a method on the training links of a split, keep its best epoch and test that.
+
+    A training that `should_stop` has ended is neither tested nor calibrated.
+
+    Args:
+        graph: The graph; without features, some are made from the training links if needed.
+        split: The links to learn from, to choose the epoch by and to test on.
+        recipe: The method and its settings; its shares play no part.
+        resources: Where and how long to compute.
+        on_start: Told before the first epoch; it may restore the state of a run.
+        on_epoch: Told about every epoch.
+        on_stop: Told when there are no more epochs.
+        on_trained: Told what was learned, before it is tested and calibrated.
+        should_stop: Asked after every epoch; True ends training there.
+        progress: Told how far testing and calibrating are.
+        is_prepared: Whether the graph has the features to train on, see `prepared`.
+        measure_test: Whether to look at the test links at all.
+        top_of_list: Whether to measure where they stand among all nodes and pairs, too.
+        calibrated: Whether scores are to become probabilities.
+
+    Raises:
+        SplitError: The split belongs to another graph, or there are no counter-examples.
+        TrainingError: Training gave no finite scores.
+    """
+    device, start = resolve_device(resources), time.perf_counter()
+    with computing_with(resources):
+        graph = graph if is_prepared else prepared(graph, split, recipe)
+        own = _Training(graph, split, recipe, device, resources, {}, on_epoch)
+        on_start(own.trainer)
+        limit = resources.time_limit_s
+        train(own.trainer, on_epoch=own.note, should_stop=should_stop, time_limit_s=limit)
+        on_stop(own.trainer)
+        fitted = own.learned()
+        if not own.was_asked_to_stop:
+            on_trained(fitted)
+        fitted = own.judged(fitted, measure_test, top_of_list, calibrated, progress)
+    return replace(fitted, seconds=time.perf_counter() - start)
+
+
+def prepared(graph: Graph, split: Split, recipe: Recipe) -> Graph:
+    """Return the graph with the features that a method is trained on, if it needs any.
+
+    Raises:
+        SplitError: The split belongs to another graph.
+    """
+    split.require_parts_of(graph)
+    return prepare(graph, split.train) if recipe.method.needs_features else graph
+
+
+def fit_many(
+    graph: Graph,
+    splits: Sequence[Split],
+    recipes: Sequence[Recipe],
+    resources: Resources,
+    *,
+    should_stop: Callable[[], bool] = lambda: False,
+    measure_test: bool = True,
+    top_of_list: bool = True,
+) -> list[Fitted]:
+    """Train several recipes, each on its own split; each result is that of its lone run.
+
+    On a GPU, runs of CGCL that differ only in seed, split, learning rate and penalty become one
+    batched problem, and runs of CGCL-rank compute side by side: while one is looked at, or is too
+    small to fill the card, the others go on. Everything else is trained one after the other.
+
+    Args:
+        graph: The graph; without features, some are made from the training links of each split.
+        splits: The split of each run.
+        recipes: The recipe of each run.
+        resources: Where to compute; with a time limit, every run is trained alone.
+        should_stop: Asked now and then; True ends every training there.
+        measure_test: Whether to look at the test links at all.
+        top_of_list: Whether to measure where they stand among all nodes and pairs, too.
+
+    Raises:
+        SplitError: A split belongs to another graph, or there are no counter-examples.
+        TrainingError: Training gave no finite scores.
+        ResourceError: The device does not exist.
+    """
+    how = {"measure_test": measure_test, "top_of_list": top_of_list}
+    runs = list(zip(splits, recipes, strict=True))
+    if not fit_together(splits, recipes, resources):
+        return [fit(graph, *run, resources, should_stop=should_stop, **how) for run in runs]
+    device, start = resolve_device(resources), time.perf_counter()
+    is_batched = isinstance(recipes[0].settings, CGCLSettings)
+    engine = _BOOKS_ONLY if is_batched else resources
+    shared: dict[int, Tensor] = {}
+    with computing_with(resources):
+        trainings = [_Training(prepared(graph, *run), *run, device, engine, shared) for run in runs]
+        if is_batched:
+            _Batch(trainings, resources.precision).run(should_stop)
+        else:
+            _train_in_turns(trainings, should_stop)
+        results = [own.judged(own.learned(), **how) for own in trainings]
+    seconds = (time.perf_counter() - start) / len(results)
+    return [replace(fitted, seconds=seconds) for fitted in results]
+
+
+def fit_together(splits: Sequence[Split], recipes: Sequence[Recipe], resources: Resources) -> bool:
+    """Whether runs pay together on a GPU: all of CGCL-rank, or of CGCL and of the same shapes."""
+    settings = [recipe.settings for recipe in recipes]
+    if len(recipes) < 2 or resources.time_limit or resources.track_consistency:
+        return False
+    if all(isinstance(own, RankSettings) for own in settings):
+        may = resources.engine != "plain" and resources.precision != "fp32"
+        may &= not resources.deterministic
+        return may and resolve_device(resources).type == _TOGETHER_ON
+    if not all(isinstance(own, CGCLSettings) for own in settings):
+        return False
+    alike = {replace(cast("CGCLSettings", own), **_FREE) for own in settings}
+    sizes = {(split.num_nodes, *split.sizes.values()) for split in splits}
+    if len(alike) > 1 or len(sizes) > 1:
+        return False
+    device = resolve_device(resources)
+    return all(
+        can_fuse(
+            Known(split.num_nodes, split.train.to(device), None, split.sides),
+            cast("CGCLSettings", settings[0]),
+            resources,
+        )
+        for split in splits
+    )
+
+
+class _Training:
+    """One training under way, and what happened in its epochs."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        split: Split,
+        recipe: Recipe,
+        device: torch.device,
+        resources: Resources,
+        shared: dict[int, Tensor],
+        on_epoch: Callable[[EpochRecord], None] = lambda _: None,
+    ) -> None:
+        """Create the weights; features that another training has, too, lie on the device once."""
+        x = features_of(graph) if recipe.method.needs_features else None
+        if isinstance(x, Tensor):
+            x = shared.setdefault(id(x), placed(x, device))
+        self.graph, self.split, self.recipe = graph, split, recipe
+        self.trainer = Trainer(x, split, recipe, device, resources)
+        self.history: list[dict[str, Any]] = []
+        self._on_epoch = on_epoch
+
+    def note(self, record: EpochRecord) -> None:
+        """Write down an epoch."""
+        self.history.append(record.to_json())
+        self._on_epoch(record)
+
+    @property
+    def was_asked_to_stop(self) -> bool:
+        """Whether nobody waits for more."""
+        return self.trainer.stopped is not None and self.trainer.stopped.reason == "signal"
+
+    def learned(self) -> Fitted:
+        """Go back to the best epoch; if nobody waits, do not look for it now.
+
+        Raises:
+            TrainingError: No epoch gave finite scores.
+        """
+        trainer = self.trainer
+        trainer.engine = None  # its memory is others' to use
+        if not self.was_asked_to_stop:
+            trainer.keep_best()
+        elif trainer.best_weights is not None:
+            trainer.learner.load_state_dict(trainer.best_weights)
+        return Fitted(
+            graph=self.graph,
+            split=self.split,
+            learner=trainer.learner,
+            recipe=self.recipe,
+            calibration=None,
+            history=self.history,
+            best_epoch=trainer.best_epoch,
+            val=trainer.best_val,
+            test=None,
+            stopped=trainer.stopped,
+        )
+
+    def judged(
+        self,
+        fitted: Fitted,
+        measure_test: bool,
+        top_of_list: bool,
+        calibrated: bool = False,
+        progress: Progress = silent,
+    ) -> Fitted:
+        """Return what was learned, tested and calibrated if someone waits for it."""
+        trainer, test, calibration = self.trainer, None, None
+        if self.was_asked_to_stop:
+            return fitted
+        if measure_test:
+            test = trainer.measure(top_of_list=top_of_list, progress=progress)
+        if calibrated:
+            calibration = calibrate(
+                fitted.scorer,
+                self.split,
+                seed=self.recipe.split.seed,
+                scorer=trainer.tested,
+                progress=progress,
+            )
+        return replace(fitted, test=test, test_sampled=trainer.sampled, calibration=calibration)
+
+
+class _Batch:
+    """Trainings whose epochs are run by one engine."""
+
+    def __init__(self, trainings: Sequence[_Training], precision: str) -> None:
+        from cgcl.train.engines.fused import FusedRuns
+
+        self._trainings = trainings
+        trainers = [own.trainer for own in trainings]
+        self._runs = FusedRuns(
+            [cast("CrossViewLearner", trainer.learner) for trainer in trainers],
+            [trainer.known for trainer in trainers],
+            [cast("CGCLSettings", own.recipe.settings) for own in trainings],
+            [own.recipe.split.seed for own in trainings],
+            precision,
+        )
+        device = trainers[0].known.device
+        # Links and counter-examples of every run, [runs, 2, p].
+        self._links = torch.stack([own.split.val for own in trainings]).to(device)
+        self._others = torch.stack([own.split.val_negatives for own in trainings]).to(device)
+
+    def run(self, should_stop: Callable[[], bool]) -> None:
+        """Train all to the end."""
+        from cgcl.train.engines.fused_decoder import EPOCHS_AT_ONCE
+
+        trainers = [own.trainer for own in self._trainings]
+        epoch, to_look = 0, trainers[0].epochs_to_look
+        while any(trainer.is_going for trainer in trainers):
+            count = min(to_look, EPOCHS_AT_ONCE)
+            losses = self._runs.advance(epoch + 1, count)  # [count, runs, turns]
+            epoch, to_look = epoch + count, to_look - count
+            seen = self._look() if to_look == 0 else [None] * len(trainers)
+            for index, own in enumerate(self._trainings):
+                if own.trainer.is_going:
+                    records = own.trainer.take(losses[:, index].tolist(), seen[index])
+                    own.trainer.settle(records, own.note, should_stop)
+                    to_look = to_look or own.trainer.epochs_to_look
+
+    def _look(self) -> list[Seen | None]:
+        """Score the validation links of all runs."""
+        runs = self._runs
+        logits = runs.logits(torch.cat([self._links, self._others], dim=2))
+        finite = torch.isfinite(logits).all(dim=1)
+        finite &= torch.isfinite(runs.weights.values).all(dim=1)
+        finite &= torch.isfinite(runs.encoder.z).flatten(1).all(dim=1)
+        both, count = logits.cpu(), self._links.shape[2]
+        return [
+            Seen(own[:count], own[count:], is_finite)
+            for own, is_finite in zip(both, finite.tolist(), strict=True)
+        ]
+
+
+def _train_in_turns(trainings: Sequence[_Training], should_stop: Callable[[], bool]) -> None:
+    """Train all to the end; while one is looked at, the epochs of the others are on their way."""
+    going = list(trainings)
+    try:
+        for own in trainings:
+            own.trainer.start()
+        while going:
+            for own in list(going):
+                own.trainer.settle(own.trainer.run_epochs(), own.note, should_stop)
+                if own.trainer.is_going:
+                    own.trainer.start()
+                else:
+                    own.trainer.engine = None  # its memory is others' to use
+                    going.remove(own)
+    finally:
+        # Whatever went wrong in one: nobody may be at work in memory that is given back.
+        for own in going:
+            own.trainer.wait()
+
+
+class Ahead:
+    """Trains like `fit`, but at the first of several runs that fit together all of them.
+
+    A comparison asks for its runs one by one; this is how it gets those of CGCL at once.
+    """
+
+    def __init__(
+        self, wanted: Sequence[Recipe], split_of: Callable[[Recipe], Split], train: Fit
+    ) -> None:
+        """Remember what will be asked for.
+
+        Args:
+            wanted: Recipes of runs that may be asked for, each once.
+            split_of: Returns the split of a run.
+            train: What trains everything else.
+        """
+        self._wanted = list(wanted)
+        self._split_of = split_of
+        self._train = train
+        self._ready: dict[Recipe, Fitted] = {}
+
+    def __call__(
+        self,
+        graph: Graph,
+        split: Split,
+        recipe: Recipe,
+        resources: Resources,
+        *,
+        should_stop: Callable[[], bool] = lambda: False,
+        measure_test: bool = True,
+        **told: Any,  # noqa: ANN401
+    ) -> Fitted:
+        """Return what came out of a run, which may have been trained before."""
+        how = {"should_stop": should_stop, "measure_test": measure_test}
+        if recipe in self._wanted and resolve_device(resources).type == _TOGETHER_ON:
+            others = [own for own in self._wanted if own.name == recipe.name and own != recipe]
+            group = [recipe, *others[: _MOST_TOGETHER - 1]]
+            splits = [self._split_of(own) for own in group]
+            if fit_together(splits, group, resources):
+                found = fit_many(graph, splits, group, resources, **how)
+                self._ready |= dict(zip(group, found, strict=True))
+            self._wanted = [own for own in self._wanted if own not in group]
+        if recipe in self._ready:
+            return self._ready.pop(recipe)
+        return self._train(graph, split, recipe, resources, **how, **told)
+
+
+def known_of(graph: Graph, links: Tensor, learner: nn.Module) -> Known:
+    """Return what a trained method may look at, where its weights are."""
+    weight = next(learner.parameters(), None)
+    device = links.device if weight is None else weight.device
+    x = graph.x if graph.structure is None else graph.structure
+    return Known.on(device, graph.num_nodes, links, x, graph.sides)
