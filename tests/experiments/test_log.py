@@ -229,6 +229,12 @@ def test_the_folder_of_something_else_is_refused_and_stays_as_it_is(path, about,
 
 
 @BOTH
+def test_the_same_graph_by_another_name_is_the_same(path, about):
+    claimed(path, about).close()
+    claimed(path, about, graph={**GRAPH, "title": "other"}).close()
+
+
+@BOTH
 def test_a_folder_with_other_things_is_left_alone(path, about):
     path.mkdir(parents=True)
     (path / "thesis.tex").write_text("x")

@@ -264,7 +264,9 @@ class Owner:
         return found
 
     def _require_same(self, path: Path, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-        before, now = _parts(there, asked), _parts(asked, asked)
+        # What a graph is called plays no part, only what it is.
+        same = {name: asked[name] for name in asked if _is_same(there[name], asked[name])}
+        before, now = _parts({**there, **same}, asked), _parts(asked, asked)
         names = [name for name in before.keys() | now.keys() if before.get(name) != now.get(name)]
         if ("method",) in names:
             # The settings of another method say nothing more.
@@ -280,6 +282,12 @@ class Owner:
                 f"{path} holds {self.what} with {words[0]}; you asked for {words[1]}.\n"
                 f"Nothing was changed. Ask for the same again, or choose another --out."
             )
+
+
+def _is_same(one: Any, other: Any) -> bool:  # noqa: ANN401
+    if isinstance(one, dict) and "fingerprint" in one:
+        return bool(one["fingerprint"] == other.get("fingerprint"))
+    return bool(one == other)
 
 
 def _parts(values: Mapping[str, Any], names: Iterable[str]) -> dict[tuple[str, ...], str]:
