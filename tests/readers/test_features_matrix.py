@@ -64,79 +64,49 @@ def test_what_scipy_writes_is_read_back(tmp_path):
     assert np.array_equal(found.x.to_dense().numpy(), DENSE)
 
 
-BAD_MARKET = {
-    "no header": ("2 3 1\n1 1 1\n", "x.mtx, line 1: expected '%%MatrixMarket matrix coordinate"),
-    "empty": ("", "x.mtx, line 1: expected '%%MatrixMarket"),
-    "symmetric": (
+REAL = "%%MatrixMarket matrix coordinate real general\n"
+BAD_MARKET = [
+    ("2 3 1\n1 1 1\n", "x.mtx, line 1: expected '%%MatrixMarket matrix coordinate"),
+    ("", "x.mtx, line 1: expected '%%MatrixMarket"),
+    (
         "%%MatrixMarket matrix coordinate real symmetric\n2 2 1\n1 1 1\n",
         "a matrix that is 'coordinate real symmetric' is not read as features",
     ),
-    "complex": (
+    (
         "%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1 0\n",
         "a matrix that is 'coordinate complex general' is not read",
     ),
-    "no size": (
-        "%%MatrixMarket matrix coordinate real general\n% only\n",
-        "the line with the matrix's size is missing or wrong, found ''",
-    ),
-    "bad size": (
-        "%%MatrixMarket matrix coordinate real general\n2 -3 1\n",
-        "size is missing or wrong, found '2 -3 1'",
-    ),
-    "two sizes": (
-        "%%MatrixMarket matrix coordinate real general\n2 3\n1 1 1\n",
-        "size is missing or wrong, found '2 3'",
-    ),
-    "too many rows": (
-        "%%MatrixMarket matrix coordinate real general\n99999999999 3 1\n1 1 1\n",
-        "is a matrix of 99,999,999,999 rows and 3 columns",
-    ),
-    "a bomb": (
-        "%%MatrixMarket matrix coordinate real general\n9 9 999999999999\n1 1 1\n",
+    (REAL + "% only\n", "the line with the matrix's size is missing or wrong, found ''"),
+    (REAL + "2 -3 1\n", "size is missing or wrong, found '2 -3 1'"),
+    (REAL + "2 3\n1 1 1\n", "size is missing or wrong, found '2 3'"),
+    (REAL + "99999999999 3 1\n1 1 1\n", "is a matrix of 99,999,999,999 rows and 3 columns"),
+    (
+        REAL + "9 9 999999999999\n1 1 1\n",
         r"claims 999,999,999,999 entries but has \d+ characters only",
     ),
-    "a dense bomb": (
+    (
         "%%MatrixMarket matrix array real general\n9999999 99999\n1\n",
         "claims 999,989,900,001 entries but has",
     ),
-    "outside": (
-        "%%MatrixMarket matrix coordinate real general\n2 3 1\n3 1 1.0\n",
+    (
+        REAL + "2 3 1\n3 1 1.0\n",
         "has an entry outside its 2 rows and 3 columns, which count from 1",
     ),
-    "cut off": (
-        "%%MatrixMarket matrix coordinate real general\n2 3 2\n1 1 1.0\n",
-        "claims 2 entries of 3 numbers each, found 3 numbers",
-    ),
-    "no number": (
-        "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 1 abc\n",
-        "x.mtx is damaged: text among the numbers",
-    ),
-    "almost a number": (
-        "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 1 1e\n",
-        "x.mtx is damaged: could not convert",
-    ),
-    "half an index": (
-        "%%MatrixMarket matrix coordinate real general\n2 3 1\n1.5 1 1\n",
-        "has an entry outside",
-    ),
-    "no index": (
-        "%%MatrixMarket matrix coordinate real general\n2 3 1\nnan 1 1\n",
-        "has an entry outside",
-    ),
-    "counted from 0": (
-        "%%MatrixMarket matrix coordinate pattern general\n2 3 1\n0 1\n",
-        "has an entry outside",
-    ),
-    "a full pattern": (
+    (REAL + "2 3 2\n1 1 1.0\n", "claims 2 entries of 3 numbers each, found 3 numbers"),
+    (REAL + "2 3 1\n1 1 abc\n", "x.mtx is damaged: text among the numbers"),
+    (REAL + "2 3 1\n1 1 1e\n", "x.mtx is damaged: could not convert"),
+    (REAL + "2 3 1\n1.5 1 1\n", "has an entry outside"),
+    (REAL + "2 3 1\nnan 1 1\n", "has an entry outside"),
+    ("%%MatrixMarket matrix coordinate pattern general\n2 3 1\n0 1\n", "has an entry outside"),
+    (
         "%%MatrixMarket matrix array pattern general\n1 1\n1\n",
         "a matrix that is 'array pattern general' is not read",
     ),
-}
+]
 
 
-@pytest.mark.parametrize("case", BAD_MARKET)
-def test_damaged_matrix_market_files_are_refused(tmp_path, case):
-    text, message = BAD_MARKET[case]
+@pytest.mark.parametrize(("text", "message"), BAD_MARKET)
+def test_damaged_matrix_market_files_are_refused(tmp_path, text, message):
     with pytest.raises(GraphFormatError, match=message):
         read_features(write_mtx(tmp_path, text), [])
 

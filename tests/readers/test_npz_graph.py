@@ -1,25 +1,14 @@
-import io
 import os
-import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from cgcl.errors import CGCLError, ConfigError, GraphFormatError
+from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.readers import load_dataset, read
-from cgcl.readers.edge_table import LinkOptions
-from cgcl.readers.matrices import read_npz_links
 
 SHARED = Path(os.environ.get("CGCL_DATA") or Path(__file__).parents[3] / "shared" / "data")
-fuzzed = settings(
-    deadline=None,
-    max_examples=40,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
 PATH_GRAPH = scipy.sparse.coo_array(([1, 1, 1, 1], ([0, 1, 1, 2], [1, 0, 2, 1])), (4, 4))
 
 
@@ -154,40 +143,3 @@ def test_times_must_be_there_and_fit(tmp_path):
     scipy.sparse.save_npz(path, PATH_GRAPH)
     with pytest.raises(ConfigError, match="holds a matrix, which has no times"):
         read(path, time="t")
-
-
-def test_mutated_archives_give_a_graph_or_our_error(tmp_path):
-    chance, path, refused = random.Random(0), tmp_path / "a.npz", 0
-    archives = []
-    for save in (np.savez, np.savez_compressed):
-        whole = io.BytesIO()
-        save(whole, **INDEX, names=np.array(["a", "b", "c"]), x=np.eye(3, dtype=np.float32))
-        archives.append(whole.getvalue())
-        whole = io.BytesIO()
-        save(whole, **parts(PATH_GRAPH, "adj"))
-        archives.append(whole.getvalue())
-    for _ in range(400):
-        content = bytearray(chance.choice(archives))
-        for _ in range(chance.randint(1, 4)):
-            content[chance.randrange(len(content))] = chance.randrange(256)
-        path.write_bytes(content)
-        try:
-            read(path)
-        except CGCLError:
-            refused += 1
-    assert refused > 100
-
-
-@fuzzed
-@given(names=st.lists(st.text(min_size=1, max_size=9), min_size=2, max_size=8, unique=True))
-def test_names_out_are_names_in_or_refused(tmp_path, names):
-    path = tmp_path / "a.npz"
-    np.savez(path, edge_index=np.array([[0], [1]]), names=np.array(names))
-    # NumPy drops NULs at the end, and text of NumPy may hold half characters.
-    kept = [name.rstrip("\0") for name in names]
-    is_fine = len(set(kept)) == len(kept) and all(kept)
-    if is_fine and not any("\ud800" <= c <= "\udfff" for name in names for c in name):
-        assert list(read_npz_links(path, LinkOptions()).names) == kept
-    else:
-        with pytest.raises(GraphFormatError):
-            read_npz_links(path, LinkOptions())

@@ -1,7 +1,7 @@
 import csv
 import io
-import os
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,12 +13,7 @@ from cgcl.readers.edge_table import LinkOptions
 from cgcl.readers.tables import MAX_COLUMNS
 from cgcl.readers.text import _has_plain_quotes, read_text_links
 
-# One folder serves all examples of a test: every example writes the same file anew.
-fuzzed = settings(
-    deadline=None,
-    max_examples=60,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+fuzzed = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 
 names = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20
@@ -32,15 +27,6 @@ def write_csv(path, rows, header=("source", "target"), separator=","):
     writer.writerows([header, *rows] if header else rows)
     path.write_bytes(text.getvalue().encode())
     return path
-
-
-def refusal(path, **options):
-    """Return the text of our error, or nothing if the file is fine; other errors pass through."""
-    try:
-        read(path, **options)
-    except CGCLError as error:
-        return str(error)
-    return ""
 
 
 BAD_FILES = {
@@ -184,31 +170,10 @@ def test_a_bad_file_is_refused_with_place_and_remedy(tmp_path, case):
     assert message.count("\n") < 4
 
 
-def test_a_missing_file_is_named(tmp_path):
-    path = tmp_path / "nobody.csv"
-    with pytest.raises(GraphFormatError) as caught:
-        read_text_links(path, LinkOptions())
-    assert str(caught.value) == (
-        f"No such file: {path}\nCheck the spelling and the folder you are in."
-    )
-
-
-def test_a_folder_a_pipe_and_a_device_are_not_regular_files(tmp_path):
-    os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(GraphFormatError, match="is a folder, not a regular file"):
-        read_text_links(tmp_path, LinkOptions())
-    with pytest.raises(GraphFormatError, match="is not a regular file but a pipe or a device"):
-        read_text_links(tmp_path / "pipe.csv", LinkOptions())
-    (tmp_path / "zero.csv").symlink_to("/dev/zero")
-    with pytest.raises(GraphFormatError, match="is not a regular file but a pipe or a device"):
-        read_text_links(tmp_path / "zero.csv", LinkOptions())
-
-
-def test_an_impossible_path_is_refused():
-    from pathlib import Path
-
-    with pytest.raises(GraphFormatError, match="Cannot read"):
-        read_text_links(Path("x" * 5000), LinkOptions())
+@pytest.mark.parametrize(("path", "message"), [("x" * 5000, "Cannot read"), ("x", "No such file")])
+def test_an_impossible_path_is_refused(path, message):
+    with pytest.raises(GraphFormatError, match=message):
+        read_text_links(Path(path), LinkOptions())
 
 
 @pytest.mark.parametrize(
@@ -322,18 +287,6 @@ def test_order_of_rows_columns_and_ends_never_matters(tmp_path, rows, data):
 
 
 @fuzzed
-@given(
-    content=st.binary(max_size=200)
-    | st.text(max_size=200).map(lambda t: t.encode("utf-8", "replace"))
-)
-def test_arbitrary_content_gives_a_graph_or_our_error(tmp_path, content):
-    path = tmp_path / "any.csv"
-    for header in (True, False):
-        path.write_bytes(content)
-        assert refusal(path, header=header).count("\n") < 4
-
-
-@fuzzed
 @given(content=st.text('ab,"\r\n;é', max_size=40))
 def test_text_that_is_almost_a_table_reads_as_python_reads_it_or_not_at_all(tmp_path, content):
     path = tmp_path / "almost.csv"
@@ -364,21 +317,6 @@ def test_a_separator_that_is_not_the_one_of_the_file_is_named(tmp_path):
 def test_the_quick_look_at_quotes_never_passes_what_python_refuses(content):
     if _has_plain_quotes(content.encode(), 0, ","):
         list(csv.reader(io.StringIO(content, newline=""), strict=True))
-
-
-@pytest.mark.parametrize(
-    ("content", "is_plain"),
-    [
-        ('"a","b"\n"c","d ""e"""', True),
-        ('a,"b\nc"\r\n"",d', True),
-        ('a,b"c"', False),
-        ('"a"b,c', False),
-        ('"a,b', False),
-        ('a,""', True),
-    ],
-)
-def test_ordinary_quotes_need_no_second_reading(content, is_plain):
-    assert _has_plain_quotes(content.encode(), 0, ",") is is_plain
 
 
 def test_quotes_in_the_header_alone_leave_the_rows_as_they_are(tmp_path):
@@ -418,6 +356,14 @@ def test_times_are_read_with_the_links(tmp_path):
     assert not any("when" in note for note in graph.notes)
     path.write_text("a,b,7\nb,c,1.5\n")
     assert read(path, header=False, time="3").times.tolist() == [7.0, 1.5]
+    path.write_text("source,target,t\na,b,1\n\nb,c,soon\nc,d,later\n")
+    with pytest.raises(GraphFormatError) as caught:
+        read(path, time="t")
+    assert str(caught.value) == (
+        "a.csv, line 4: 'soon' in column 't' is not a time.\n"
+        "Expected one that is written like the first, '1'.\n"
+        "Every link needs a time: fill it in, delete the row, or name another column with --time."
+    )
 
 
 @pytest.mark.parametrize(
@@ -443,18 +389,3 @@ def test_names_are_no_times(tmp_path):
     path = write_csv(tmp_path / "a.csv", [("a", "b")])
     with pytest.raises(ConfigError, match="The time column 'source' holds node names"):
         read(path, time="source")
-
-
-def test_a_time_that_is_none_is_found_by_line(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("source,target,t\na,b,1\n\nb,c,\n")
-    with pytest.raises(GraphFormatError, match=r"a.csv, line 4: the time in column 't' is empty"):
-        read(path, time="t")
-    path.write_text("source,target,t\na,b,1\nb,c,soon\nc,d,later\n")
-    with pytest.raises(GraphFormatError) as caught:
-        read(path, time="t")
-    assert str(caught.value) == (
-        "a.csv, line 3: 'soon' in column 't' is not a time.\n"
-        "Expected one that is written like the first, '1'.\n"
-        "Every link needs a time: fill it in, delete the row, or name another column with --time."
-    )
