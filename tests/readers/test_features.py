@@ -74,45 +74,44 @@ def nodes(tmp_path):
 
 FILL = "Fill the gaps or delete the column: every node needs every feature."
 FINITE = "Every feature must be a finite number: replace the value, or delete the column."
-BAD_FEATURES = {
-    "empty cells": (
+BAD_FEATURES = [
+    (
         "node,age\nAnna,1\nBob,\nEve,\nZoe,\n",
         f"nodes.csv: feature 'age' of node 'Bob' is empty (and 2 more nodes).\n{FILL}",
     ),
-    "text": (
+    (
         "node,age,job\nAnna,1,baker\nBob,2,smith\nEve,3,4\n",
         "nodes.csv: feature 'job' of node 'Anna' is 'baker', not a number (and 1 more node).\n"
         "If the column holds categories, add --one-hot job; if it holds words with blanks between\n"
         "them, add --words job. Otherwise delete the column.",
     ),
-    "NaN": (
+    (
         "node,age\nAnna,1\nBob,NaN\nEve,3\n",
         f"nodes.csv: feature 'age' of node 'Bob' is 'NaN', not a finite number.\n{FINITE}",
     ),
-    "infinity": (
+    (
         "node,age\nAnna,1\nBob,2\nEve,-inf\n",
         f"nodes.csv: feature 'age' of node 'Eve' is '-inf', not a finite number.\n{FINITE}",
     ),
-    "too large": (
+    (
         "node,age\nAnna,1e40\nBob,2\nEve,3\n",
         f"nodes.csv: feature 'age' of node 'Anna' is '1e40', too large for a 32-bit number.\n"
         f"{FINITE}",
     ),
-    "two rows for a node": (
+    (
         "node,age\nAnna,1\nBob,2\nEve,3\nBob,2\n",
         "nodes.csv: more than one row for node 'Bob'.\nKeep one row per node; 1 too many.",
     ),
-    "no row for a linked node": (
+    (
         "node,age\nAnna,1\n",
         "nodes.csv has no row for 2 nodes with links: 'Bob', 'Eve'.\n"
         "Add a row for each, or leave their links out.",
     ),
-}
+]
 
 
-@pytest.mark.parametrize("case", BAD_FEATURES)
-def test_bad_features_are_refused_with_node_and_column(friends, nodes, case):
-    text, message = BAD_FEATURES[case]
+@pytest.mark.parametrize(("text", "message"), BAD_FEATURES)
+def test_bad_features_are_refused_with_node_and_column(friends, nodes, text, message):
     with pytest.raises(FeatureError) as caught:
         read(friends, features=nodes(text))
     assert str(caught.value) == message
@@ -212,61 +211,60 @@ def test_the_index_of_a_pandas_frame_names_the_nodes():
 
 
 COUNTS = "expected a column of node names, at least one feature, and a row per node."
-BAD_TABLES = {
-    "null": (
+BAD_TABLES = [
+    (
         {"node": ["a", "b", "c"], "age": [1, None, None]},
         f": feature 'age' of node 'b' is empty (and 1 more node).\n{FILL}",
     ),
-    "only nulls": (
+    (
         {"node": ["a", "b"], "age": pa.nulls(2)},
         f": feature 'age' of node 'a' is empty (and 1 more node).\n{FILL}",
     ),
-    "NaN": (
+    (
         {"node": ["a", "b"], "age": [1.0, float("nan")]},
         f": feature 'age' of node 'b' is 'nan', not a finite number.\n{FINITE}",
     ),
-    "too large": (
+    (
         {"node": ["a", "b"], "age": [1e39, 1.0]},
         f": feature 'age' of node 'a' is '1e+39', too large for a 32-bit number.\n{FINITE}",
     ),
-    "text": (
+    (
         {"node": ["a", "b"], "my job": ["smith", "baker"]},
         ": feature 'my job' of node 'a' is 'smith', not a number (and 1 more node).\n"
         "If the column holds categories, add --one-hot 'my job'; if it holds words with blanks "
         "between\nthem, add --words 'my job'. Otherwise delete the column.",
     ),
-    "one column": ({"node": ["a", "b"]}, f" has 1 column and 2 rows, {COUNTS}"),
-    "no rows": (
+    ({"node": ["a", "b"]}, f" has 1 column and 2 rows, {COUNTS}"),
+    (
         {"node": pa.array([], pa.string()), "age": pa.array([], pa.float32())},
         f" has 2 columns and 0 rows, {COUNTS}",
     ),
-    "empty name": (
+    (
         {"node": ["a", None], "age": [1, 2]},
         ", row 2: the node name in column 'node' is empty.\nFill in the name, or delete the row.",
     ),
-    "dates for names": (
+    (
         {"node": [datetime.date(2024, 1, 1)], "age": [1]},
         ": column 'node' holds date32[day], expected text or whole numbers.\n"
         "Put the column of names first.",
     ),
-    "fractions for names": (
+    (
         {"node": [1.5], "age": [1]},
         ": column 'node' holds values that are no node names: Float value 1.500000 was truncated "
         "converting to int64\nExpected text (UTF-8) or whole numbers. "
         "Put the column of names first.",
     ),
-    "lists": (
+    (
         {"node": ["a"], "tags": [["x", "y"]]},
         ": feature 'tags' of node 'a' is '['x', 'y']', not a number.\n"
         "If the column holds categories, add --one-hot tags; if it holds words with blanks "
         "between\nthem, add --words tags. Otherwise delete the column.",
     ),
-}
+]
 
 
-@pytest.mark.parametrize("case", BAD_TABLES)
-def test_bad_tables_are_refused(tmp_path, case):
-    columns, message = BAD_TABLES[case]
+@pytest.mark.parametrize(("columns", "message"), BAD_TABLES)
+def test_bad_tables_are_refused(tmp_path, columns, message):
     with pytest.raises((FeatureError, GraphFormatError)) as caught:
         read_features(as_parquet(pa.table(columns), tmp_path), [])
     assert str(caught.value) == f"nodes.parquet{message}"
