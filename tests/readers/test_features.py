@@ -1,9 +1,58 @@
+"""Features from tables: text, Parquet, frames."""
+
+import datetime
+import decimal
+import json
+
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
 
-from cgcl.errors import FeatureError, GraphFormatError
-from cgcl.readers import read
+from cgcl.errors import CGCLError, ConfigError, FeatureError, GraphFormatError, ResourceError
+from cgcl.readers import features as module
+from cgcl.readers import read, tables
+from cgcl.readers.formats import read_features
+
+
+class Frame:
+    """A table of some other package."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+TEXT = (
+    "node,age,colour,text\n"
+    "Eve,5,red,the cat\n"
+    "Bob,3,,\n"
+    "Anna,1,blue,cat  and\tCat cat\n"
+    "Zoe,0,red,the\n"
+)
+TABLE = pa.table(
+    {
+        "node": ["Eve", "Bob", "Anna"],
+        "whole": pa.array([5, 3, 0], pa.int8()),
+        "part": pa.array([0.5, -4.0, 1.0], pa.float64()),
+        "yes": [True, False, False],
+        "price": pa.array([decimal.Decimal("1.25")] * 2 + [decimal.Decimal(0)]),
+        "colour": pa.array(["red", None, "red"]).dictionary_encode(),
+        "text": pa.array(["a b", "", "b"], pa.large_string()),
+    }
+)
+CHOICE = {"one_hot": ["colour"], "words": "text"}
+
+
+def as_parquet(table, tmp_path):
+    path = tmp_path / "nodes.parquet"
+    parquet.write_table(table, path)
+    return path
 
 
 @pytest.fixture
@@ -13,94 +62,88 @@ def friends(tmp_path):
     return path
 
 
-def nodes(friends, text):
-    path = friends.with_name("nodes.csv")
-    path.write_text(text)
-    return path
+@pytest.fixture
+def nodes(tmp_path):
+    def write(text):
+        path = tmp_path / "nodes.csv"
+        path.write_text(text)
+        return path
+
+    return write
 
 
-BAD_FEATURES = {
-    "empty cells": (
+FILL = "Fill the gaps or delete the column: every node needs every feature."
+FINITE = "Every feature must be a finite number: replace the value, or delete the column."
+BAD_FEATURES = [
+    (
         "node,age\nAnna,1\nBob,\nEve,\nZoe,\n",
-        "nodes.csv: feature 'age' of node 'Bob' is empty (and 2 more nodes).\n"
-        "Fill the gaps or delete the column: every node needs every feature.",
+        f"nodes.csv: feature 'age' of node 'Bob' is empty (and 2 more nodes).\n{FILL}",
     ),
-    "text": (
+    (
         "node,age,job\nAnna,1,baker\nBob,2,smith\nEve,3,4\n",
         "nodes.csv: feature 'job' of node 'Anna' is 'baker', not a number (and 1 more node).\n"
         "If the column holds categories, add --one-hot job; if it holds words with blanks between\n"
         "them, add --words job. Otherwise delete the column.",
     ),
-    "NaN": (
+    (
         "node,age\nAnna,1\nBob,NaN\nEve,3\n",
-        "nodes.csv: feature 'age' of node 'Bob' is 'NaN', not a finite number.\n"
-        "Every feature must be a finite number: replace the value, or delete the column.",
+        f"nodes.csv: feature 'age' of node 'Bob' is 'NaN', not a finite number.\n{FINITE}",
     ),
-    "infinity": (
+    (
         "node,age\nAnna,1\nBob,2\nEve,-inf\n",
-        "nodes.csv: feature 'age' of node 'Eve' is '-inf', not a finite number.\n"
-        "Every feature must be a finite number: replace the value, or delete the column.",
+        f"nodes.csv: feature 'age' of node 'Eve' is '-inf', not a finite number.\n{FINITE}",
     ),
-    "too large": (
+    (
         "node,age\nAnna,1e40\nBob,2\nEve,3\n",
-        "nodes.csv: feature 'age' of node 'Anna' is '1e40', too large for a 32-bit number.\n"
-        "Every feature must be a finite number: replace the value, or delete the column.",
+        f"nodes.csv: feature 'age' of node 'Anna' is '1e40', too large for a 32-bit number.\n"
+        f"{FINITE}",
     ),
-    "two rows for a node": (
+    (
         "node,age\nAnna,1\nBob,2\nEve,3\nBob,2\n",
         "nodes.csv: more than one row for node 'Bob'.\nKeep one row per node; 1 too many.",
     ),
-    "no row for a linked node": (
+    (
         "node,age\nAnna,1\n",
         "nodes.csv has no row for 2 nodes with links: 'Bob', 'Eve'.\n"
         "Add a row for each, or leave their links out.",
     ),
-}
+]
 
 
-@pytest.mark.parametrize("case", BAD_FEATURES)
-def test_bad_features_are_refused_with_node_and_column(friends, case):
-    text, message = BAD_FEATURES[case]
+@pytest.mark.parametrize(("text", "message"), BAD_FEATURES)
+def test_bad_features_are_refused_with_node_and_column(friends, nodes, text, message):
     with pytest.raises(FeatureError) as caught:
-        read(friends, features=nodes(friends, text))
+        read(friends, features=nodes(text))
     assert str(caught.value) == message
 
 
-def test_many_missing_rows_are_counted_and_five_named(tmp_path):
-    links = tmp_path / "links.csv"
-    links.write_text("source,target\n" + "".join(f"hub,{node}\n" for node in range(8)))
-    with pytest.raises(
-        FeatureError, match=r"8 nodes with links: '0', '1', '2', '3', '4' and 3 more"
-    ):
-        read(links, features=nodes(links, "node,a\nhub,1\n"))
-
-
-def test_a_feature_file_needs_names_and_numbers(friends):
-    with pytest.raises(GraphFormatError, match="has 1 column, expected a node name and at least"):
-        read(friends, features=nodes(friends, "node\nAnna\n"))
-    with pytest.raises(GraphFormatError, match=r"line 3: the node name in column 'node' is empty"):
-        read(friends, features=nodes(friends, "node,a\nAnna,1\n,2\n"))
-    with pytest.raises(GraphFormatError, match=r"line 3: 1 column, expected 2 \(node, a\)"):
-        read(friends, features=nodes(friends, "node,a\nAnna,1\nBob\n"))
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("node\nAnna\n", "has 1 column, expected a node name and at least one feature"),
+        ("node,a\nAnna,1\n,2\n", r"line 3: the node name in column 'node' is empty"),
+        ("node,a\nAnna,1\nBob\n", r"line 3: 1 column, expected 2 \(node, a\)"),
+    ],
+)
+def test_a_feature_file_needs_names_and_numbers(friends, nodes, text, message):
+    with pytest.raises(GraphFormatError, match=message):
+        read(friends, features=nodes(text))
     with pytest.raises(GraphFormatError, match="No such file"):
         read(friends, features=friends.with_name("none.csv"))
     with pytest.raises(GraphFormatError, match=r"nodes\.xlsx: files of the kind '\.xlsx'"):
         read(friends, features=friends.with_name("nodes.xlsx"))
 
 
-def test_features_follow_the_order_of_the_nodes(friends):
-    table = "id,a,b\nEve,5,+6\nBob, 3 ,-.4e1\nAnna,1,2.5\n"
-    graph = read(friends, features=nodes(friends, table))
+def test_features_follow_the_order_of_the_nodes(friends, nodes):
+    graph = read(friends, features=nodes("id,a,b\nEve,5,+6\nBob, 3 ,-.4e1\nAnna,1,2.5\n"))
     assert graph.names == ("Anna", "Bob", "Eve")
     assert graph.x.tolist() == [[1, 2.5], [3, -4], [5, 6]]
     assert graph.x.dtype == torch.float32
-    assert graph.notes == ()
-    assert graph.feature_names == ("a", "b")
+    assert (graph.notes, graph.feature_names) == ((), ("a", "b"))
 
 
-def test_a_node_known_only_from_its_features_is_kept_without_links(friends):
-    table = "id,a,b\nEve,5,6\nCarl,0,6\nBob,3,6\nAnna,1,6\n"
-    graph = read(friends, features=nodes(friends, table))
+def test_a_node_known_only_from_its_features_is_kept_without_links(friends, nodes):
+    graph = read(friends, features=nodes("id,a,b\nEve,5,6\nCarl,0,6\nBob,3,6\nAnna,1,6\n"))
     assert graph.names == ("Anna", "Bob", "Carl", "Eve")
     assert graph.edges.tolist() == [[0, 1], [1, 3]]
     assert graph.notes == (
@@ -109,32 +152,256 @@ def test_a_node_known_only_from_its_features_is_kept_without_links(friends):
     )
 
 
-def test_few_nonzeros_are_kept_sparse_and_many_dense(friends):
-    sparse = read(
-        friends, features=nodes(friends, "n,a,b,c,d\nAnna,0,0,0,1\nBob,1,0,0,0\nEve,0,0,7,0\n")
-    )
-    assert sparse.x.is_sparse
-    assert sparse.x.is_coalesced()
-    assert sparse.x.to_dense().tolist() == [[0, 0, 0, 1], [1, 0, 0, 0], [0, 0, 7, 0]]
-    dense = read(friends, features=nodes(friends, "n,a,b,c\nAnna,0,0,1\nBob,1,0,0\nEve,0,7,0\n"))
-    assert not dense.x.is_sparse
+def test_few_nonzeros_are_kept_sparse_and_many_dense(nodes):
+    sparse = read_features(nodes("n,a,b,c,d\nAnna,0,0,0,1\nBob,1,0,0,0\nEve,0,0,7,0\n"), []).x
+    assert sparse.is_sparse
+    assert sparse.is_coalesced()
+    assert sparse.to_dense().tolist() == [[0, 0, 0, 1], [1, 0, 0, 0], [0, 0, 7, 0]]
+    assert not read_features(nodes("n,a,b,c\nAnna,0,0,1\nBob,1,0,0\nEve,0,7,0\n"), []).x.is_sparse
 
 
-def test_many_features_read_as_numpy_reads_them(tmp_path):
-    links = tmp_path / "links.csv"
-    links.write_text("source,target\na,b\n")
+def test_many_features_read_as_numpy_reads_them(nodes):
     values = np.random.default_rng(0).normal(size=(2, 3000)).astype(np.float32)
     header = ",".join(["node", *map(str, range(3000))])
     rows = [
-        ",".join([name, *map(repr, row.tolist())]) for name, row in zip("ab", values, strict=True)
+        ",".join([name, *map(repr, row)]) for name, row in zip("ab", values.tolist(), strict=True)
     ]
-    graph = read(links, features=nodes(links, "\n".join([header, *rows])))
-    assert np.array_equal(graph.x.numpy(), values)
+    found = read_features(nodes("\n".join([header, *rows])), [])
+    assert np.array_equal(found.x.numpy(), values)
 
 
-def test_feature_files_without_a_header_name_columns_by_number(tmp_path):
-    links = tmp_path / "links.csv"
-    links.write_text("a,b\n")
-    assert read(links, features=nodes(links, "a,1\nb,2\n"), header=False).x.tolist() == [[1], [2]]
+def test_without_a_header_columns_are_called_by_number(nodes):
+    found = read_features(nodes("a,red,1\nb,blue,2\n"), [], header=False, one_hot=["2"])
+    assert found.feature_names == ("3", "2=blue", "2=red")
+    assert found.x.to_dense().tolist() == [[1, 0, 1], [2, 1, 0]]
     with pytest.raises(FeatureError, match=r"feature 2 of node 'b' is 'x', not a number"):
-        read(links, features=nodes(links, "a,1\nb,x\n"), header=False)
+        read_features(nodes("a,1\nb,x\n"), [], header=False)
+
+
+@pytest.mark.parametrize("way", ["parquet", "table", "frame"])
+def test_every_kind_of_column_becomes_the_matrix_worked_by_hand(tmp_path, way):
+    source = {"parquet": as_parquet(TABLE, tmp_path), "table": TABLE, "frame": Frame(TABLE)}[way]
+    found = read_features(source, ["Anna"], **CHOICE)
+    assert found.names == ("Anna", "Bob", "Eve")
+    columns = ("whole", "part", "yes", "price", "colour=red", "text:a", "text:b")
+    assert found.feature_names == columns
+    assert found.x.to_dense().tolist() == [
+        [0, 1, 0, 0, 1, 0, 1],
+        [3, -4, 0, 1.25, 0, 0, 0],
+        [5, 0.5, 1, 1.25, 1, 1, 1],
+    ]
+
+
+def test_whole_numbers_are_names_and_numbers_may_be_categories():
+    found = read_features(pa.table({"node": [10, 2], "group": [7, 8]}), ["2"], one_hot=["group"])
+    assert found.names == ("10", "2")
+    assert found.feature_names == ("group=7", "group=8")
+    assert read_features(pa.table({"node": [1.0, 2.0], "a": [1, 2]}), []).names == ("1", "2")
+
+
+def test_the_index_of_a_pandas_frame_names_the_nodes():
+    table = pa.table({"a": [1.0, 2.0], "who": ["Bob", "Anna"]})
+    about = {b"pandas": json.dumps({"index_columns": ["who"]}).encode()}
+    found = read_features(table.replace_schema_metadata(about), [])
+    assert found.names == ("Anna", "Bob")
+    assert found.x.tolist() == [[2], [1]]
+    plain = {b"pandas": json.dumps({"index_columns": [{"kind": "range"}]}).encode()}
+    table = pa.table({"node": ["a"], "x": [1]}).replace_schema_metadata(plain)
+    assert read_features(table, []).names == ("a",)
+
+
+COUNTS = "expected a column of node names, at least one feature, and a row per node."
+BAD_TABLES = [
+    (
+        {"node": ["a", "b", "c"], "age": [1, None, None]},
+        f": feature 'age' of node 'b' is empty (and 1 more node).\n{FILL}",
+    ),
+    (
+        {"node": ["a", "b"], "age": pa.nulls(2)},
+        f": feature 'age' of node 'a' is empty (and 1 more node).\n{FILL}",
+    ),
+    (
+        {"node": ["a", "b"], "age": [1.0, float("nan")]},
+        f": feature 'age' of node 'b' is 'nan', not a finite number.\n{FINITE}",
+    ),
+    (
+        {"node": ["a", "b"], "age": [1e39, 1.0]},
+        f": feature 'age' of node 'a' is '1e+39', too large for a 32-bit number.\n{FINITE}",
+    ),
+    (
+        {"node": ["a", "b"], "my job": ["smith", "baker"]},
+        ": feature 'my job' of node 'a' is 'smith', not a number (and 1 more node).\n"
+        "If the column holds categories, add --one-hot 'my job'; if it holds words with blanks "
+        "between\nthem, add --words 'my job'. Otherwise delete the column.",
+    ),
+    ({"node": ["a", "b"]}, f" has 1 column and 2 rows, {COUNTS}"),
+    (
+        {"node": pa.array([], pa.string()), "age": pa.array([], pa.float32())},
+        f" has 2 columns and 0 rows, {COUNTS}",
+    ),
+    (
+        {"node": ["a", None], "age": [1, 2]},
+        ", row 2: the node name in column 'node' is empty.\nFill in the name, or delete the row.",
+    ),
+    (
+        {"node": [datetime.date(2024, 1, 1)], "age": [1]},
+        ": column 'node' holds date32[day], expected text or whole numbers.\n"
+        "Put the column of names first.",
+    ),
+    (
+        {"node": [1.5], "age": [1]},
+        ": column 'node' holds values that are no node names: Float value 1.500000 was truncated "
+        "converting to int64\nExpected text (UTF-8) or whole numbers. "
+        "Put the column of names first.",
+    ),
+    (
+        {"node": ["a"], "tags": [["x", "y"]]},
+        ": feature 'tags' of node 'a' is '['x', 'y']', not a number.\n"
+        "If the column holds categories, add --one-hot tags; if it holds words with blanks "
+        "between\nthem, add --words tags. Otherwise delete the column.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("columns", "message"), BAD_TABLES)
+def test_bad_tables_are_refused(tmp_path, columns, message):
+    with pytest.raises((FeatureError, GraphFormatError)) as caught:
+        read_features(as_parquet(pa.table(columns), tmp_path), [])
+    assert str(caught.value) == f"nodes.parquet{message}"
+    with pytest.raises(type(caught.value)) as caught:
+        read_features(Frame(pa.table(columns)), [])
+    assert str(caught.value) == f"features (Frame){message}"
+
+
+def test_odd_columns_of_frames_are_our_errors():
+    table = pa.table([["a"], [1], [2]], names=["node", "x", "x"])
+    with pytest.raises(GraphFormatError, match="has two columns called 'x'"):
+        read_features(table, [])
+    table = pa.table({"node": ["a"], "tags": [["x", "y"]]})
+    with pytest.raises((FeatureError, ConfigError), match="column 'tags' holds list"):
+        read_features(table, [], one_hot=["tags"])
+
+
+def test_a_small_file_that_grows_large_is_refused(tmp_path, monkeypatch):
+    path = as_parquet(pa.table({"node": list(map(str, range(2000))), "a": [0.0] * 2000}), tmp_path)
+    monkeypatch.setattr(tables, "MAX_BYTES", 200_000)
+    assert len(read_features(path, []).names) == 2000
+    monkeypatch.setattr(tables, "MAX_BYTES", 20_000)
+    with pytest.raises(GraphFormatError, match=r"unpacks to 2,000 rows and 0\.0 GB, at most 0\.0"):
+        read_features(path, [])
+
+
+def test_a_table_larger_than_memory_is_refused_before_it_is_read(nodes, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_COPIES", 10**15)
+    for source in (nodes(TEXT), as_parquet(TABLE, tmp_path)):
+        with pytest.raises(ResourceError, match=r"GB is free\.\nIf most numbers are zero, save"):
+            read_features(source, [], **CHOICE)
+
+
+def test_categories_and_words_become_the_matrix_worked_by_hand(nodes):
+    found = read_features(nodes(TEXT), ["Anna", "Bob"], one_hot=["colour", "colour"], words="text")
+    assert found.names == ("Anna", "Bob", "Eve", "Zoe")
+    colours, words = ("colour=blue", "colour=red"), ("text:Cat", "text:and", "text:cat", "text:the")
+    assert found.feature_names == ("age", *colours, *words)
+    assert found.x.to_dense().tolist() == [
+        [1, 1, 0, 1, 1, 1, 0],
+        [3, 0, 0, 0, 0, 0, 0],
+        [5, 0, 1, 0, 0, 1, 1],
+        [0, 0, 1, 0, 0, 0, 1],
+    ]
+    assert found.notes == (
+        "2 nodes of nodes.csv without links kept as isolated.",
+        "Column 'colour': 1 empty cell, which belongs to no category.",
+        "Column 'text': 1 empty cell, which has no words.",
+    )
+
+
+def test_a_column_of_numbers_may_be_categories(nodes):
+    found = read_features(nodes("node,group\na,10\nb,2\nc,2\nd,007\n"), [], one_hot=["group"])
+    assert found.feature_names == ("group=007", "group=10", "group=2")
+    assert found.x.to_dense().tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 1], [1, 0, 0]]
+
+
+def test_text_keeps_features_sparse(nodes):
+    rows = "".join(f"n{k:03d},w{k} w{k + 1} all\n" for k in range(200))
+    found = read_features(nodes("node,text\n" + rows), [], words="text")
+    assert found.x.is_sparse
+    assert found.x.is_coalesced()
+    assert found.x.values().numel() == 600
+    assert found.notes[1:] == ("Feature 'text:all' is the same for every node.",)
+
+
+def test_words_that_occur_once_are_kept_and_too_many_are_refused(nodes, monkeypatch):
+    path = nodes("node,t\n1,a b\n2,c\n")
+    monkeypatch.setattr(module, "MAX_WORDS", 3)
+    assert read_features(path, [], words="t").feature_names == ("t:a", "t:b", "t:c")
+    monkeypatch.setattr(module, "MAX_WORDS", 2)
+    message = r"nodes\.csv: column 't' has 3 different words, at most 2 are accepted\.\nLeave out"
+    with pytest.raises(FeatureError, match=message):
+        read_features(path, [], words="t")
+
+
+def test_an_identifier_is_no_category(nodes):
+    def table(values):
+        return nodes("node,id\n" + "".join(f"n{k},{v}\n" for k, v in enumerate(values)))
+
+    message = "column 'id' has 102 different values for 102 nodes, which is an identifier rather"
+    with pytest.raises(FeatureError, match=message):
+        read_features(table(range(102)), [], one_hot=["id"])
+    assert read_features(table(range(100)), [], one_hot=["id"]).x.shape == (100, 100)
+    assert read_features(table([*range(102)] * 2), [], one_hot=["id"]).x.shape == (204, 102)
+
+
+BAD_CHOICES = [
+    (
+        {"one_hot": ["color"]},
+        "nodes.csv has no column 'color' for --one-hot. Columns found: node, age, colour, text.",
+    ),
+    (
+        {"words": "body", "one_hot": ["colour"]},
+        "nodes.csv has no column 'body' for --words. Columns found: node, age, colour, text.",
+    ),
+    (
+        {"words": "node"},
+        "--words node: the first column of nodes.csv names the nodes, it is no feature.\n"
+        "Choose another column.",
+    ),
+    (
+        {"words": "text", "one_hot": ["text"]},
+        "Column 'text' cannot be both categories and words.\n"
+        "Choose one of --one-hot and --words for it.",
+    ),
+    (
+        {"row_names": "names.txt", **CHOICE},
+        "A table names its nodes in the first column.\n"
+        "Leave out --row-names; it is for matrices (.npz, .mtx).",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD_CHOICES)
+def test_choices_that_make_no_sense_are_refused(nodes, options, message):
+    with pytest.raises(ConfigError) as caught:
+        read_features(nodes(TEXT), [], **options)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("options", [{"one_hot": ["c"]}, {"words": "c"}])
+def test_a_column_without_any_text_is_refused(nodes, options):
+    with pytest.raises(FeatureError, match=r"nodes\.csv: (column 'c' is empty|no text in .* word)"):
+        read_features(nodes("node,c\na,\nb,\n"), [], **options)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), min_size=1))
+def test_words_are_those_between_blanks(cells):
+    table = pa.table({"node": list(map(str, range(len(cells)))), "t": cells})
+    vocabulary = sorted({word for cell in cells for word in cell.split()})
+    if not vocabulary:
+        with pytest.raises(CGCLError, match="has a word"):
+            read_features(table, [], words="t")
+        return
+    found = read_features(table, [], words="t")
+    assert found.feature_names == tuple(f"t:{word}" for word in vocabulary)
+    for name, row in zip(found.names, found.x.to_dense().tolist(), strict=True):
+        assert row == [float(word in cells[int(name)].split()) for word in vocabulary]

@@ -57,86 +57,49 @@ def test_matrix_market_files_are_read(tmp_path, case):
     assert found.x.to_dense().tolist() == expected[case]
 
 
-def test_what_scipy_writes_is_read_back(tmp_path):
-    scipy.io.mmwrite(tmp_path / "x.mtx", scipy.sparse.csr_array(DENSE))
-    found = read_features(tmp_path / "x.mtx", [])
-    assert found.x.is_sparse
-    assert np.array_equal(found.x.to_dense().numpy(), DENSE)
-
-
-BAD_MARKET = {
-    "no header": ("2 3 1\n1 1 1\n", "x.mtx, line 1: expected '%%MatrixMarket matrix coordinate"),
-    "empty": ("", "x.mtx, line 1: expected '%%MatrixMarket"),
-    "symmetric": (
+REAL = "%%MatrixMarket matrix coordinate real general\n"
+BAD_MARKET = [
+    ("2 3 1\n1 1 1\n", "x.mtx, line 1: expected '%%MatrixMarket matrix coordinate"),
+    ("", "x.mtx, line 1: expected '%%MatrixMarket"),
+    (
         "%%MatrixMarket matrix coordinate real symmetric\n2 2 1\n1 1 1\n",
         "a matrix that is 'coordinate real symmetric' is not read as features",
     ),
-    "complex": (
+    (
         "%%MatrixMarket matrix coordinate complex general\n2 2 1\n1 1 1 0\n",
         "a matrix that is 'coordinate complex general' is not read",
     ),
-    "no size": (
-        "%%MatrixMarket matrix coordinate real general\n% only\n",
-        "the line with the matrix's size is missing or wrong, found ''",
-    ),
-    "bad size": (
-        "%%MatrixMarket matrix coordinate real general\n2 -3 1\n",
-        "size is missing or wrong, found '2 -3 1'",
-    ),
-    "two sizes": (
-        "%%MatrixMarket matrix coordinate real general\n2 3\n1 1 1\n",
-        "size is missing or wrong, found '2 3'",
-    ),
-    "too many rows": (
-        "%%MatrixMarket matrix coordinate real general\n99999999999 3 1\n1 1 1\n",
-        "is a matrix of 99,999,999,999 rows and 3 columns",
-    ),
-    "a bomb": (
-        "%%MatrixMarket matrix coordinate real general\n9 9 999999999999\n1 1 1\n",
+    (REAL + "% only\n", "the line with the matrix's size is missing or wrong, found ''"),
+    (REAL + "2 -3 1\n", "size is missing or wrong, found '2 -3 1'"),
+    (REAL + "2 3\n1 1 1\n", "size is missing or wrong, found '2 3'"),
+    (REAL + "99999999999 3 1\n1 1 1\n", "is a matrix of 99,999,999,999 rows and 3 columns"),
+    (
+        REAL + "9 9 999999999999\n1 1 1\n",
         r"claims 999,999,999,999 entries but has \d+ characters only",
     ),
-    "a dense bomb": (
+    (
         "%%MatrixMarket matrix array real general\n9999999 99999\n1\n",
         "claims 999,989,900,001 entries but has",
     ),
-    "outside": (
-        "%%MatrixMarket matrix coordinate real general\n2 3 1\n3 1 1.0\n",
+    (
+        REAL + "2 3 1\n3 1 1.0\n",
         "has an entry outside its 2 rows and 3 columns, which count from 1",
     ),
-    "cut off": (
-        "%%MatrixMarket matrix coordinate real general\n2 3 2\n1 1 1.0\n",
-        "claims 2 entries of 3 numbers each, found 3 numbers",
-    ),
-    "no number": (
-        "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 1 abc\n",
-        "x.mtx is damaged: text among the numbers",
-    ),
-    "almost a number": (
-        "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 1 1e\n",
-        "x.mtx is damaged: could not convert",
-    ),
-    "half an index": (
-        "%%MatrixMarket matrix coordinate real general\n2 3 1\n1.5 1 1\n",
-        "has an entry outside",
-    ),
-    "no index": (
-        "%%MatrixMarket matrix coordinate real general\n2 3 1\nnan 1 1\n",
-        "has an entry outside",
-    ),
-    "counted from 0": (
-        "%%MatrixMarket matrix coordinate pattern general\n2 3 1\n0 1\n",
-        "has an entry outside",
-    ),
-    "a full pattern": (
+    (REAL + "2 3 2\n1 1 1.0\n", "claims 2 entries of 3 numbers each, found 3 numbers"),
+    (REAL + "2 3 1\n1 1 abc\n", "x.mtx is damaged: text among the numbers"),
+    (REAL + "2 3 1\n1 1 1e\n", "x.mtx is damaged: could not convert"),
+    (REAL + "2 3 1\n1.5 1 1\n", "has an entry outside"),
+    (REAL + "2 3 1\nnan 1 1\n", "has an entry outside"),
+    ("%%MatrixMarket matrix coordinate pattern general\n2 3 1\n0 1\n", "has an entry outside"),
+    (
         "%%MatrixMarket matrix array pattern general\n1 1\n1\n",
         "a matrix that is 'array pattern general' is not read",
     ),
-}
+]
 
 
-@pytest.mark.parametrize("case", BAD_MARKET)
-def test_damaged_matrix_market_files_are_refused(tmp_path, case):
-    text, message = BAD_MARKET[case]
+@pytest.mark.parametrize(("text", "message"), BAD_MARKET)
+def test_damaged_matrix_market_files_are_refused(tmp_path, text, message):
     with pytest.raises(GraphFormatError, match=message):
         read_features(write_mtx(tmp_path, text), [])
 
@@ -152,42 +115,35 @@ def csr(**changes):
     return {**good, **changes}
 
 
-BAD_NPZ = {
-    "another format": (csr(format=np.array(b"dia")), GraphFormatError, "of the format 'dia'"),
-    "three dimensions": (csr(shape=np.array([2, 3, 4])), GraphFormatError, r"shape \[2, 3, 4\]"),
-    "half a row": (csr(shape=np.array([2.5, 3])), GraphFormatError, r"shape \[2\.5, 3\.0\]"),
-    "no columns": (csr(shape=np.array([2, 0])), GraphFormatError, "2 rows and 0 columns"),
-    "huge": (csr(shape=np.array([10**12, 3])), GraphFormatError, "1,000,000,000,000 rows"),
-    "starts missing": (csr(indptr=np.array([0, 2])), GraphFormatError, "do not describe a matrix"),
-    "starts go back": (csr(indptr=np.array([0, 3, 2])), GraphFormatError, "do not describe"),
-    "starts lie": (csr(indptr=np.array([0, 1, 10**15])), GraphFormatError, "do not describe"),
-    "column outside": (csr(indices=np.array([0, 3])), GraphFormatError, "do not describe"),
-    "negative column": (csr(indices=np.array([0, -1])), GraphFormatError, "do not describe"),
-    "columns with commas": (csr(indices=np.array([0.0, 1.5])), GraphFormatError, "do not describe"),
-    "values missing": (csr(data=np.array([1.0])), GraphFormatError, "do not describe"),
-    "text": (csr(data=np.array(["1", "x"])), FeatureError, "expected real numbers"),
-    "complex": (csr(data=np.array([1j, 1])), FeatureError, "type complex128, expected real"),
-    "NaN": (
+BAD_NPZ = [
+    (csr(format=np.array(b"dia")), GraphFormatError, "of the format 'dia'"),
+    (csr(shape=np.array([2, 3, 4])), GraphFormatError, r"shape \[2, 3, 4\]"),
+    (csr(shape=np.array([2.5, 3])), GraphFormatError, r"shape \[2\.5, 3\.0\]"),
+    (csr(shape=np.array([2, 0])), GraphFormatError, "2 rows and 0 columns"),
+    (csr(shape=np.array([10**12, 3])), GraphFormatError, "1,000,000,000,000 rows"),
+    (csr(indptr=np.array([0, 2])), GraphFormatError, "do not describe a matrix"),
+    (csr(indptr=np.array([0, 3, 2])), GraphFormatError, "do not describe"),
+    (csr(indptr=np.array([0, 1, 10**15])), GraphFormatError, "do not describe"),
+    (csr(indices=np.array([0, 3])), GraphFormatError, "do not describe"),
+    (csr(indices=np.array([0, -1])), GraphFormatError, "do not describe"),
+    (csr(indices=np.array([0.0, 1.5])), GraphFormatError, "do not describe"),
+    (csr(data=np.array([1.0])), GraphFormatError, "do not describe"),
+    (csr(data=np.array(["1", "x"])), FeatureError, "expected real numbers"),
+    (csr(data=np.array([1j, 1])), FeatureError, "type complex128, expected real"),
+    (
         csr(data=np.array([1.0, np.nan])),
         FeatureError,
         r"x\.npz: feature 3 of node '1' is 'nan', not a finite number\.\nEvery feature must",
     ),
-    "too large": (csr(data=np.array([1e39, 1])), FeatureError, "feature 1 of node '0' is 'inf'"),
-    "something else": ({"x": np.ones(3)}, GraphFormatError, "has no array 'format'"),
-}
+    (csr(data=np.array([1e39, 1])), FeatureError, "feature 1 of node '0' is 'inf'"),
+    ({"x": np.ones(3)}, GraphFormatError, "has no array 'format'"),
+]
 
 
-@pytest.mark.parametrize("case", BAD_NPZ)
-def test_damaged_archives_are_refused(tmp_path, case):
-    arrays, kind, message = BAD_NPZ[case]
+@pytest.mark.parametrize(("arrays", "kind", "message"), BAD_NPZ)
+def test_damaged_archives_are_refused(tmp_path, arrays, kind, message):
     np.savez(tmp_path / "x.npz", **arrays)
     with pytest.raises(kind, match=message):
-        read_features(tmp_path / "x.npz", [])
-
-
-def test_an_array_of_python_objects_is_never_opened(tmp_path):
-    np.savez(tmp_path / "x.npz", **csr(data=np.array([object(), 1], dtype=object)))
-    with pytest.raises(GraphFormatError, match="holds Python objects"):
         read_features(tmp_path / "x.npz", [])
 
 
@@ -245,41 +201,40 @@ def test_names_of_rows_come_from_a_file(tmp_path):
     assert read_features(DENSE, [], row_names=str(names)).names == found.names
 
 
-BAD_ROW_NAMES = {
-    "too few": (
+BAD_ROW_NAMES = [
+    (
         "a\nb\n",
         FeatureError,
         "features (ndarray) has 4 rows, but names.txt has 2 names.\n"
         "Give one name per row, in the order of the rows.",
     ),
-    "an empty line": (
+    (
         "a\n\nc\nd\n",
         GraphFormatError,
         "names.txt, line 2: an empty line.\nWrite one name a line, of up to 1,000 characters.",
     ),
-    "too long": (
+    (
         "a" * 1001,
         GraphFormatError,
         "names.txt, line 1: a name of 1,001 characters, '" + "a" * 39 + "…'.\n"
         "Write one name a line, of up to 1,000 characters.",
     ),
-    "twice": (
+    (
         "a\nb\na\nd\n",
         FeatureError,
         "features (ndarray): more than one row for node 'a'.\nKeep one row per node; 1 too many.",
     ),
-    "another node": (
+    (
         "a\nb\nc\nd\n",
         FeatureError,
         "features (ndarray) has no row for 1 node with links: 'Zoe'.\n"
         "Add a row for each, or leave their links out.",
     ),
-}
+]
 
 
-@pytest.mark.parametrize("case", BAD_ROW_NAMES)
-def test_names_that_do_not_fit_are_refused(tmp_path, case):
-    text, kind, message = BAD_ROW_NAMES[case]
+@pytest.mark.parametrize(("text", "kind", "message"), BAD_ROW_NAMES)
+def test_names_that_do_not_fit_are_refused(tmp_path, text, kind, message):
     path = tmp_path / "names.txt"
     path.write_text(text)
     with pytest.raises(kind) as caught:

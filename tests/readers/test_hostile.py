@@ -78,12 +78,13 @@ def mutated(content, count):
 
 def is_refused(path, content, **options):
     path.write_bytes(content)
+    message = ""
     try:
         read(path, **options)
     except CGCLError as error:
-        assert str(error).count("\n") < 4
-        return True
-    return False
+        message = str(error)
+    assert message.count("\n") < 4
+    return bool(message)
 
 
 def are_refused(path, content):

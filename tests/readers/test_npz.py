@@ -1,11 +1,10 @@
 import io
-import random
 import zipfile
 
 import numpy as np
 import pytest
 
-from cgcl.errors import CGCLError, GraphFormatError
+from cgcl.errors import GraphFormatError
 from cgcl.readers import npz
 from cgcl.readers.npz import arrays_sha256, npz_array_names, read_npz_arrays
 
@@ -41,13 +40,6 @@ def test_a_pickle_in_an_archive_is_refused_and_never_run(tmp_path):
     assert not touched.exists()
 
 
-def test_a_missing_array_is_named_with_those_found(tmp_path):
-    path = tmp_path / "a.npz"
-    np.savez(path, x=np.arange(3))
-    with pytest.raises(GraphFormatError, match=r"has no array 'a'\. Arrays found: x"):
-        read_npz_arrays(path, ["a"])
-
-
 def test_an_archive_that_unpacks_to_too_much_is_refused_before_unpacking(tmp_path, monkeypatch):
     monkeypatch.setattr(npz, "MAX_BYTES", 1_000_000)
     monkeypatch.setattr(npz, "MAX_MEMBERS", 10)
@@ -70,24 +62,6 @@ def test_a_header_that_claims_more_than_its_member_holds_is_refused(tmp_path):
         archive.writestr("a.npy", member.getvalue() + b"12345678")
     with pytest.raises(GraphFormatError, match="claims 8,000,000,000,000,000 bytes but its member"):
         read_npz_arrays(path, ["a"])
-
-
-def test_mutated_archives_give_arrays_or_our_error(tmp_path):
-    whole = io.BytesIO()
-    np.savez_compressed(whole, a=np.arange(50), b=np.ones((3, 4), dtype=np.float32))
-    chance, path = random.Random(0), tmp_path / "mutated.npz"
-    refused = 0
-    for _ in range(300):
-        content = bytearray(whole.getvalue())
-        for _ in range(chance.randint(1, 4)):
-            content[chance.randrange(len(content))] = chance.randrange(256)
-        cut = chance.randint(1, len(content)) if chance.random() < 0.2 else len(content)
-        path.write_bytes(content[:cut])
-        try:
-            read_npz_arrays(path, ["a", "b"])
-        except CGCLError:
-            refused += 1
-    assert refused > 100
 
 
 def test_the_digest_of_arrays_ignores_width_and_order_of_bytes_but_not_content():

@@ -1,7 +1,7 @@
 import csv
 import io
-import os
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,12 +13,7 @@ from cgcl.readers.edge_table import LinkOptions
 from cgcl.readers.tables import MAX_COLUMNS
 from cgcl.readers.text import _has_plain_quotes, read_text_links
 
-# One folder serves all examples of a test: every example writes the same file anew.
-fuzzed = settings(
-    deadline=None,
-    max_examples=60,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+fuzzed = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 
 names = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20
@@ -34,181 +29,147 @@ def write_csv(path, rows, header=("source", "target"), separator=","):
     return path
 
 
-def refusal(path, **options):
-    """Return the text of our error, or nothing if the file is fine; other errors pass through."""
-    try:
-        read(path, **options)
-    except CGCLError as error:
-        return str(error)
-    return ""
-
-
-BAD_FILES = {
-    "empty": (
-        b"",
-        "friends.csv is empty.\n"
-        "Expected a table with a header line and one row per line, such as:\n"
-        "source,target\nAnna,Bob",
-    ),
-    "blank lines only": (
-        b"\r\n\n\n",
-        "friends.csv is empty.\n"
-        "Expected a table with a header line and one row per line, such as:\n"
-        "source,target\nAnna,Bob",
-    ),
-    "header only": (
-        b"source,target\n",
-        "friends.csv has a header line but no rows: source,target\n"
-        "Add rows below it. If that line is a row itself, add --no-header.",
-    ),
-    "too few cells": (
+# What is in the file, in which line that is refused and why, and what to do.
+BAD_FILES = [
+    (
         b"source,target\nAnna,Bob\nAnna\n",
-        "friends.csv, line 3: 1 column, expected 2 (source, target).\n"
-        "  3 | Anna\n"
+        "3: 1 column, expected 2 (source, target).",
         "Each row needs two node names. If your columns are separated by ';' use --separator ';'.",
     ),
-    "too few cells after blank lines": (
+    (
         b"source,target,when\r\nAnna,Bob,1\r\n\r\nAnna|Eve|2\r\n",
-        "friends.csv, line 4: 1 column, expected 3 (source, target, when).\n"
-        "  4 | Anna|Eve|2\n"
+        "4: 1 column, expected 3 (source, target, when).",
         "This row has '|' where the others have ','. Use one separator in the whole file.",
     ),
-    "a blank inside a name is no separator": (
+    (
         b"source,target,when\nAnna,Bob,1\nAnna Maria,Bob\n",
-        "friends.csv, line 3: 2 columns, expected 3 (source, target, when).\n"
-        "  3 | Anna Maria,Bob\n"
+        "3: 2 columns, expected 3 (source, target, when).",
         "Each row needs 3 cells with ',' between them.",
     ),
-    "too many cells": (
+    (
         b"source,target\nAnna,Bob,Eve\n",
-        "friends.csv, line 2: 3 columns, expected 2 (source, target).\n"
-        "  2 | Anna,Bob,Eve\n"
+        "2: 3 columns, expected 2 (source, target).",
         "If a cell contains ',' itself, quote it: \"...\".",
     ),
-    "missing column": (
+    (
+        b"source;target\nAnna;Bob\n",
+        "1: 1 column, expected at least 2.",
+        "Each row needs two node names. If they are separated by ';' use --separator ';'.",
+    ),
+    (
+        b"source\nAnna\n",
+        "1: 1 column, expected at least 2.",
+        "Each row needs two node names, with ',' between them (a tab in .tsv files).",
+    ),
+    (
+        b"source,target\nAnna,Bob\n\n,Eve\n",
+        "4: the node name in column 'source' is empty.",
+        "Fill in the name, or delete the row.",
+    ),
+    (
+        b'source,target\nAnna,""\n',
+        "2: the node name in column 'target' is empty.",
+        "Fill in the name, or delete the row.",
+    ),
+    (
+        b"source,target\nAnna," + b"x" * 1001 + b"\n",
+        "2: a node name of 1,001 characters in column 'target'.",
+        "Names may have up to 1,000 characters. Look for a missing separator or line break.",
+    ),
+    (
+        b'source,target\nAnna,"Bob\nEve,Dan\n',
+        '2: a quote (") is opened here and never closed.',
+        'Close it, or write a quote inside a quoted name twice: "".',
+    ),
+    (
+        b'source,target\nAnna,"Bob" the builder\n',
+        '2: text follows a closing quote (").',
+        'Put the whole cell in quotes and write a quote inside it twice: "".',
+    ),
+    (
+        b"source,target\nAnna," + b"x" * 50_000_000 + b"\n",
+        "2: a cell of more than 131,072 characters.",
+        "Look for a missing line break or a quote that is not closed.",
+    ),
+]
+BAD_WHOLES = [
+    (
+        b"",
+        " is empty.\n"
+        "Expected a table with a header line and one row per line, such as:\n"
+        "source,target\n"
+        "Anna,Bob",
+    ),
+    (
+        b"source,target\n",
+        " has a header line but no rows: source,target\n"
+        "Add rows below it. If that line is a row itself, add --no-header.",
+    ),
+    (
         b"from,to,weight\nAnna,Bob,1\n",
-        "friends.csv has no column 'source'. Columns found: from, to, weight.\n"
+        " has no column 'source'. Columns found: from, to, weight.\n"
         "Name them: cgcl train friends.csv --source from --target to\n"
         "If the file has no header line, add --no-header.",
     ),
-    "one missing column": (
+    (
         b"weight,source,to\n1,Anna,Bob\n",
-        "friends.csv has no column 'target'. Columns found: weight, source, to.\n"
+        " has no column 'target'. Columns found: weight, source, to.\n"
         "Name them: cgcl train friends.csv --source source --target weight\n"
         "If the file has no header line, add --no-header.",
     ),
-    "other separator": (
-        b"source;target\nAnna;Bob\n",
-        "friends.csv, line 1: 1 column, expected at least 2.\n"
-        "  1 | source;target\n"
-        "Each row needs two node names. If they are separated by ';' use --separator ';'.",
-    ),
-    "one column": (
-        b"source\nAnna\n",
-        "friends.csv, line 1: 1 column, expected at least 2.\n"
-        "  1 | source\n"
-        "Each row needs two node names, with ',' between them (a tab in .tsv files).",
-    ),
-    "duplicate columns": (
+    (
         b"source,target,source\na,b,c\n",
-        "friends.csv has two columns called 'source'. Columns found: source, target, source.\n"
+        " has two columns called 'source'. Columns found: source, target, source.\n"
         "Give every column a name of its own. If the file has no header line, add --no-header.",
     ),
-    "empty name": (
-        b"source,target\nAnna,Bob\n\n,Eve\n",
-        "friends.csv, line 4: the node name in column 'source' is empty.\n"
-        "  4 | ,Eve\n"
-        "Fill in the name, or delete the row.",
-    ),
-    "empty quoted name": (
-        b'source,target\nAnna,""\n',
-        "friends.csv, line 2: the node name in column 'target' is empty.\n"
-        '  2 | Anna,""\n'
-        "Fill in the name, or delete the row.",
-    ),
-    "long name": (
-        b"source,target\nAnna," + b"x" * 1001 + b"\n",
-        "friends.csv, line 2: a node name of 1,001 characters in column 'target'.\n"
-        "  2 | Anna," + "x" * 54 + "…\n"
-        "Names may have up to 1,000 characters. Look for a missing separator or line break.",
-    ),
-    "NUL byte": (
+    (
         b"source,target\nAnna,Bob\0\n",
-        "friends.csv, line 2: a NUL byte, which no text table contains.\n"
+        ", line 2: a NUL byte, which no text table contains.\n"
         "Save the table again as CSV with UTF-8 encoding.",
     ),
-    "Latin-1": (
+    (
         "source,target\r\nAnna,Bob\r\nJosé,Bob\r\n".encode("latin-1"),
-        "friends.csv, line 3: byte 0xe9 is not UTF-8.\n"
+        ", line 3: byte 0xe9 is not UTF-8.\n"
         "Save the file with UTF-8 encoding, or convert it: iconv -f LATIN1 -t UTF-8 friends.csv",
     ),
-    "UTF-16": (
+    (
         "source,target\nAnna,Bob\n".encode("utf-16"),
-        "friends.csv is encoded as UTF-16, expected UTF-8.\n"
-        "Save it again as CSV with UTF-8 encoding.",
+        " is encoded as UTF-16, expected UTF-8.\nSave it again as CSV with UTF-8 encoding.",
     ),
-    "unclosed quote": (
-        b'source,target\nAnna,"Bob\nEve,Dan\n',
-        'friends.csv, line 2: a quote (") is opened here and never closed.\n'
-        '  2 | Anna,"Bob\n'
-        'Close it, or write a quote inside a quoted name twice: "".',
-    ),
-    "text after a quote": (
-        b'source,target\nAnna,"Bob" the builder\n',
-        'friends.csv, line 2: text follows a closing quote (").\n'
-        '  2 | Anna,"Bob" the builder\n'
-        'Put the whole cell in quotes and write a quote inside it twice: "".',
-    ),
-    "50 MB field": (
-        b"source,target\nAnna," + b"x" * 50_000_000 + b"\n",
-        "friends.csv, line 2: a cell of more than 131,072 characters.\n"
-        "  2 | Anna," + "x" * 54 + "…\n"
-        "Look for a missing line break or a quote that is not closed.",
-    ),
-    "too many columns": (
+    (
         b"," * MAX_COLUMNS + b"\na,b\n",
-        "friends.csv, line 1: 100,001 columns.\n"
+        ", line 1: 100,001 columns.\n"
         "At most 100,000 are read. Is the separator ',' right? If not, use --separator.",
     ),
-}
+]
 
 
-@pytest.mark.parametrize("case", BAD_FILES)
-def test_a_bad_file_is_refused_with_place_and_remedy(tmp_path, case):
-    content, message = BAD_FILES[case]
+@pytest.mark.parametrize(("content", "problem", "remedy"), BAD_FILES)
+def test_a_bad_line_is_refused_with_place_and_remedy(tmp_path, content, problem, remedy):
+    path = tmp_path / "friends.csv"
+    path.write_bytes(content)
+    line = int(problem[0])
+    quoted = content.decode().splitlines()[line - 1]
+    quoted = quoted if len(quoted) <= 60 else quoted[:59] + "…"
+    with pytest.raises(GraphFormatError) as caught:
+        read_text_links(path, LinkOptions())
+    assert str(caught.value) == (f"friends.csv, line {problem}\n  {line} | {quoted}\n{remedy}")
+
+
+@pytest.mark.parametrize(("content", "message"), BAD_WHOLES)
+def test_a_bad_file_is_refused_with_place_and_remedy(tmp_path, content, message):
     path = tmp_path / "friends.csv"
     path.write_bytes(content)
     with pytest.raises(GraphFormatError) as caught:
         read_text_links(path, LinkOptions())
-    assert str(caught.value) == message
+    assert str(caught.value) == f"friends.csv{message}"
     assert message.count("\n") < 4
 
 
-def test_a_missing_file_is_named(tmp_path):
-    path = tmp_path / "nobody.csv"
-    with pytest.raises(GraphFormatError) as caught:
-        read_text_links(path, LinkOptions())
-    assert str(caught.value) == (
-        f"No such file: {path}\nCheck the spelling and the folder you are in."
-    )
-
-
-def test_a_folder_a_pipe_and_a_device_are_not_regular_files(tmp_path):
-    os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(GraphFormatError, match="is a folder, not a regular file"):
-        read_text_links(tmp_path, LinkOptions())
-    with pytest.raises(GraphFormatError, match="is not a regular file but a pipe or a device"):
-        read_text_links(tmp_path / "pipe.csv", LinkOptions())
-    (tmp_path / "zero.csv").symlink_to("/dev/zero")
-    with pytest.raises(GraphFormatError, match="is not a regular file but a pipe or a device"):
-        read_text_links(tmp_path / "zero.csv", LinkOptions())
-
-
-def test_an_impossible_path_is_refused():
-    from pathlib import Path
-
-    with pytest.raises(GraphFormatError, match="Cannot read"):
-        read_text_links(Path("x" * 5000), LinkOptions())
+@pytest.mark.parametrize(("path", "message"), [("x" * 5000, "Cannot read"), ("x", "No such file")])
+def test_an_impossible_path_is_refused(path, message):
+    with pytest.raises(GraphFormatError, match=message):
+        read_text_links(Path(path), LinkOptions())
 
 
 @pytest.mark.parametrize(
@@ -284,17 +245,23 @@ def test_the_separator_is_given_or_chosen_by_suffix(tmp_path):
         assert read(tmp_path / file, separator=separator).names == ("x, y", "z")
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "source"}, "both the column 'source'"),
+        ({"time": "source"}, "The time column 'source' holds node names"),
+    ],
+)
+def test_columns_must_differ(tmp_path, options, message):
+    with pytest.raises(ConfigError, match=message):
+        read(write_csv(tmp_path / "a.csv", [("a", "b")]), **options)
+
+
 @pytest.mark.parametrize("separator", ["", ";;", '"', "\n", "é", "\0"])
 def test_an_impossible_separator_is_refused(tmp_path, separator):
     path = write_csv(tmp_path / "a.csv", [("a", "b")])
     with pytest.raises(ConfigError, match="is not one plain character"):
         read(path, separator=separator)
-
-
-def test_source_and_target_must_differ(tmp_path):
-    path = write_csv(tmp_path / "a.csv", [("a", "b")])
-    with pytest.raises(ConfigError, match="both the column 'source'"):
-        read(path, target="source")
 
 
 def test_long_texts_in_ignored_columns_do_no_harm(tmp_path):
@@ -319,18 +286,6 @@ def test_order_of_rows_columns_and_ends_never_matters(tmp_path, rows, data):
     first = read(write_csv(tmp_path / "a.csv", rows))
     second = read(write_csv(tmp_path / "b.tsv", turned, ("target", "source"), "\t"))
     assert first.fingerprint == second.fingerprint
-
-
-@fuzzed
-@given(
-    content=st.binary(max_size=200)
-    | st.text(max_size=200).map(lambda t: t.encode("utf-8", "replace"))
-)
-def test_arbitrary_content_gives_a_graph_or_our_error(tmp_path, content):
-    path = tmp_path / "any.csv"
-    for header in (True, False):
-        path.write_bytes(content)
-        assert refusal(path, header=header).count("\n") < 4
 
 
 @fuzzed
@@ -364,21 +319,6 @@ def test_a_separator_that_is_not_the_one_of_the_file_is_named(tmp_path):
 def test_the_quick_look_at_quotes_never_passes_what_python_refuses(content):
     if _has_plain_quotes(content.encode(), 0, ","):
         list(csv.reader(io.StringIO(content, newline=""), strict=True))
-
-
-@pytest.mark.parametrize(
-    ("content", "is_plain"),
-    [
-        ('"a","b"\n"c","d ""e"""', True),
-        ('a,"b\nc"\r\n"",d', True),
-        ('a,b"c"', False),
-        ('"a"b,c', False),
-        ('"a,b', False),
-        ('a,""', True),
-    ],
-)
-def test_ordinary_quotes_need_no_second_reading(content, is_plain):
-    assert _has_plain_quotes(content.encode(), 0, ",") is is_plain
 
 
 def test_quotes_in_the_header_alone_leave_the_rows_as_they_are(tmp_path):
@@ -418,6 +358,14 @@ def test_times_are_read_with_the_links(tmp_path):
     assert not any("when" in note for note in graph.notes)
     path.write_text("a,b,7\nb,c,1.5\n")
     assert read(path, header=False, time="3").times.tolist() == [7.0, 1.5]
+    path.write_text("source,target,t\na,b,1\n\nb,c,soon\nc,d,later\n")
+    with pytest.raises(GraphFormatError) as caught:
+        read(path, time="t")
+    assert str(caught.value) == (
+        "a.csv, line 4: 'soon' in column 't' is not a time.\n"
+        "Expected one that is written like the first, '1'.\n"
+        "Every link needs a time: fill it in, delete the row, or name another column with --time."
+    )
 
 
 @pytest.mark.parametrize(
@@ -437,24 +385,3 @@ def test_a_time_column_that_is_not_there_is_named(tmp_path, time, header, messag
     path.write_text("source,target,t\na,b,1\n" if header else "a,b,1\n")
     with pytest.raises(GraphFormatError, match=message):
         read(path, time=time, header=header)
-
-
-def test_names_are_no_times(tmp_path):
-    path = write_csv(tmp_path / "a.csv", [("a", "b")])
-    with pytest.raises(ConfigError, match="The time column 'source' holds node names"):
-        read(path, time="source")
-
-
-def test_a_time_that_is_none_is_found_by_line(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("source,target,t\na,b,1\n\nb,c,\n")
-    with pytest.raises(GraphFormatError, match=r"a.csv, line 4: the time in column 't' is empty"):
-        read(path, time="t")
-    path.write_text("source,target,t\na,b,1\nb,c,soon\nc,d,later\n")
-    with pytest.raises(GraphFormatError) as caught:
-        read(path, time="t")
-    assert str(caught.value) == (
-        "a.csv, line 3: 'soon' in column 't' is not a time.\n"
-        "Expected one that is written like the first, '1'.\n"
-        "Every link needs a time: fill it in, delete the row, or name another column with --time."
-    )

@@ -1,19 +1,12 @@
-import io
-import random
-
 import networkx as nx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cgcl.errors import CGCLError, GraphFormatError
+from cgcl.errors import GraphFormatError
 from cgcl.readers import read, xml_graph
 
-fuzzed = settings(
-    deadline=None,
-    max_examples=40,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+fuzzed = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 # XML has no control characters, and turns line breaks and tabs in ids into blanks.
 names = st.text(
     st.characters(exclude_categories=["Cs", "Cc", "Cn", "Zl", "Zp"]), min_size=1, max_size=12
@@ -161,31 +154,3 @@ def test_a_file_that_is_too_large_is_not_parsed(tmp_path, monkeypatch):
     path = written(tmp_path, wrapped("<node id='a'/>"))
     with pytest.raises(GraphFormatError, match="at most 0 MB of XML is read"):
         read(path)
-
-
-@pytest.mark.parametrize("suffix", WRITERS)
-def test_mutated_files_give_a_graph_or_our_error(tmp_path, suffix):
-    whole, path, chance, refused = io.BytesIO(), tmp_path / f"a{suffix}", random.Random(0), 0
-    graph = nx.Graph()
-    graph.add_edge("a", "é", weight=1.5, when="2024-01-01")
-    graph.add_node("b", age=3, ok=True)
-    WRITERS[suffix](graph, whole)
-    for _ in range(300):
-        content = bytearray(whole.getvalue())
-        for _ in range(chance.randint(1, 3)):
-            content[chance.randrange(len(content))] = chance.randrange(32, 256)
-        cut = chance.randint(1, len(content)) if chance.random() < 0.1 else len(content)
-        path.write_bytes(content[:cut])
-        try:
-            read(path)
-        except CGCLError:
-            refused += 1
-    assert refused > 100
-
-
-@fuzzed
-@given(content=st.binary(max_size=60) | st.text("<>/a=\"' &;!?", max_size=40).map(str.encode))
-def test_arbitrary_content_is_refused(tmp_path, content):
-    for name in ("a.graphml", "a.gexf"):
-        with pytest.raises(GraphFormatError):
-            read(written(tmp_path, content, name))

@@ -468,13 +468,8 @@ def _constant_notes(x: Tensor, feature_names: tuple[str, ...]) -> list[str]:
     notes: list[str] = []
     for columns, what in ((constant, "the same"), (zero, "zero")):
         if columns:
-            labels = [
-                f"'{shown(feature_names[k])}'" if feature_names else f"{k + 1}" for k in columns[:5]
-            ]
-            more = f" and {len(columns) - 5:,} more" if len(columns) > 5 else ""
-            many = len(columns) > 1
-            notes.append(
-                f"Feature{'s' if many else ''} {', '.join(labels)}{more} "
-                f"{'are' if many else 'is'} {what} for every node."
-            )
+            labels = [feature_names[k] if feature_names else str(k + 1) for k in columns]
+            which = listed(labels, quoted=bool(feature_names))
+            many = f"s {which} are" if len(columns) > 1 else f" {which} is"
+            notes.append(f"Feature{many} {what} for every node.")
     return notes

@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.parsers import expat
 
 from cgcl.errors import GraphFormatError
 from cgcl.graph.wording import shown
@@ -62,11 +63,8 @@ class _Checker:
     """Reads the elements once, to refuse what networkx would misread or choke on."""
 
     def __init__(self, file: str) -> None:
-        from xml.parsers import expat
-
         self._file = file
         self._graphs = self._depth = 0
-        self._error: type[Exception] = expat.ExpatError
         self._parser = expat.ParserCreate(namespace_separator=" ")
         self._parser.StartDoctypeDeclHandler = self._doctype
         self._parser.StartElementHandler = self._start
@@ -76,7 +74,7 @@ class _Checker:
         """Raise GraphFormatError unless this is one flat graph with names everywhere."""
         try:
             self._parser.Parse(content, True)
-        except self._error as error:
+        except expat.ExpatError as error:
             line, column = self._parser.ErrorLineNumber, self._parser.ErrorColumnNumber + 1
             raise GraphFormatError(
                 f"{self._file}, line {line}, column {column}: not well-formed XML "
