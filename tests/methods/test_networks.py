@@ -69,13 +69,6 @@ def test_every_link_is_either_seen_or_asked_for(count, share, size, seed, all_of
     assert len(targets) == len(set(targets)) == expected
 
 
-def test_a_single_link_is_asked_for() -> None:
-    known = Known(3, torch.tensor([[0], [2]]))
-    (batch,) = hidden_links(known, Epoch(1, 0), 0.5, 100)
-    assert batch.targets.tolist() == [[0], [2]]
-    assert batch.seen.shape == (2, 0)
-
-
 def test_epochs_hide_other_links_with_equal_chances_and_the_same_epoch_the_same() -> None:
     known, counts = ring(10), torch.zeros(10)
     every = torch.tensor(codes(known.links, 10))
@@ -293,23 +286,12 @@ def test_two_targets_of_a_triangle_share_no_neighbour_by_each_other() -> None:
 def test_small_blocks_change_nothing(sbm, monkeypatch) -> None:
     known = known_of(sbm(0))
     scorer = learner_of(known).scorer(known)
-    pairs = torch.combinations(torch.arange(120)).T
+    pairs = torch.combinations(torch.arange(120)).T[:, ::9]
     whole = scorer.logits(pairs)
     monkeypatch.setattr(module, "_BUDGET", 40)
     monkeypatch.setattr(module, "block_size", lambda *_: 7)
     torch.testing.assert_close(scorer.logits(pairs), whole)
     assert scorer.logits(pairs[:, :0]).shape == (0,)
-
-
-def test_a_graph_without_any_common_neighbour_can_be_learned() -> None:
-    known = Known(6, torch.tensor([[0, 2, 4], [1, 3, 5]]), torch.eye(6))
-    learner = learner_of(known)
-    for loss in learner.steps(known, Epoch(1, 0)):
-        loss.backward()
-    assert all(
-        parameter.grad is None or parameter.grad.isfinite().all()
-        for parameter in learner.parameters()
-    )
 
 
 def test_common_neighbours_are_left_out_at_the_rate_asked_for(sbm) -> None:

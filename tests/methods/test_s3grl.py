@@ -157,23 +157,6 @@ def test_a_logit_follows_the_definition() -> None:
     assert found.numpy() == pytest.approx(np.array(wanted), abs=1e-5)
 
 
-def test_training_and_scoring_see_the_same_rows() -> None:
-    known = random_known(5, chance=0.4)
-    learner = build(known)
-    found = diffuse(
-        Adjacency.from_pairs(known.links, 14),
-        all_pairs(14),
-        learner.settings.surroundings,
-        learner.settings.powers,
-    )
-    rows = torch.arange(found.num_rows)
-    with torch.no_grad():
-        label, x = learner.weights_by_power(known.features)
-        by_power = found.times(rows, label, x)
-        at_once = found.features(rows, known.features) @ learner.layer_0.weight.T
-    assert torch.allclose(by_power, at_once, atol=1e-6)
-
-
 def test_remembered_pairs_are_those_of_the_same_links(monkeypatch: pytest.MonkeyPatch) -> None:
     known, pairs = random_known(4, chance=0.3), all_pairs(14)
     learner = build(known)

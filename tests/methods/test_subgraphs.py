@@ -286,16 +286,6 @@ def test_a_batch_holds_what_was_extracted_and_its_labels() -> None:
     assert torch.equal(stored.sizes[which], expected.start.diff())
 
 
-def test_small_blocks_change_nothing(monkeypatch) -> None:
-    every = torch.arange(ASKED.shape[1])
-    whole = LabelledSubgraphs.kept(KNOWN, ASKED, RULE).batch(every)
-    monkeypatch.setenv("CGCL_CACHE", "off")
-    for unpacked, first in ((100, 1), (2000, 3), (1, 64)):
-        monkeypatch.setattr(seal, "_UNPACKED", unpacked)
-        monkeypatch.setattr(seal, "_FIRST_BLOCK", first)
-        assert batches_alike(LabelledSubgraphs.kept(KNOWN, ASKED, RULE).batch(every), whole)
-
-
 def test_blocks_and_batches_cover_all_pairs_in_order(monkeypatch) -> None:
     monkeypatch.setattr(seal, "_FIRST_BLOCK", 50)
     ends, counts = [], []
@@ -506,15 +496,6 @@ def test_a_full_disk_is_no_obstacle_and_leaves_nothing(folder: Path, monkeypatch
     monkeypatch.setattr(module, "write_tensors", full)
     assert same(cached("toy-1", ["a"], Work()), Work()())
     assert list(folder.iterdir()) == []
-
-
-def test_a_failure_of_the_work_itself_is_told(folder: Path) -> None:
-    def broken() -> Arrays:
-        raise ResourceError("out of memory")
-
-    with pytest.raises(ResourceError, match="out of memory"):
-        cached("toy-1", ["a"], broken)
-    assert not folder.exists()
 
 
 def test_what_was_not_used_for_longest_makes_room(folder: Path, monkeypatch) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from cgcl import LinkPredictor
 from cgcl.cli.methods import methods
-from cgcl.errors import ConfigError, FeatureError
-from cgcl.methods.method import EVERY_GRAPH, Known, Method
+from cgcl.errors import ConfigError
+from cgcl.methods.method import EVERY_GRAPH, Method
 from cgcl.methods.settings import COMMON_RANGES, MethodSettings, TrainedSettings
 from cgcl.methods.table import METHODS, installed_methods, is_method, method_named
 from cgcl.testing import CHECKS
@@ -150,14 +150,3 @@ def test_authors_settings_for_a_graph_go_over_those_for_every_graph() -> None:
     assert method.authors_settings("cora") == {"lr": 0.2, "epochs": 5}
     assert method.authors_settings("photo") == {"lr": 0.1, "epochs": 5}
     assert Method("Toy", TrainedSettings, lambda *_: None).authors_settings("cora") == {}
-
-
-def test_features_that_are_not_there_are_asked_for(two_cliques) -> None:
-    known = Known(20, two_cliques.edges)
-    with pytest.raises(FeatureError, match="needs features, and the graph has none"):
-        _ = known.features
-    fewer = known.with_links(two_cliques.edges[:, :3])
-    assert (fewer.num_nodes, fewer.links.shape[1], known.links.shape[1]) == (20, 3, 91)
-    # What is unlinked follows from the links of its own.
-    assert fewer.unlinked.count == 190 - 3
-    assert known.unlinked.count == 190 - 91
