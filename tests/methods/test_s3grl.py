@@ -15,7 +15,7 @@ from cgcl.methods import s3grl as module
 from cgcl.methods.method import Epoch, Known
 from cgcl.methods.s3grl import S3GRL, S3GRLSettings, diffuse, expected_looks
 from cgcl.methods.seal import SEALSettings
-from cgcl.methods.subgraphs import SubgraphSettings, Surroundings
+from cgcl.methods.subgraphs import SubgraphSettings
 from cgcl.seeds import seeded
 
 # u = 0 and v = 1 share the neighbour 2; 3 is one link further.
@@ -60,6 +60,10 @@ def random_known(seed: int, num_nodes: int = 14, num_features: int = 3, chance: 
     return Known(num_nodes, links, torch.randn(num_nodes, num_features, generator=generator))
 
 
+def rule(hops: int, nodes_per_hop: int, powers: int = 1) -> S3GRLSettings:
+    return S3GRLSettings(hops=hops, nodes_per_hop=nodes_per_hop, powers=powers)
+
+
 def all_pairs(num_nodes: int) -> Tensor:
     return torch.tensor(list(combinations(range(num_nodes), 2))).T
 
@@ -97,7 +101,7 @@ def test_powers_are_as_by_hand() -> None:
         A^2 = [5/12 1/6 5/(6s); 1/6 5/12 5/(6s); 5/(6s) 5/(6s) 4/9]
     """
     s = sqrt(6)
-    found = diffuse(Adjacency.from_pairs(KITE, 4), torch.tensor([[0], [1]]), Surroundings(1, 0), 2)
+    found = diffuse(Adjacency.from_pairs(KITE, 4), torch.tensor([[0], [1]]), rule(1, 0, 2))
     assert found.nodes.tolist() == [0, 1, 2]
     rows = found.features(torch.arange(3), KITE_X)
     assert rows.numpy() == pytest.approx(
@@ -122,7 +126,7 @@ def test_powers_are_as_by_hand() -> None:
 def test_rows_follow_the_definition(seed: int, hops: int, powers: int, chance: float) -> None:
     known = random_known(seed, num_nodes=9, chance=chance)
     pairs = all_pairs(9)
-    found = diffuse(Adjacency.from_pairs(known.links, 9), pairs, Surroundings(hops, 0), powers)
+    found = diffuse(Adjacency.from_pairs(known.links, 9), pairs, rule(hops, 0, powers))
     start = found.start
     rows = found.features(torch.arange(found.num_rows), known.features).numpy()
     for at, (u, v) in enumerate(pairs.T.tolist()):
@@ -194,9 +198,9 @@ def test_expected_looks_are_as_by_hand() -> None:
     """Degrees 1, 1, 2: 8/3 neighbours of two ends, each of which has 3/2 on average."""
     degree = np.array([1, 1, 2])
     # One hop: 8/3 to find the ring, 8/3 * 3/2 = 4 to look on from it; found, then linked.
-    assert expected_looks(degree, Surroundings(1, 0)) == pytest.approx(2 * (8 / 3 + 4))
-    assert expected_looks(degree, Surroundings(1, 1)) == pytest.approx(2 * (8 / 3 + 1.5))
-    assert expected_looks(np.zeros(3, dtype=np.int64), Surroundings(3, 0)) == 0
+    assert expected_looks(degree, rule(1, 0)) == pytest.approx(2 * (8 / 3 + 4))
+    assert expected_looks(degree, rule(1, 1)) == pytest.approx(2 * (8 / 3 + 1.5))
+    assert expected_looks(np.zeros(3, dtype=np.int64), rule(3, 0)) == 0
 
 
 def test_features_are_the_same_held_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +269,7 @@ def test_a_share_of_the_links_is_learned_from_but_all_are_seen() -> None:
     assert len(set(map(tuple, links.T.tolist())) & set(map(tuple, known.links.T.tolist()))) == count
     found = examples.diffusion.weights
     some, less = (
-        diffuse(own.adjacency, links, learner.settings.surroundings, 3).weights
+        diffuse(own.adjacency, links, learner.settings).weights
         for own in (known, known.with_links(links))
     )
     assert torch.equal(found[: some.numel()], some)

@@ -24,7 +24,6 @@ from cgcl.methods.seal import (
     row_sums,
     sort_pooled,
 )
-from cgcl.methods.subgraphs import Surroundings
 from cgcl.seeds import seeded
 
 Build = Callable[[int], Graph]
@@ -161,7 +160,9 @@ def random_batch(num_pairs: int = 20) -> Batch:
     ends = torch.randint(40, (2, 120), generator=generator)
     links = torch.stack([ends.min(0).values, ends.max(0).values])
     links = links[:, links[0] < links[1]].unique(dim=1)
-    stored = LabelledSubgraphs.kept(Known(40, links), links[:, :num_pairs], Surroundings(1, 0))
+    stored = LabelledSubgraphs.kept(
+        Known(40, links), links[:, :num_pairs], SEALSettings(nodes_per_hop=0)
+    )
     return stored.batch(torch.arange(num_pairs))
 
 

@@ -20,7 +20,6 @@ from cgcl.methods import seal
 from cgcl.methods import subgraphs as module
 from cgcl.methods.method import Known
 from cgcl.methods.seal import (
-    LARGEST_LABEL,
     SEAL,
     Batch,
     LabelledSubgraphs,
@@ -30,13 +29,18 @@ from cgcl.methods.seal import (
 from cgcl.methods.subgraphs import (
     Arrays,
     Subgraphs,
-    Surroundings,
+    SubgraphSettings,
     cache_folder,
     cached,
     extract,
 )
 
-RULE = Surroundings(hops=2, nodes_per_hop=6)
+
+def rule(hops: int, nodes_per_hop: int) -> SubgraphSettings:
+    return SubgraphSettings(hops=hops, nodes_per_hop=nodes_per_hop)
+
+
+RULE = rule(2, 6)
 
 
 @pytest.fixture(autouse=True)
@@ -79,9 +83,7 @@ def by_plain_search(
 
 
 def test_a_subgraph_by_hand() -> None:
-    subgraphs = extract(
-        Adjacency.from_pairs(LINKS, 8), torch.tensor([[1], [0]]), Surroundings(1, 0)
-    )
+    subgraphs = extract(Adjacency.from_pairs(LINKS, 8), torch.tensor([[1], [0]]), rule(1, 0))
     assert subgraphs.nodes.tolist() == [0, 1, 2, 3, 4]
     assert subgraphs.owner.tolist() == [0] * 5
     assert subgraphs.start.tolist() == [0, 5]
@@ -112,9 +114,7 @@ def test_subgraphs_are_what_a_plain_search_finds(
     asked = [(a % num_nodes, b % num_nodes) for a, b in pairs if a % num_nodes != b % num_nodes]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_LOOKED_AT", looked_at)
-        subgraphs = extract(
-            Adjacency.from_pairs(known, num_nodes), links_of(asked), Surroundings(hops, 0)
-        )
+        subgraphs = extract(Adjacency.from_pairs(known, num_nodes), links_of(asked), rule(hops, 0))
     assert subgraphs.num_pairs == len(asked)
     for which, pair in enumerate(asked):
         assert as_sets(subgraphs, which) == by_plain_search(known, pair, hops)
@@ -140,7 +140,7 @@ def alike(one: Subgraphs, other: Subgraphs) -> bool:
 
 @pytest.mark.parametrize("cap", [0, 1, 4])
 def test_a_subgraph_depends_on_its_own_pair_only(cap: int, monkeypatch) -> None:
-    adjacency, around = Adjacency.from_pairs(random_links(60, 240, 0), 60), Surroundings(2, cap)
+    adjacency, around = Adjacency.from_pairs(random_links(60, 240, 0), 60), rule(2, cap)
     pairs = random_links(60, 50, 1)
     together = extract(adjacency, pairs, around)
     some = extract(adjacency, pairs[:, [7, 0, 0, 31]], around)
@@ -157,14 +157,14 @@ def test_a_full_hop_keeps_some_of_its_nodes_by_the_pair() -> None:
     links = links_of([(0, leaf) for leaf in range(2, 42)] + [(2, 42), (3, 42), (2, 3)])
     pairs = torch.stack([torch.zeros(100, dtype=torch.int64), torch.arange(43, 143)])
     adjacency = Adjacency.from_pairs(links, 143)
-    near = extract(adjacency, pairs, Surroundings(1, 10))
+    near = extract(adjacency, pairs, rule(1, 10))
     kept = near.nodes.view(100, 12)[:, 2:]
     times = kept.flatten().bincount(minlength=42)[2:42]
     assert times.sum() == 1000
     assert 8 < times.min() < times.max() < 45
     # 42 is only met by way of 2 or 3. What the first hop leaves out stays out: 2 does not come
     # back by way of 3, as if it were no neighbour of 0.
-    far = extract(adjacency, pairs, Surroundings(2, 10))
+    far = extract(adjacency, pairs, rule(2, 10))
     for which, nodes in enumerate(kept.tolist()):
         reached = as_sets(far, which)[0] - {0, 43 + which}
         assert reached == {*nodes, *([42] if {2, 3} & set(nodes) else [])}
@@ -173,9 +173,9 @@ def test_a_full_hop_keeps_some_of_its_nodes_by_the_pair() -> None:
 def test_no_pairs_no_links_and_isolated_ends_are_fine() -> None:
     none = torch.empty(2, 0, dtype=torch.int64)
     lonely = Adjacency.from_pairs(none, 4)
-    nothing = extract(lonely, none, Surroundings(2, 5))
+    nothing = extract(lonely, none, rule(2, 5))
     assert (nothing.num_pairs, nothing.nodes.numel(), nothing.edge_index.shape) == (0, 0, (2, 0))
-    alone = extract(lonely, torch.tensor([[3, 0], [1, 2]]), Surroundings(2, 5))
+    alone = extract(lonely, torch.tensor([[3, 0], [1, 2]]), rule(2, 5))
     assert alone.nodes.tolist() == [1, 3, 0, 2]
     assert alone.start.tolist() == [0, 2, 4]
 
@@ -186,7 +186,7 @@ def labels_around(
     known = torch.tensor(links).T
     num_nodes = int(known.max()) + 2
     subgraphs = extract(
-        Adjacency.from_pairs(known, num_nodes), torch.tensor([pair]).T, Surroundings(hops, 0)
+        Adjacency.from_pairs(known, num_nodes), torch.tensor([pair]).T, rule(hops, 0)
     )
     return dict(zip(subgraphs.nodes.tolist(), drnl_labels(subgraphs).tolist(), strict=True))
 
@@ -215,11 +215,12 @@ def test_labels_by_hand() -> None:
     assert labels_around(CHAINED, 1) == {0: 1, 1: 1, 2: 2, 3: 3, 4: 3, 8: 0}
 
 
-def test_far_nodes_share_the_largest_label() -> None:
-    rails, rungs = [(at, at + 2) for at in range(140)], [(at, at + 1) for at in range(2, 140, 2)]
-    labels = labels_around(rails + rungs, 200)
+def test_far_nodes_share_the_largest_label(monkeypatch) -> None:
+    monkeypatch.setattr(seal, "LARGEST_LABEL", 60)
+    rails, rungs = [(at, at + 2) for at in range(30)], [(at, at + 1) for at in range(2, 30, 2)]
+    labels = labels_around(rails + rungs, 16)
     assert labels[2] == labels[3] == 3
-    assert labels[140] == labels[120] == max(labels.values()) == LARGEST_LABEL
+    assert labels[30] == labels[28] == max(labels.values()) == 60
 
 
 def by_scipy(subgraphs: Subgraphs, which: int) -> Tensor:
@@ -255,7 +256,7 @@ def test_labels_are_what_scipys_shortest_paths_give(
     kept = sorted({(min(link), max(link)) for link in links if link[0] != link[1]})
     known = torch.tensor(kept, dtype=torch.int64).reshape(-1, 2).T
     asked = [pair for pair in pairs if pair[0] != pair[1]]
-    subgraphs = extract(Adjacency.from_pairs(known, 12), links_of(asked), Surroundings(hops, 0))
+    subgraphs = extract(Adjacency.from_pairs(known, 12), links_of(asked), rule(hops, 0))
     labels = drnl_labels(subgraphs)
     for which in range(len(asked)):
         first, last = subgraphs.start[which : which + 2].tolist()
@@ -312,15 +313,15 @@ def test_what_was_cut_out_once_is_found_on_disk(monkeypatch) -> None:
     assert batches_alike(
         LabelledSubgraphs.kept(KNOWN, ASKED, RULE).batch(every), first.batch(every)
     )
-    for known, pairs, rule in (
+    for known, pairs, around in (
         (KNOWN.with_links(KNOWN.links[:, 1:]), ASKED, RULE),
         (Known(61, KNOWN.links), ASKED, RULE),
         (KNOWN, ASKED[:, 1:], RULE),
-        (KNOWN, ASKED, Surroundings(1, 6)),
-        (KNOWN, ASKED, Surroundings(2, 7)),
+        (KNOWN, ASKED, rule(1, 6)),
+        (KNOWN, ASKED, rule(2, 7)),
     ):
         with pytest.raises(AssertionError, match="cut out again"):
-            LabelledSubgraphs.kept(known, pairs, rule)
+            LabelledSubgraphs.kept(known, pairs, around)
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from cgcl.methods.subgraphs import (
     SubgraphLearner,
     Subgraphs,
     SubgraphSettings,
-    Surroundings,
     cached,
     counted,
     extract,
@@ -180,19 +179,16 @@ def _weighted_sums(table: Tensor, places: Tensor, weights: Tensor, size: Numbers
     )
 
 
-def diffuse(
-    adjacency: Adjacency, pairs: Tensor, surroundings: Surroundings, powers: int
-) -> Diffusion:
+def diffuse(adjacency: Adjacency, pairs: Tensor, settings: S3GRLSettings) -> Diffusion:
     """Return the kept rows of each pair; they do not depend on the pairs beside it.
 
     Args:
         adjacency: The links to go along; one between a pair's own ends is not seen.
         pairs: Node numbers, int64 [2, p]; (u, v) and (v, u) give the same.
-        surroundings: What is looked at.
-        powers: The highest power of the adjacency, K.
+        settings: What is looked at, and the highest power of the adjacency.
     """
     blocks = [
-        _diffuse_block(extract(adjacency, block, surroundings), powers)
+        _diffuse_block(extract(adjacency, block, settings), settings.powers)
         for block in pairs.cpu().split(_DIFFUSED_PAIRS, dim=1)
     ]
     names = [own.name for own in fields(Diffusion)]
@@ -201,30 +197,29 @@ def diffuse(
 
 def stored_diffusion(known: Known, pairs: Tensor, settings: S3GRLSettings) -> Diffusion:
     """Return what `diffuse` returns, from disk if it was computed before."""
-    around, powers = settings.surroundings, settings.powers
 
     def compute() -> Arrays:
-        found = diffuse(known.adjacency, pairs, around, powers)
+        found = diffuse(known.adjacency, pairs, settings)
         return {own.name: getattr(found, own.name).numpy() for own in fields(found)}
 
-    limits = (around.hops, around.nodes_per_hop, powers, 0)
+    limits = (settings.hops, settings.nodes_per_hop, settings.powers, 0)
     arrays = cached("s3grl-2", [known.links, known.num_nodes, pairs, *limits], compute)
     return Diffusion(**{name: torch.from_numpy(array) for name, array in arrays.items()})
 
 
-def expected_looks(degree: Numbers, surroundings: Surroundings) -> float:
+def expected_looks(degree: Numbers, settings: SubgraphSettings) -> float:
     """Return about how many neighbours are looked at to cut out an average pair.
 
     Args:
         degree: The number of links of each node, int64 [n].
-        surroundings: What is looked at.
+        settings: What is looked at.
     """
     mean = float(degree.mean()) if degree.size else 0.0
     # A neighbour's mean degree: nodes with many links are neighbours of many.
     onward = float((degree**2).mean()) / mean if mean else 0.0
     looks = new = 2.0 * mean
-    for _ in range(surroundings.hops):
-        ring = min(new, float(degree.size), surroundings.nodes_per_hop or np.inf)
+    for _ in range(settings.hops):
+        ring = min(new, float(degree.size), settings.nodes_per_hop or np.inf)
         new = ring * onward
         looks += new
     # Once to find the nodes, and once to find the links between them.
@@ -329,8 +324,7 @@ class S3GRL(SubgraphLearner["_Examples", Diffusion]):
             num_features: Number of features per node, d.
             settings: The network, and how much of a pair's surroundings it sees.
         """
-        super().__init__()
-        self.settings = settings
+        super().__init__(settings, _Examples)
         hidden = settings.hidden
         self.layer_0 = nn.Linear((settings.powers + 1) * (num_features + 1), hidden)
         self.norm_0 = nn.BatchNorm1d(hidden)
@@ -371,10 +365,6 @@ class S3GRL(SubgraphLearner["_Examples", Diffusion]):
     def _activated(self, h: Tensor, norm: nn.BatchNorm1d) -> Tensor:
         return functional.dropout(norm(h.relu()), self.settings.dropout, self.training)
 
-    def drawn(self, known: Known, seed: int) -> _Examples:
-        """Return new examples."""
-        return _Examples(known, seed, self.settings)
-
     def batches(self, order: Tensor) -> Sequence[Tensor]:
         """Return the numbers of the examples of each step."""
         # Even parts: batch norm cannot do with a last batch of one.
@@ -396,10 +386,10 @@ class S3GRL(SubgraphLearner["_Examples", Diffusion]):
             pairs: Node numbers, int64 [2, p].
             known: What may be looked at.
         """
-        asked, settings = self.asked_of(known), self.settings
+        asked = self.asked_of(known)
         found = asked.find(pairs)
         if found is None:
-            found = diffuse(known.adjacency, pairs, settings.surroundings, settings.powers)
+            found = diffuse(known.adjacency, pairs, self.settings)
             asked.keep(pairs, found)
         return found
 
@@ -460,7 +450,7 @@ class S3GRLScorer(PairwiseScorer):
     def cost_per_pair(self) -> float:
         """About how many operations one pair takes, most of them to cut out its surroundings."""
         degree = self._known.adjacency.degree.cpu().numpy()
-        looks = expected_looks(degree, self._learner.settings.surroundings)
+        looks = expected_looks(degree, self._learner.settings)
         return _PAIR_OPERATIONS + _LOOK_OPERATIONS * looks
 
     def logits(self, pairs: Tensor) -> Tensor:

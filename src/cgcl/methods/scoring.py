@@ -101,27 +101,28 @@ class EmbeddingScorer(PairwiseScorer):
 
     def logits(self, pairs: Tensor) -> Tensor:
         """Return the logits of pairs of node numbers, float32 [p] on the CPU."""
-        size = block_size(self.z.shape[1], self.z.device)
-        with evaluating(self._network):
-            decode = self._decoding(min(size, pairs.shape[1]))
-            blocks = [
-                decode(self.z, _padded(block).to(self.z.device))[: block.shape[1]].cpu()
-                for block in pairs.split(size, dim=1)
-            ]
-        return torch.cat(blocks) if blocks else torch.empty(0)
+        return self._in_blocks(pairs.shape[1], lambda places: pairs[:, places]).cpu()
 
     def rows(self, nodes: Tensor) -> Tensor:
         """Return the logits of nodes with every node, float32 [r, n], where the embeddings are."""
-        n, size = self.num_nodes, block_size(self.z.shape[1], self.z.device)
-        cells, nodes = nodes.numel() * n, nodes.to(self.z.device)
-        logits = self.z.new_empty(cells)
+        n, nodes = self.num_nodes, nodes.to(self.z.device)
+
+        def cells(places: slice) -> Tensor:
+            place = torch.arange(places.start, places.stop, device=nodes.device)
+            return torch.stack([nodes[place // n], place % n])
+
+        return self._in_blocks(nodes.numel() * n, cells).view(-1, n)
+
+    def _in_blocks(self, count: int, pairs_at: Callable[[slice], Tensor]) -> Tensor:
+        """Return the logits of so many pairs, of which some at a time are looked up."""
+        size, logits = block_size(self.z.shape[1], self.z.device), self.z.new_empty(count)
         with evaluating(self._network):
-            decode = self._decoding(min(size, cells))
-            for start in range(0, cells, size):
-                place = torch.arange(start, min(start + size, cells), device=nodes.device)
-                pairs = torch.stack([nodes[place // n], place % n])
-                logits[start : start + size] = decode(self.z, _padded(pairs))[: place.numel()]
-        return logits.view(-1, n)
+            decode = self._decoding(min(size, count))
+            for start in range(0, count, size):
+                block = slice(start, min(start + size, count))
+                pairs = _padded(pairs_at(block)).to(self.z.device)
+                logits[block] = decode(self.z, pairs)[: block.stop - start]
+        return logits
 
     def _decoding(self, most_pairs: int) -> Callable[[Tensor, Tensor], Tensor]:  # noqa: ARG002
         """Return what decodes blocks of at most so many pairs."""

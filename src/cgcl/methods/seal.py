@@ -23,7 +23,6 @@ from cgcl.methods.subgraphs import (
     SubgraphLearner,
     Subgraphs,
     SubgraphSettings,
-    Surroundings,
     cached,
     extract,
     starts_of,
@@ -173,7 +172,7 @@ class LabelledSubgraphs:
 
     @classmethod
     def in_blocks(
-        cls, adjacency: Adjacency, pairs: Tensor, rule: Surroundings
+        cls, adjacency: Adjacency, pairs: Tensor, rule: SubgraphSettings
     ) -> Iterator[LabelledSubgraphs]:
         """Yield the surroundings of all pairs in order, as many at a time as are handy.
 
@@ -193,7 +192,7 @@ class LabelledSubgraphs:
             size = max(1, min(2 * size, int(_UNPACKED / numbers)))
 
     @classmethod
-    def kept(cls, known: Known, pairs: Tensor, rule: Surroundings) -> LabelledSubgraphs:
+    def kept(cls, known: Known, pairs: Tensor, rule: SubgraphSettings) -> LabelledSubgraphs:
         """Cut out the surroundings of pairs, or find them on disk.
 
         Args:
@@ -528,18 +527,13 @@ class SEAL(SubgraphLearner["_Examples", list[LabelledSubgraphs]]):
             num_features: Number of features per node, d.
             settings: The network, and how subgraphs are cut out.
         """
-        super().__init__()
-        self.settings = settings
+        super().__init__(settings, _Examples)
         self.network = DGCNN(
             num_features if settings.use_features else 0,
             settings.hidden,
             settings.layers,
             settings.most_sorted,
         )
-
-    def drawn(self, known: Known, seed: int) -> _Examples:
-        """Return new examples."""
-        return _Examples(known, seed, self.settings)
 
     def batches(self, order: Tensor) -> Sequence[Tensor]:
         """Return the numbers of the examples of each step."""
@@ -580,8 +574,8 @@ class SEAL(SubgraphLearner["_Examples", list[LabelledSubgraphs]]):
             yield from found
             return
         kept: list[LabelledSubgraphs] = []
-        room, rule = _REMEMBERED_BYTES, self.settings.surroundings
-        for block in LabelledSubgraphs.in_blocks(known.adjacency, pairs, rule):
+        room = _REMEMBERED_BYTES
+        for block in LabelledSubgraphs.in_blocks(known.adjacency, pairs, self.settings):
             room -= block.nbytes
             kept = [*kept, block] if room >= 0 else []
             yield block
@@ -596,7 +590,7 @@ class _Examples(Examples):
         use = settings.use_features
         super().__init__(known, seed, settings.share, in_order=True, use_features=use)
         self.features = None if self.x is None else FeatureRows(self.x)
-        self.subgraphs = LabelledSubgraphs.kept(known, self.pairs, settings.surroundings)
+        self.subgraphs = LabelledSubgraphs.kept(known, self.pairs, settings)
 
 
 class SEALScorer(PairwiseScorer):

@@ -59,16 +59,6 @@ _MOST_OF_STRUCTURE = 0.5
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """How much of a pair's surroundings is looked at."""
-
-    hops: int
-    """How far from the nearer end of a pair a node may lie."""
-    nodes_per_hop: int
-    """How many nodes a hop adds at most; 0 for no limit."""
-
-
-@dataclass(frozen=True)
 class SubgraphSettings(TrainedSettings):
     """What a method can be told that looks at the surroundings of each pair."""
 
@@ -80,11 +70,6 @@ class SubgraphSettings(TrainedSettings):
     """How many nodes a hop adds to the surroundings at most; 0 for no limit."""
     share: float = 1.0
     """Share of the training links that serve as examples; all of them are seen around a pair."""
-
-    @property
-    def surroundings(self) -> Surroundings:
-        """What is looked at around a pair."""
-        return Surroundings(self.hops, self.nodes_per_hop)
 
     def caps_beside(self, other: str) -> str:
         """Return what is left out to stay affordable, for tables, beside what the method says."""
@@ -128,7 +113,7 @@ class Subgraphs:
         return self.start.numel() - 1
 
 
-def extract(adjacency: Adjacency, pairs: Tensor, surroundings: Surroundings) -> Subgraphs:
+def extract(adjacency: Adjacency, pairs: Tensor, rule: SubgraphSettings) -> Subgraphs:
     """Return what lies within some hops of either end of each pair, and the links in between.
 
     The end with the smaller number is the source, so (u, v) and (v, u) give the same subgraph.
@@ -138,15 +123,13 @@ def extract(adjacency: Adjacency, pairs: Tensor, surroundings: Surroundings) -> 
     Args:
         adjacency: The links to go along; one between a pair's own ends is not seen.
         pairs: Node numbers, int64 [2, p]; the two of a pair differ.
-        surroundings: How far to go, and how many nodes a hop adds at most.
+        rule: How far to go, and how many nodes a hop adds at most.
     """
     source, target = canonical(pairs.cpu()).numpy()
     size = max(1, min(_BLOCK_PAIRS, _TABLE_PLACES // max(adjacency.num_rows, 1)))
     table = np.full(min(size, max(source.size, 1)) * adjacency.num_rows, -1, dtype=np.int32)
     blocks = [
-        _extract_block(
-            adjacency, source[at : at + size], target[at : at + size], table, surroundings
-        )
+        _extract_block(adjacency, source[at : at + size], target[at : at + size], table, rule)
         for at in range(0, max(source.size, 1), size)
     ]
     nodes, edges, sizes = zip(*blocks, strict=True)
@@ -165,7 +148,7 @@ def _extract_block(
     source: Numbers,
     target: Numbers,
     table: npt.NDArray[np.int32],
-    surroundings: Surroundings,
+    rule: SubgraphSettings,
 ) -> tuple[Numbers, Numbers, Numbers]:
     """Return nodes, links and sizes of some pairs' subgraphs.
 
@@ -175,9 +158,9 @@ def _extract_block(
     ring = np.repeat(np.arange(source.size), 2), np.stack([source, target], 1).reshape(-1)
     table[ring[0] * n + ring[1]] = 0
     rings, left_out = [ring], [np.empty(0, dtype=np.int64)]
-    for _ in range(surroundings.hops):
+    for _ in range(rule.hops):
         owner, nodes = _next_ring(adjacency, *ring, table)
-        stays = _stay(owner, nodes, source, target, surroundings)
+        stays = _stay(owner, nodes, source, target, rule.nodes_per_hop)
         ring = owner[stays], nodes[stays]
         rings.append(ring)
         left_out.append(owner[~stays] * n + nodes[~stays])
@@ -222,12 +205,12 @@ def _next_ring(
 
 
 def _stay(
-    owner: Numbers, nodes: Numbers, source: Numbers, target: Numbers, surroundings: Surroundings
+    owner: Numbers, nodes: Numbers, source: Numbers, target: Numbers, most: int
 ) -> npt.NDArray[np.bool_]:
     """Return which nodes of a ring stay, so that no owner has more than a hop may add."""
     stays = np.ones(nodes.size, dtype=np.bool_)
     count = np.bincount(owner, minlength=source.size)
-    is_over = count > (surroundings.nodes_per_hop or nodes.size)
+    is_over = count > (most or nodes.size)
     if not is_over.any():
         return stays
     crowd = is_over[owner].nonzero()[0]
@@ -237,7 +220,7 @@ def _stay(
         _hashed(source[whose], target[whose], nodes[crowd]) >> np.uint64(13)
     )
     size = count[is_over]
-    first_out = np.cumsum(size) - size + surroundings.nodes_per_hop
+    first_out = np.cumsum(size) - size + most
     stays[crowd] = draw < np.repeat(np.sort(draw)[first_out], size)
     return stays
 
@@ -353,15 +336,14 @@ class SubgraphLearner(Learner, Generic[E, T]):
     surroundings in every epoch.
     """
 
-    def __init__(self) -> None:
-        """Remember nothing yet."""
+    settings: Any
+
+    def __init__(self, settings: SubgraphSettings, draw: Callable[[Known, int, Any], E]) -> None:
+        """Take the settings, and what draws examples from a graph by a seed and settings."""
         super().__init__()
+        self.settings, self._draw = settings, draw
         self._examples: Remembered[E] = Remembered()
         self._asked: Remembered[LastAsked[T]] = Remembered()
-
-    def drawn(self, known: Known, seed: int) -> E:
-        """Return new examples."""
-        raise NotImplementedError
 
     def batches(self, order: Tensor) -> Sequence[Tensor]:
         """Return the numbers of the examples of each step."""
@@ -384,7 +366,7 @@ class SubgraphLearner(Learner, Generic[E, T]):
         """Return the pairs to learn from; they are the same in every epoch."""
         examples = self._examples.get(known)
         if examples is None or examples.seed != seed:
-            examples = self._examples[known] = self.drawn(known, seed)
+            examples = self._examples[known] = self._draw(known, seed, self.settings)
         return examples
 
     def asked_of(self, known: Known) -> LastAsked[T]:
