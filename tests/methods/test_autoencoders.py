@@ -54,30 +54,6 @@ def watch(learner: Learner, known: Known) -> tuple[list[Tensor], list[Tensor]]:
     return encoded, decoded
 
 
-def test_the_divergence_is_as_by_hand() -> None:
-    """Each of the six nodes has the means (1, 2) and the deviations (1, 2).
-
-    KL = -1/2 sum(1 + 2 log s - m^2 - s^2) = ((1 + 1 - 1 - 0) + (4 + 4 - 1 - 2 log 2)) / 2
-    = 4 - log 2; the loss takes a sixth of it.
-    """
-    learner, known = small("vgae", embedding=2)
-    encoder = learner.network["encoder"]
-    with torch.no_grad():
-        for weights in learner.parameters():
-            weights.zero_()
-        encoder.mean.bias.copy_(torch.tensor([1.0, 2.0]))
-        encoder.log_deviation.bias.copy_(torch.tensor([0.0, math.log(2)]))
-    _, (targets, negatives) = watch(learner, known)
-    with seeded(0, "epoch"):
-        z = torch.tensor([1.0, 2.0]) + torch.randn(6, 2) * torch.tensor([1.0, 2.0])
-    reconstruction = -(
-        torch.sigmoid((z[targets[0]] * z[targets[1]]).sum(1)).log().mean()
-        + torch.sigmoid(-(z[negatives[0]] * z[negatives[1]]).sum(1)).log().mean()
-    )
-    expected = reconstruction.item() + (4 - math.log(2)) / 6
-    assert losses(learner, known)[0].item() == pytest.approx(expected, rel=1e-5)
-
-
 class Reference(nn.Module):
     """The encoder of PyTorch Geometric's example."""
 

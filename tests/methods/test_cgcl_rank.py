@@ -18,7 +18,6 @@ from cgcl.methods.heuristics import ResourceAllocation
 from cgcl.methods.method import Epoch, Known
 from cgcl.methods.scoring import InnerProductScorer
 from cgcl.methods.settings import RULED, RankSettings, chosen_for
-from cgcl.metrics import auc
 from cgcl.model import softmax
 from cgcl.seeds import seeded, stream
 from cgcl.train.engines.plain import PlainEngine
@@ -81,20 +80,6 @@ def test_the_same_seed_gives_the_same_bits_with_two_threads(kind: dict) -> None:
         assert torch.equal(one, other)
 
 
-@KINDS
-def test_losses_fall_and_links_come_to_stand_above_other_pairs(kind: dict) -> None:
-    known = a_graph(**kind)
-    learner, losses = trained(known, epochs=60, lr=0.01)
-    assert sum(losses[-1]) < sum(losses[0]) - 0.3
-    scorer = learner.scorer(known)
-    others = all_pairs()
-    if known.sides is not None:
-        others = others[:, known.sides[others[0]] != known.sides[others[1]]]
-    is_link = torch.isin(others[0] * NODES + others[1], known.links[0] * NODES + known.links[1])
-    found = auc(scorer.logits(known.links), scorer.logits(others[:, ~is_link]))
-    assert found > 0.75
-
-
 @pytest.mark.parametrize("told", [{"popularity": False}, {"average": 0.1}], ids=str)
 def test_settings_that_show_after_a_step_are_not_dead(told: dict) -> None:
     known = a_graph()
@@ -134,12 +119,6 @@ def test_it_scores_by_the_averages_and_leaves_the_weights_alone() -> None:
     )
     assert torch.equal(plain.scorer(known).logits(all_pairs()), found)
     assert learner.training
-
-
-def test_comparing_with_as_many_nodes_as_there_are_is_comparing_with_all() -> None:
-    known = a_graph()
-    for one, other in zip(answers(known), answers(known, sampled=NODES), strict=True):
-        assert torch.equal(one, other)
 
 
 def log_sums_of(learner: RankingLearner, known: Known) -> Tensor:

@@ -131,20 +131,6 @@ def test_both_ways_to_sum_agree_with_the_definition_in_any_blocks(case) -> None:
     assert (graph.shared(asked.flip(0), weight) == found).all()
 
 
-def test_the_order_of_a_sum_leaves_no_trace() -> None:
-    """Two pairs share neighbours of the same degrees, in another order: the scores are equal.
-
-    0 and 1 share 4, 5, 6 with 2, 3, 4 links; 2 and 3 share 7, 8, 9 with 4, 3, 2.
-    """
-    pairs = [(a, w) for a in (0, 1) for w in (4, 5, 6)] + [
-        (a, w) for a in (2, 3) for w in (7, 8, 9)
-    ]
-    pairs += [(5, 10), (6, 11), (6, 12), (8, 13), (7, 14), (7, 15)]
-    links = torch.tensor(pairs).T
-    first, second = AdamicAdar(links, 16).values(torch.tensor([[0, 2], [1, 3]]))
-    assert first == second
-
-
 def test_walks_are_counted_as_by_hand() -> None:
     """Walks of 1, 2 and 3 steps.
 
@@ -200,18 +186,6 @@ def test_ranks_are_as_by_hand() -> None:
     rank = PageRank(PATH, 4, PageRankSettings(alpha=0.5, tolerance=1e-12))
     expected = [1 / 3 + 1 / 6, 1 / 6 + 1 / 3, 1 / 12 + 1 / 12, 7 / 12 + 7 / 12, 0, 2]
     assert rank.values(RANK_PAIRS) == pytest.approx(expected, abs=1e-11)
-
-
-def test_steps_are_as_by_hand() -> None:
-    """Two steps leave a quarter of the walks: (1 - 1/2)^2.
-
-    From 0: all at 0; then 1/2 at 0 and 1/2 at 1; then 5/8 at 0, 1/4 at 1 and 1/8 at 2.
-    From 1: all at 1; then 1/4, 1/2, 1/4; then 1/8, 3/4, 1/8.
-    """
-    rank = PageRank(PATH, 4, PageRankSettings(alpha=0.5, tolerance=0.25))
-    assert rank.steps == 2
-    expected = [1 / 4 + 1 / 8, 1 / 8 + 1 / 4, 1 / 8 + 1 / 8, 5 / 8 + 5 / 8, 0, 2]
-    assert rank.values(RANK_PAIRS) == pytest.approx(expected, rel=1e-12)
 
 
 @settings(max_examples=15, deadline=None)
@@ -292,21 +266,6 @@ def test_which_end_was_spread_from_leaves_no_trace(kind, monkeypatch) -> None:
     assert found == ({True} if kind is Skewed else {True, False})
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_pairs_out_of_reach_are_never_in_doubt(times, monkeypatch) -> None:
-    """They may be most of all pairs: to spread from each of their ends would take for ever."""
-    spread_from = []
-    spread = Skewed.spread
-    monkeypatch.setattr(
-        Skewed, "spread", lambda self, s: spread_from.append(s.tolist()) or spread(self, s)
-    )
-    monkeypatch.setattr(Skewed, "measure", 0.0)
-    monkeypatch.setattr(Skewed, "nothing", times * between_two_float32())
-    others = torch.arange(8)
-    Skewed(NOBODY, 9, 5).logits(torch.stack([others, torch.full_like(others, 8)]))
-    assert spread_from == [[8]]
-
-
 @pytest.mark.parametrize("make", KINDS)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_pair_has_the_same_bits_in_any_order_company_and_table(make, seed, monkeypatch) -> None:
@@ -333,20 +292,6 @@ def test_the_ends_differ_by_no_more_than_rounding(make, seed, links) -> None:
     there, back = scorer._spread_from(one, other), scorer._spread_from(other, one)
     assert (np.abs(there - back) <= scorer.rounding * there).all()
     assert scorer.rounding < 1e-11
-
-
-def test_a_question_about_one_node_takes_one_spread(monkeypatch) -> None:
-    spread_from = []
-    spread = PageRank.spread
-    monkeypatch.setattr(
-        PageRank, "spread", lambda self, s: spread_from.append(s.tolist()) or spread(self, s)
-    )
-    scorer = KINDS[0](a_graph(0), 40)
-    others = torch.arange(39)
-    star = torch.stack([others, torch.full_like(others, 39)])
-    star[:, ::2] = star[:, ::2].flip(0)
-    scorer.values(star)
-    assert spread_from == [[39]]
 
 
 @pytest.mark.parametrize("make", KINDS)

@@ -106,23 +106,6 @@ def test_a_graph_convolution_is_pytorch_geometrics_with_its_gradients() -> None:
     torch.testing.assert_close(sparse, theirs(x, edge_index))
 
 
-def test_a_layer_takes_the_mean_of_the_neighbours_as_by_hand() -> None:
-    """h_u = W_s x_u + W_n mean(x_v) + b on 1 - 0 - 2, with 3 alone."""
-    layer = SAGELayer(2, 2)
-    layer.load_state_dict(
-        {
-            "lin_l.weight": torch.tensor([[1.0, 0.0], [0.0, 10.0]]),
-            "lin_l.bias": torch.tensor([0.5, -1.0]),
-            "lin_r.weight": torch.tensor([[0.0, 1.0], [1.0, 0.0]]),
-        }
-    )
-    x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 8.0], [7.0, 9.0]])
-    # The means are (4, 6) of nodes 1 and 2, (1, 2) of node 0 twice, and nothing for node 3.
-    expected = torch.tensor([[6.5, 60.0], [5.5, 22.0], [9.5, 24.0], [9.5, 6.0]])
-    found = layer(x, mean_of(torch.tensor([[0, 0], [1, 2]]), 4))
-    torch.testing.assert_close(found, expected)
-
-
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_layer_is_pytorch_geometrics_to_its_first_weights(sbm, sparse: bool) -> None:
     graph = sbm(0)
@@ -269,18 +252,6 @@ def test_embeddings_are_a_weighted_sum_of_propagations(sbm) -> None:
         once = propagate(projected, symmetric(known.links))
         twice = propagate(once, symmetric(known.links))
         torch.testing.assert_close(learner.encode(known), 2 * once - 3 * twice)
-
-
-def test_two_targets_of_a_triangle_share_no_neighbour_by_each_other() -> None:
-    """In a triangle whose links are all targets but one, no target has a common neighbour."""
-    known = Known(4, torch.tensor([[0, 0, 1, 2], [1, 2, 2, 3]]), torch.eye(4))
-    learner, sums = learner_of(known, batch=2), []
-    learner.decode.register_forward_pre_hook(lambda _, given: sums.append(given[1:]))
-    for number in range(1, 9):
-        list(learner.steps(known, Epoch(number, 0)))
-    for targets, shared in sums[::2]:
-        if sorted(codes(targets, 1000)) in ([1, 2], [1, 1002], [2, 1002]):
-            assert not shared.any()
 
 
 def test_small_blocks_change_nothing(sbm, monkeypatch) -> None:

@@ -185,15 +185,6 @@ def test_remembered_pairs_are_those_of_the_same_links(monkeypatch: pytest.Monkey
     assert len(learner._asked[known]._made) == 2
 
 
-def test_cost_follows_what_is_looked_at() -> None:
-    known = random_known(6, num_nodes=40, chance=0.1)
-    costs = [build(known, hops=hops).scorer(known).cost_per_pair for hops in (1, 2, 3)]
-    assert 1e6 < costs[0] < costs[1] < costs[2]
-    capped = build(known, hops=3, nodes_per_hop=1).scorer(known).cost_per_pair
-    assert 1e6 < capped < costs[0]
-    assert build(known).scorer(known).factors() is None
-
-
 def test_expected_looks_are_as_by_hand() -> None:
     """Degrees 1, 1, 2: 8/3 neighbours of two ends, each of which has 3/2 on average."""
     degree = np.array([1, 1, 2])

@@ -19,10 +19,7 @@ from cgcl.methods.seal import (
     Batch,
     FeatureRows,
     LabelledSubgraphs,
-    Rows,
     SEALSettings,
-    row_sums,
-    sort_pooled,
 )
 from cgcl.seeds import seeded
 
@@ -139,15 +136,6 @@ def test_features_are_asked_for_only_if_they_are_used(known: Known) -> None:
     assert labels_only.scorer(bare).logits(some_pairs(bare)).std() > 0
 
 
-def test_the_cost_of_a_pair_grows_with_its_surroundings(known: Known) -> None:
-    def cost(**changed: object) -> float:
-        return learner_for(known, **changed).scorer(known).cost_per_pair
-
-    assert cost() == cost()
-    assert cost(nodes_per_hop=4) < cost() < cost(hops=2)
-    assert cost(hidden=8) < cost(hidden=64)
-
-
 def test_the_dense_layer_fits_the_largest_subgraphs() -> None:
     assert SEALSettings(nodes_per_hop=30).most_sorted == 32
     assert SEALSettings(nodes_per_hop=3).most_sorted == 10
@@ -171,29 +159,6 @@ def network(num_features: int = 0, layers: int = 2, sizes: int = 14) -> DGCNN:
     made = DGCNN(num_features, 6, layers, most_sorted=30).eval()
     made.choose_sorted_nodes(torch.tensor([sizes]))
     return made
-
-
-def test_sort_pooling_by_hand() -> None:
-    """Two graphs of four and two nodes, the three largest of each by the last entry."""
-    h = torch.tensor([[1.0, 0.3], [2.0, 0.9], [3.0, 0.3], [4.0, 0.5], [5.0, -1.0], [6.0, 0.0]])
-    owner, start = torch.tensor([0, 0, 0, 0, 1, 1]), torch.tensor([0, 4, 6])
-    assert sort_pooled(h, owner, start, 3).tolist() == [
-        [[2.0, pytest.approx(0.9)], [4.0, 0.5], [1.0, pytest.approx(0.3)]],  # 3 lost to 1: later
-        [[6.0, 0.0], [5.0, -1.0], [0.0, 0.0]],
-    ]
-
-
-def test_a_sparse_product_and_its_gradient() -> None:
-    dense = torch.tensor([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]], dtype=torch.float64)
-    rows = Rows(
-        torch.tensor([0, 1]), torch.tensor([1, 0, 2]), torch.tensor([2.0, 1.0, 3.0]).double()
-    )
-    transposed = Rows(
-        torch.tensor([0, 1, 2]), torch.tensor([1, 0, 1]), torch.tensor([1.0, 2.0, 3.0]).double()
-    )
-    h = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
-    torch.testing.assert_close(row_sums(h, rows, transposed), dense @ h)
-    assert torch.autograd.gradcheck(lambda h: row_sums(h, rows, transposed), (h,))
 
 
 def as_published(net: DGCNN, batch: Batch, x: Tensor) -> Tensor:
