@@ -105,8 +105,7 @@ class VGAELearner(Learner):
         if self._settings.visible_targets:
             yield visible_links(known, epoch)
         else:
-            size = max(known.links.shape[1], 1)
-            yield from hidden_links(known, epoch, self._settings.mask, size)
+            yield from hidden_links(known, epoch, self._settings.mask)
 
 
 class _GaussianEncoder(nn.Module):

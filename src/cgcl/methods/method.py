@@ -170,6 +170,12 @@ class Known:
         """Return the same nodes with other links, and structural features made of these."""
         return replace(self, links=links)
 
+    def without(self, chosen: Tensor) -> Tensor:
+        """Return all links but some, int64 [2, any], by the numbers of those."""
+        is_left = torch.ones(self.links.shape[1], dtype=torch.bool, device=self.device)
+        is_left[chosen] = False
+        return self.links[:, is_left]
+
 
 T = TypeVar("T")
 
@@ -223,10 +229,12 @@ def masked_batches(known: Known, epoch: Epoch, size: int) -> Iterator[MaskedBatc
     """
     generator, count = epoch.stream("negatives", known.device), known.links.shape[1]
     for chosen in _shuffled(known, epoch, "batches").split(max(1, min(size, count // 2))):
-        yield _batch(known, chosen, _without(known, chosen), generator)
+        yield _batch(known, chosen, known.without(chosen), generator)
 
 
-def hidden_links(known: Known, epoch: Epoch, share: float, size: int) -> Iterator[MaskedBatch]:
+def hidden_links(
+    known: Known, epoch: Epoch, share: float, size: int | None = None
+) -> Iterator[MaskedBatch]:
     """Hide a random share of the links and yield them in batches, all with the same seen links.
 
     A link is hidden in both directions. At least one is hidden and, if there are two, at least
@@ -236,14 +244,14 @@ def hidden_links(known: Known, epoch: Epoch, share: float, size: int) -> Iterato
         known: The links to learn from.
         epoch: Which epoch it is.
         share: Share of the links to hide.
-        size: How many hidden links to predict at once.
+        size: How many hidden links to predict at once; None for all.
     """
     count = known.links.shape[1]
     number = min(max(round(share * count), 1), max(count - 1, 1))
     hidden = _shuffled(known, epoch, "hidden")[:number]
-    seen = _without(known, hidden)
+    seen = known.without(hidden)
     generator = epoch.stream("negatives", known.device)
-    for chosen in hidden.split(size):
+    for chosen in hidden.split(size or max(number, 1)):
         yield _batch(known, chosen, seen, generator)
 
 
@@ -256,13 +264,6 @@ def visible_links(known: Known, epoch: Epoch) -> MaskedBatch:
 def _shuffled(known: Known, epoch: Epoch, purpose: str) -> Tensor:
     generator = epoch.stream(purpose, known.device)
     return torch.randperm(known.links.shape[1], generator=generator, device=known.device)
-
-
-def _without(known: Known, chosen: Tensor) -> Tensor:
-    """Return all links but some, int64 [2, any]."""
-    is_left = torch.ones(known.links.shape[1], dtype=torch.bool, device=known.device)
-    is_left[chosen] = False
-    return known.links[:, is_left]
 
 
 def _batch(known: Known, chosen: Tensor, seen: Tensor, generator: torch.Generator) -> MaskedBatch:

@@ -26,7 +26,7 @@ from cgcl.methods.method import (
 from cgcl.methods.scoring import FETCH, DecoderScorer, EmbeddingScorer, block_size, evaluating
 from cgcl.methods.settings import CGCL_SEARCH, PaperSettings, TrainedSettings
 from cgcl.model import GCNEncoder, PairDecoder, consistency_loss, propagate, symmetric
-from cgcl.model.ops import dropout, product
+from cgcl.model.ops import dropout, product, sparse
 from cgcl.settings import Range
 
 # Looking up one neighbour, in operations of the layers' products.
@@ -145,12 +145,7 @@ def mean_of(links: Tensor, num_nodes: int) -> Tensor:
     """
     edge_index = symmetric(links)
     share = 1 / torch.bincount(edge_index[0], minlength=num_nodes).clamp(min=1)
-    return torch.sparse_coo_tensor(
-        edge_index,
-        share.index_select(0, edge_index[0]),
-        (num_nodes, num_nodes),
-        check_invariants=False,
-    )
+    return sparse(edge_index, share.index_select(0, edge_index[0]), (num_nodes, num_nodes))
 
 
 def row_shares(x: Tensor) -> Tensor:
@@ -165,9 +160,7 @@ def row_shares(x: Tensor) -> Tensor:
     if not x.is_sparse:
         return x / total
     values = x.values() / total.squeeze(1).index_select(0, x.indices()[0])
-    return torch.sparse_coo_tensor(
-        x.indices(), values, x.shape, check_invariants=False, is_coalesced=True
-    )
+    return sparse(x.indices(), values, x.shape, is_coalesced=True)
 
 
 @dataclass(frozen=True)
@@ -369,7 +362,7 @@ class FeaturesMLP(PairNetwork):
         if known.structure is None:
             yield replace(visible_links(known, epoch), seen=known.links[:, :0])
         else:
-            yield from hidden_links(known, epoch, 0.5, size=max(known.links.shape[1], 1))
+            yield from hidden_links(known, epoch, 0.5)
 
 
 MLP = Method(
@@ -533,13 +526,8 @@ def shared_sum(places: Tensor, nodes: Tensor, values: Tensor, num_pairs: int) ->
         values: What each node counts, [n, any].
         num_pairs: Number of pairs, p.
     """
-    shared = torch.sparse_coo_tensor(
-        torch.stack([places, nodes]),
-        torch.ones(nodes.shape, dtype=values.dtype, device=values.device),
-        (num_pairs, values.shape[0]),
-        check_invariants=False,
-        is_coalesced=True,
-    )
+    ones, shape = values.new_ones(nodes.shape), (num_pairs, values.shape[0])
+    shared = sparse(torch.stack([places, nodes]), ones, shape, is_coalesced=True)
     return torch.sparse.mm(shared, values)
 
 

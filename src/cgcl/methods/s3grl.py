@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy import sparse
+from scipy.sparse import csr_array, vstack
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -29,7 +29,7 @@ from cgcl.methods.subgraphs import (
     extract,
     starts_of,
 )
-from cgcl.model.ops import product
+from cgcl.model.ops import product, sparse
 from cgcl.settings import Range
 
 # Features of training rows that take no more than this are computed once and held; of more, those
@@ -231,12 +231,12 @@ def _diffuse_block(subgraphs: Subgraphs, powers: int) -> Diffusion:
     is_end, is_kept = _kept(subgraphs)
     kept = is_kept.nonzero()[0]
     once = _normalised(subgraphs)
-    found = [sparse.csr_array(once[kept])]  # the kept rows of A^, A^2, ...
+    found = [csr_array(once[kept])]  # the kept rows of A^, A^2, ...
     for _ in range(powers - 1):
-        found.append(sparse.csr_array(found[-1] @ once))
+        found.append(csr_array(found[-1] @ once))
     # From all rows of a power together to all powers of a row together.
     order = np.arange(powers * kept.size).reshape(powers, kept.size).T.reshape(-1)
-    entries = sparse.csr_array(sparse.csr_array(sparse.vstack(found))[order])
+    entries = csr_array(csr_array(vstack(found))[order])
     label = is_end.astype(np.float32)
     arrived = (entries @ label).reshape(kept.size, powers)
     count = np.bincount(owner[kept], minlength=subgraphs.num_pairs)
@@ -250,14 +250,14 @@ def _diffuse_block(subgraphs: Subgraphs, powers: int) -> Diffusion:
     )
 
 
-def _normalised(subgraphs: Subgraphs) -> sparse.csr_array:
+def _normalised(subgraphs: Subgraphs) -> csr_array:
     r"""Return $\hat A$ of all subgraphs, one block of the diagonal each, float32 [t, t]."""
     total = subgraphs.nodes.numel()
     loops = np.arange(total)
     source, target = np.concatenate([subgraphs.edge_index.numpy(), [loops, loops]], axis=1)
     scale = 1 / np.sqrt(np.bincount(source, minlength=total))  # D~^(-1/2); no degree is 0
     weight = (scale[source] * scale[target]).astype(np.float32)
-    return sparse.csr_array((weight, (source, target)), shape=(total, total))
+    return csr_array((weight, (source, target)), shape=(total, total))
 
 
 def _kept(subgraphs: Subgraphs) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
@@ -397,13 +397,8 @@ class S3GRL(SubgraphLearner["_Examples", Diffusion]):
 def _means(shared: Tensor, owner: Tensor, num_pairs: int) -> Tensor:
     """Return the mean over the shared neighbours of each pair, 0 if there are none, [q, hidden]."""
     weight = 1 / torch.bincount(owner, minlength=num_pairs).to(shared.dtype)
-    means = torch.sparse_coo_tensor(
-        torch.stack([owner, torch.arange(owner.numel())]),
-        weight.index_select(0, owner),
-        (num_pairs, owner.numel()),
-        is_coalesced=True,
-        check_invariants=False,
-    )
+    places, shape = torch.stack([owner, torch.arange(owner.numel())]), (num_pairs, owner.numel())
+    means = sparse(places, weight.index_select(0, owner), shape, is_coalesced=True)
     return product(means.to(shared.device), shared)
 
 

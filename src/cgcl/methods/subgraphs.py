@@ -298,9 +298,7 @@ def features_without(known: Known, examples: Tensor) -> Tensor:
         known: The links to learn from.
         examples: The numbers of some of them, int64 [any].
     """
-    is_left = torch.ones(known.links.shape[1], dtype=torch.bool)
-    is_left[examples] = False
-    return known.with_links(known.links[:, is_left.to(known.device)]).features
+    return known.with_links(known.without(examples.to(known.device))).features
 
 
 T = TypeVar("T")
