@@ -499,6 +499,12 @@ def test_a_full_disk_is_no_obstacle_and_leaves_nothing(folder: Path, monkeypatch
     assert list(folder.iterdir()) == []
 
 
+def test_what_is_too_large_is_not_stored(folder: Path, monkeypatch) -> None:
+    monkeypatch.setattr(module, "_MOST_BYTES", 100)
+    cached("toy-1", ["a"], Work(size=1000))
+    assert not folder.exists()
+
+
 def test_what_was_not_used_for_longest_makes_room(folder: Path, monkeypatch) -> None:
     size = sum(array.nbytes for array in Work(size=1000)().values())
     for at, name in enumerate("abc"):

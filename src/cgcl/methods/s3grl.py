@@ -262,17 +262,12 @@ def _normalised(subgraphs: Subgraphs) -> csr_array:
 
 def _kept(subgraphs: Subgraphs) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Return which nodes are ends of their pair, and which of them are kept: also those between."""
-    total = subgraphs.nodes.numel()
-    source = subgraphs.start.numpy()[:-1]
-    is_end, is_shared = np.zeros(total, dtype=np.bool_), np.ones(total, dtype=np.bool_)
+    total, source = subgraphs.nodes.numel(), subgraphs.start.numpy()[:-1]
+    end = np.zeros(total)
+    end[source], end[source + 1] = 1, 2
     here, there = subgraphs.edge_index.numpy()
-    for end in (source, source + 1):
-        is_this, is_near = np.zeros(total, dtype=np.bool_), np.zeros(total, dtype=np.bool_)
-        is_this[end] = True
-        is_near[there[is_this[here]]] = True
-        is_end |= is_this
-        is_shared &= is_near
-    return is_end, is_end | is_shared
+    near = np.bincount(there, end[here], total)  # 1 + 2 where both ends are neighbours
+    return end > 0, (end > 0) | (near == 3)
 
 
 @dataclass(frozen=True)
