@@ -202,7 +202,7 @@ def stored_diffusion(known: Known, pairs: Tensor, settings: S3GRLSettings) -> Di
         found = diffuse(known.adjacency, pairs, settings)
         return {own.name: getattr(found, own.name).numpy() for own in fields(found)}
 
-    limits = (settings.hops, settings.nodes_per_hop, settings.powers, 0)
+    limits = (settings.hops, settings.nodes_per_hop, settings.powers)
     arrays = cached("s3grl-2", [known.links, known.num_nodes, pairs, *limits], compute)
     return Diffusion(**{name: torch.from_numpy(array) for name, array in arrays.items()})
 

@@ -205,7 +205,7 @@ class LabelledSubgraphs:
             blocks = [own._packed for own in cls.in_blocks(known.adjacency, pairs, rule)]
             return {name: np.concatenate([own[name] for own in blocks]) for name in blocks[0]}
 
-        parts = [known.links, known.num_nodes, pairs, rule.hops, rule.nodes_per_hop, 0]
+        parts = [known.links, known.num_nodes, pairs, rule.hops, rule.nodes_per_hop]
         return cls(cached("labelled-2", parts, compute))
 
     @property

@@ -38,7 +38,7 @@ from cgcl.seeds import stream
 from cgcl.tensors import read_tensors, write_tensors
 
 Arrays = dict[str, npt.NDArray[Any]]
-Part = str | bytes | int | float | Tensor | npt.NDArray[Any]
+Part = Tensor | int | str
 """What a key may be made of."""
 
 _KIND = "cgcl extracted 1"
@@ -411,29 +411,13 @@ def cache_folder() -> Path | None:
 
 
 def _digest(kind: str, parts: Iterable[Part]) -> str:
+    """Return a name such that no two different lists of parts share one."""
     digest = hashlib.sha256(f"{_KIND}\n{kind}\n".encode())
     for part in parts:
-        for name, content in _contents(part):
-            digest.update(f"{name} {len(content)}\n".encode())
-            digest.update(content)
+        array = part.cpu().numpy() if isinstance(part, Tensor) else np.array(part)
+        digest.update(f"{array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
     return digest.hexdigest()
-
-
-def _contents(part: Part) -> Iterable[tuple[str, bytes]]:
-    """Yield a part as named bytes, so that no two different lists of parts read alike."""
-    if isinstance(part, Tensor):
-        if part.is_sparse:
-            yield "sparse", str(tuple(part.shape)).encode()
-            yield from _contents(part.indices())
-            yield from _contents(part.values())
-        else:
-            yield from _contents(part.detach().cpu().numpy())
-    elif isinstance(part, np.ndarray):
-        yield f"array {part.dtype.str} {part.shape}", part.tobytes()
-    elif isinstance(part, bytes):
-        yield "bytes", part
-    else:
-        yield type(part).__name__, repr(part).encode()
 
 
 def _read(path: Path) -> Arrays | None:
@@ -468,15 +452,13 @@ def _write(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 def _make_room(folder: Path, size: int) -> None:
     """Remove what was not used for longest until there is room, and what nobody finishes."""
     files: list[tuple[float, int, Path]] = []
+    long_ago = time.time() - _UNFINISHED_FOR_S
     for path in folder.iterdir():
         with contextlib.suppress(OSError):  # another process may have removed it
             about = path.stat()
             if _OWN_FILE.fullmatch(path.name):
                 files.append((about.st_mtime, about.st_size, path))
-            elif (
-                _UNFINISHED.fullmatch(path.name)
-                and about.st_mtime < time.time() - _UNFINISHED_FOR_S
-            ):
+            elif _UNFINISHED.fullmatch(path.name) and about.st_mtime < long_ago:
                 path.unlink(missing_ok=True)
     total = size + sum(bytes_ for _, bytes_, _ in files)
     for _, bytes_, path in sorted(files):
