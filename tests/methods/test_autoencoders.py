@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -55,49 +54,6 @@ def watch(learner: Learner, known: Known) -> tuple[list[Tensor], list[Tensor]]:
     return encoded, decoded
 
 
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize(("mask", "hidden"), [(0.2, 1), (0.5, 3), (0.8, 5)])
-def test_the_mask_says_how_many_links_are_hidden_and_asked_for(name, mask, hidden) -> None:
-    learner, known = small(name, mask=mask)
-    (seen,), (targets, negatives) = watch(learner, known)
-    assert targets.shape == negatives.shape == (2, hidden)
-    assert sorted(torch.cat([seen, targets], dim=1).T.tolist()) == LINKS.T.tolist()
-
-
-@pytest.mark.parametrize("name", ["maskgae", "s2gae"])
-def test_batches_share_the_seen_links(name: str) -> None:
-    seen, decoded = watch(*small(name, mask=0.8, batch=2))
-    assert len(seen) == 3
-    assert all(torch.equal(links, seen[0]) for links in seen)
-    assert [pairs.shape[1] for pairs in decoded] == [2, 2, 2, 2, 1, 1]
-    both = torch.cat([seen[0], *decoded[::2]], dim=1)
-    assert sorted(both.T.tolist()) == LINKS.T.tolist()
-
-
-def test_the_divergence_is_as_by_hand() -> None:
-    """Each of the six nodes has the means (1, 2) and the deviations (1, 2).
-
-    KL = -1/2 sum(1 + 2 log s - m^2 - s^2) = ((1 + 1 - 1 - 0) + (4 + 4 - 1 - 2 log 2)) / 2
-    = 4 - log 2; the loss takes a sixth of it.
-    """
-    learner, known = small("vgae", embedding=2)
-    encoder = learner.network["encoder"]
-    with torch.no_grad():
-        for weights in learner.parameters():
-            weights.zero_()
-        encoder.mean.bias.copy_(torch.tensor([1.0, 2.0]))
-        encoder.log_deviation.bias.copy_(torch.tensor([0.0, math.log(2)]))
-    _, (targets, negatives) = watch(learner, known)
-    with seeded(0, "epoch"):
-        z = torch.tensor([1.0, 2.0]) + torch.randn(6, 2) * torch.tensor([1.0, 2.0])
-    reconstruction = -(
-        torch.sigmoid((z[targets[0]] * z[targets[1]]).sum(1)).log().mean()
-        + torch.sigmoid(-(z[negatives[0]] * z[negatives[1]]).sum(1)).log().mean()
-    )
-    expected = reconstruction.item() + (4 - math.log(2)) / 6
-    assert losses(learner, known)[0].item() == pytest.approx(expected, rel=1e-5)
-
-
 class Reference(nn.Module):
     """The encoder of PyTorch Geometric's example."""
 
@@ -143,14 +99,6 @@ def test_scores_are_inner_products_of_the_means_and_deviations_are_bounded() -> 
         learner.network["encoder"].log_deviation.bias.fill_(100.0)
     assert learner.encode(known)[1].max() == 10
     assert torch.isfinite(losses(learner, known)[0])
-
-
-def test_row_normalised_features_have_rows_that_sum_to_one() -> None:
-    learner, known = small("vgae", row_normalised=True)
-    plain, _ = small("vgae")
-    divided = replace(known, x=known.features / known.features.sum(dim=1, keepdim=True))
-    torch.testing.assert_close(learner.encode(known), plain.encode(divided))
-    assert not torch.allclose(plain.encode(known)[0], learner.encode(known)[0])
 
 
 def test_the_loss_holds_the_degrees_that_hidden_links_make() -> None:

@@ -8,11 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.nn import GCNConv, SAGEConv
 
+from cgcl.graph import Graph
+from cgcl.graph.adjacency import Adjacency
 from cgcl.graph.pairs import encode
+from cgcl.methods import networks as module
 from cgcl.methods.cgcl import CrossViewLearner
-from cgcl.methods.masking import hidden_links, masked_batches
-from cgcl.methods.method import Epoch, Known
+from cgcl.methods.method import Epoch, Known, hidden_links, masked_batches
 from cgcl.methods.networks import (
+    NCN,
     FeaturesMLP,
     FeaturesMLPSettings,
     GCNLayer,
@@ -20,13 +23,15 @@ from cgcl.methods.networks import (
     GraphSAGESettings,
     MaskedGCN,
     MaskedGCNSettings,
+    NCNSettings,
     ProductDecoder,
     SAGELayer,
     mean_of,
     row_shares,
+    shared_sum,
 )
 from cgcl.methods.settings import CGCLSettings
-from cgcl.model import consistency_loss, symmetric
+from cgcl.model import consistency_loss, propagate, symmetric
 from cgcl.seeds import seeded
 
 LINKS = torch.tensor([[0, 0, 1, 1, 2, 3], [1, 2, 2, 3, 3, 4]])
@@ -64,13 +69,6 @@ def test_every_link_is_either_seen_or_asked_for(count, share, size, seed, all_of
     assert len(targets) == len(set(targets)) == expected
 
 
-def test_a_single_link_is_asked_for() -> None:
-    known = Known(3, torch.tensor([[0], [2]]))
-    (batch,) = hidden_links(known, Epoch(1, 0), 0.5, 100)
-    assert batch.targets.tolist() == [[0], [2]]
-    assert batch.seen.shape == (2, 0)
-
-
 def test_epochs_hide_other_links_with_equal_chances_and_the_same_epoch_the_same() -> None:
     known, counts = ring(10), torch.zeros(10)
     every = torch.tensor(codes(known.links, 10))
@@ -106,23 +104,6 @@ def test_a_graph_convolution_is_pytorch_geometrics_with_its_gradients() -> None:
     torch.testing.assert_close(ours.bias.grad, theirs.bias.grad)
     sparse = ours(x.to_sparse_coo().coalesce(), edge_index)
     torch.testing.assert_close(sparse, theirs(x, edge_index))
-
-
-def test_a_layer_takes_the_mean_of_the_neighbours_as_by_hand() -> None:
-    """h_u = W_s x_u + W_n mean(x_v) + b on 1 - 0 - 2, with 3 alone."""
-    layer = SAGELayer(2, 2)
-    layer.load_state_dict(
-        {
-            "lin_l.weight": torch.tensor([[1.0, 0.0], [0.0, 10.0]]),
-            "lin_l.bias": torch.tensor([0.5, -1.0]),
-            "lin_r.weight": torch.tensor([[0.0, 1.0], [1.0, 0.0]]),
-        }
-    )
-    x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 8.0], [7.0, 9.0]])
-    # The means are (4, 6) of nodes 1 and 2, (1, 2) of node 0 twice, and nothing for node 3.
-    expected = torch.tensor([[6.5, 60.0], [5.5, 22.0], [9.5, 24.0], [9.5, 6.0]])
-    found = layer(x, mean_of(torch.tensor([[0, 0], [1, 2]]), 4))
-    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -215,3 +196,83 @@ def test_a_score_by_features_is_as_by_hand() -> None:
     (loss,) = learner.train().steps(known, Epoch(1, 0))
     wanted = consistency_loss(logits[:2], logits[2:].repeat(2))
     assert loss.item() == pytest.approx(wanted.item())
+
+
+def learner_of(known: Known, **settings) -> NCN:
+    with seeded(0, "weights"):
+        return NCN(known.features.shape[1], NCNSettings(**{"hidden": 16} | settings))
+
+
+def known_of(graph: Graph) -> Known:
+    return Known(graph.num_nodes, graph.edges, graph.x)
+
+
+def test_the_sum_over_common_neighbours_is_as_by_hand() -> None:
+    """On 0 - 2, 1 - 2, 0 - 3, 1 - 3, 0 - 4 the nodes 0 and 1 share 2 and 3, but not 4."""
+    lists = Adjacency.from_pairs(torch.tensor([[0, 1, 0, 1, 0], [2, 2, 3, 3, 4]]), 5)
+    values = torch.tensor([[1.0, 10.0], [2.0, 20.0], [4.0, 40.0], [8.0, 80.0], [16.0, 160.0]])
+    pairs = torch.tensor([[0, 1, 2, 2, 4], [1, 0, 3, 4, 1]])
+    # {2, 3}, {2, 3}, {0, 1}, {0}, nothing
+    expected = torch.tensor([[12.0, 120.0], [12.0, 120.0], [3.0, 30.0], [1.0, 10.0], [0.0, 0.0]])
+    assert torch.equal(shared_sum(*lists.common_neighbours(pairs), values, 5), expected)
+
+
+def test_a_score_is_made_of_the_product_and_the_common_neighbours() -> None:
+    """MLP(f(h_0 * h_1) + beta g(h_2 + r(h_2) + h_3 + r(h_3))) for nodes that share 2 and 3."""
+    x = torch.rand(5, 3, generator=torch.Generator().manual_seed(0))
+    known = Known(5, torch.tensor([[0, 1, 0, 1, 0], [2, 2, 3, 3, 4]]), x)
+    learner = learner_of(known, hidden=4, head_layers=2).eval()
+    decode, h = learner.decode, learner.encode(known)
+    with torch.no_grad():
+        decode.weight_of_shared.fill_(0.7)
+        shared = h[2] + decode.refine(h[2]) + h[3] + decode.refine(h[3])
+        both = decode.from_product(h[0] * h[1]) + 0.7 * decode.from_shared(shared)
+        expected = decode.last(decode.head(both))
+        alone = decode.from_product(h[1] * h[4]) + 0.7 * decode.from_shared(torch.zeros(4))
+        nothing_shared = decode.last(decode.head(alone))
+    scores = learner.scorer(known).logits(torch.tensor([[0, 1], [1, 4]]))
+    torch.testing.assert_close(scores, torch.cat([expected, nothing_shared]))
+
+
+def test_training_and_scoring_agree_where_nothing_is_dropped(sbm) -> None:
+    known = known_of(sbm(0))
+    learner = learner_of(known).eval()
+    pairs = torch.combinations(torch.arange(120)).T
+    trained = learner.logits(learner.encode(known), known, pairs)
+    torch.testing.assert_close(trained.detach(), learner.scorer(known).logits(pairs))
+
+
+def test_embeddings_are_a_weighted_sum_of_propagations(sbm) -> None:
+    known = known_of(sbm(0))
+    learner = learner_of(known, layers=2).eval()
+    with torch.no_grad():
+        assert learner.shares.tolist() == [0.5, 0.5]
+        learner.shares.copy_(torch.tensor([2.0, -3.0]))
+        projected = learner.project(known.features)
+        once = propagate(projected, symmetric(known.links))
+        twice = propagate(once, symmetric(known.links))
+        torch.testing.assert_close(learner.encode(known), 2 * once - 3 * twice)
+
+
+def test_small_blocks_change_nothing(sbm, monkeypatch) -> None:
+    known = known_of(sbm(0))
+    scorer = learner_of(known).scorer(known)
+    pairs = torch.combinations(torch.arange(120)).T[:, ::9]
+    whole = scorer.logits(pairs)
+    monkeypatch.setattr(module, "_BUDGET", 40)
+    monkeypatch.setattr(module, "block_size", lambda *_: 7)
+    torch.testing.assert_close(scorer.logits(pairs), whole)
+    assert scorer.logits(pairs[:, :0]).shape == (0,)
+
+
+def test_common_neighbours_are_left_out_at_the_rate_asked_for(sbm) -> None:
+    known = known_of(sbm(0))
+    counts = []
+    for rate in (0.0, 0.6):
+        learner, sums = learner_of(known, neighbour_dropout=rate, decoder_dropout=0.0), []
+        learner.decode.refined = lambda h: torch.ones_like(h)
+        learner.decode.register_forward_pre_hook(lambda _, given, to=sums: to.append(given[2]))
+        with seeded(0, "epoch", 1):
+            list(learner.steps(known, Epoch(1, 0)))
+        counts.append(sum(shared[:, 0].sum().item() for shared in sums))
+    assert counts[1] / counts[0] == pytest.approx(0.4, abs=0.03)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 from itertools import combinations
 from math import sqrt
 
@@ -12,15 +11,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from cgcl.graph.adjacency import Adjacency
+from cgcl.methods import s3grl as module
 from cgcl.methods.method import Epoch, Known
-from cgcl.methods.subgraph import s3grl as module
-from cgcl.methods.subgraph.s3grl import (
-    S3GRL,
-    S3GRLSettings,
-    Surroundings,
-    diffuse,
-    expected_looks,
-)
+from cgcl.methods.s3grl import S3GRL, S3GRLSettings, diffuse, expected_looks
+from cgcl.methods.seal import SEALSettings
+from cgcl.methods.subgraphs import SubgraphSettings
 from cgcl.seeds import seeded
 
 # u = 0 and v = 1 share the neighbour 2; 3 is one link further.
@@ -65,6 +60,10 @@ def random_known(seed: int, num_nodes: int = 14, num_features: int = 3, chance: 
     return Known(num_nodes, links, torch.randn(num_nodes, num_features, generator=generator))
 
 
+def rule(hops: int, nodes_per_hop: int, powers: int = 1) -> S3GRLSettings:
+    return S3GRLSettings(hops=hops, nodes_per_hop=nodes_per_hop, powers=powers)
+
+
 def all_pairs(num_nodes: int) -> Tensor:
     return torch.tensor(list(combinations(range(num_nodes), 2))).T
 
@@ -93,9 +92,6 @@ def dense_rows(known: Known, u: int, v: int, hops: int, powers: int) -> np.ndarr
     )
 
 
-# --- the central equation ------------------------------------------------------------------------
-
-
 def test_powers_are_as_by_hand() -> None:
     r"""Rows of I, A^ and A^2 times [label | x] around (0, 1), one hop, the link 0-1 left out.
 
@@ -105,7 +101,7 @@ def test_powers_are_as_by_hand() -> None:
         A^2 = [5/12 1/6 5/(6s); 1/6 5/12 5/(6s); 5/(6s) 5/(6s) 4/9]
     """
     s = sqrt(6)
-    found = diffuse(Adjacency.from_pairs(KITE, 4), torch.tensor([[0], [1]]), Surroundings(1, 0), 2)
+    found = diffuse(Adjacency.from_pairs(KITE, 4), torch.tensor([[0], [1]]), rule(1, 0, 2))
     assert found.nodes.tolist() == [0, 1, 2]
     rows = found.features(torch.arange(3), KITE_X)
     assert rows.numpy() == pytest.approx(
@@ -120,22 +116,6 @@ def test_powers_are_as_by_hand() -> None:
     )
 
 
-def test_degrees_are_those_inside_the_surroundings() -> None:
-    """A second hop brings node 3: node 2 has degree 4 then, and A^ at (0, 2) is 1 / sqrt 8."""
-    pair = torch.tensor([[0], [1]])
-    near = diffuse(Adjacency.from_pairs(KITE, 4), pair, Surroundings(1, 0), 1)
-    far = diffuse(Adjacency.from_pairs(KITE, 4), pair, Surroundings(2, 0), 1)
-    for found, degree in ((near, 3), (far, 4)):
-        rows = found.features(torch.arange(3), KITE_X)
-        assert rows[0].tolist() == pytest.approx([1, 1, 0.5, 0.5 + 3 / sqrt(2 * degree)])
-    # What arrives at the shared neighbour: node 3 is out of reach of one hop, not of two.
-    near_2, far_2 = (
-        found.features(torch.tensor([2]), KITE_X)[0, 3].item() for found in (near, far)
-    )
-    assert near_2 == pytest.approx(3 / sqrt(6) + 3 / 3)
-    assert far_2 == pytest.approx(3 / sqrt(8) + 3 / 4 + 100 / sqrt(8))
-
-
 @given(
     seed=st.integers(0, 10_000),
     hops=st.integers(1, 3),
@@ -146,8 +126,8 @@ def test_degrees_are_those_inside_the_surroundings() -> None:
 def test_rows_follow_the_definition(seed: int, hops: int, powers: int, chance: float) -> None:
     known = random_known(seed, num_nodes=9, chance=chance)
     pairs = all_pairs(9)
-    found = diffuse(Adjacency.from_pairs(known.links, 9), pairs, Surroundings(hops, 0), powers)
-    start = found.start.tolist()
+    found = diffuse(Adjacency.from_pairs(known.links, 9), pairs, rule(hops, 0, powers))
+    start = found.start
     rows = found.features(torch.arange(found.num_rows), known.features).numpy()
     for at, (u, v) in enumerate(pairs.T.tolist()):
         wanted = dense_rows(known, u, v, hops, powers)
@@ -181,132 +161,27 @@ def test_a_logit_follows_the_definition() -> None:
     assert found.numpy() == pytest.approx(np.array(wanted), abs=1e-5)
 
 
-def test_training_and_scoring_see_the_same_rows() -> None:
-    known = random_known(5, chance=0.4)
-    learner = build(known)
-    found = diffuse(
-        Adjacency.from_pairs(known.links, 14),
-        all_pairs(14),
-        learner.settings.surroundings,
-        learner.settings.powers,
-    )
-    rows = torch.arange(found.num_rows)
-    with torch.no_grad():
-        label, x = learner.weights_by_power(known.features)
-        by_power = found.times(rows, label, x)
-        at_once = found.features(rows, known.features) @ learner.layer_0.weight.T
-    assert torch.allclose(by_power, at_once, atol=1e-6)
-
-
-# --- what a score must not depend on -------------------------------------------------------------
-
-
-def test_scores_do_not_depend_on_direction_order_or_company(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    known = random_known(11, num_nodes=40, chance=0.15)
-    learner = build(known, nodes_per_hop=6)
-    pairs = all_pairs(40)
-    wanted = learner.scorer(known).logits(pairs)
-    assert wanted.unique().numel() > 700
-    assert torch.equal(learner.scorer(known).logits(pairs.flip(0)), wanted)
-    order = torch.randperm(pairs.shape[1], generator=torch.Generator().manual_seed(0))
-    assert torch.equal(learner.scorer(known).logits(pairs[:, order]), wanted[order])
-    for at in order[:20].tolist():
-        alone = learner.scorer(known).logits(pairs[:, at : at + 1])
-        assert torch.equal(alone, wanted[at : at + 1])
-    monkeypatch.setattr(module, "_BLOCK_PAIRS", 37)
-    monkeypatch.setattr(module, "_DIFFUSED_PAIRS", 11)
-    assert torch.equal(learner.scorer(known).logits(pairs.repeat(1, 3)), wanted.repeat(3))
-
-
 def test_remembered_pairs_are_those_of_the_same_links(monkeypatch: pytest.MonkeyPatch) -> None:
     known, pairs = random_known(4, chance=0.3), all_pairs(14)
-    learner = build(known)
-    calls = []
-
-    def counted(*given):
-        calls.append(given)
-        return diffuse(*given)
-
-    monkeypatch.setattr(module, "diffuse", counted)
+    learner, calls = build(known), []
+    monkeypatch.setattr(module, "diffuse", lambda *given: calls.append(given) or diffuse(*given))
     first = learner.scorer(known).logits(pairs)
     assert torch.equal(learner.scorer(known).logits(pairs), first)
     assert len(calls) == 1
     fewer = known.with_links(known.links[:, ::2])
     assert not torch.equal(learner.scorer(fewer).logits(pairs), first)
-    assert len(calls) == 2
     # A pair that is asked twice, or both ways, is cut out once.
     learner.scorer(known).logits(torch.cat([pairs[:, 1:], pairs[:, 1:].flip(0)], dim=1))
     assert calls[-1][1].shape[1] == pairs.shape[1] - 1
-    learner.scorer(known).logits(pairs[:, 2:])
-    assert len(calls) == 4
-    assert len(learner._asked[known]) == 2
-
-
-def test_a_graph_that_is_gone_leaves_nothing_behind() -> None:
-    known = random_known(4)
-    learner = build(known)
-    losses(learner, known)
-    learner.scorer(known).logits(all_pairs(14))
-    assert (len(learner._examples), len(learner._asked)) == (1, 1)
-    del known
-    gc.collect()
-    assert (len(learner._examples), len(learner._asked)) == (0, 0)
-
-
-def test_cost_follows_what_is_looked_at() -> None:
-    known = random_known(6, num_nodes=40, chance=0.1)
-    costs = [build(known, hops=hops).scorer(known).cost_per_pair for hops in (1, 2, 3)]
-    assert 1e6 < costs[0] < costs[1] < costs[2]
-    capped = build(known, hops=3, nodes_per_hop=1).scorer(known).cost_per_pair
-    assert 1e6 < capped < costs[0]
-    assert build(known).scorer(known).factors() is None
 
 
 def test_expected_looks_are_as_by_hand() -> None:
     """Degrees 1, 1, 2: 8/3 neighbours of two ends, each of which has 3/2 on average."""
     degree = np.array([1, 1, 2])
     # One hop: 8/3 to find the ring, 8/3 * 3/2 = 4 to look on from it; found, then linked.
-    assert expected_looks(degree, Surroundings(1, 0)) == pytest.approx(2 * (8 / 3 + 4))
-    assert expected_looks(degree, Surroundings(1, 1)) == pytest.approx(2 * (8 / 3 + 1.5))
-    assert expected_looks(np.zeros(3, dtype=np.int64), Surroundings(3, 0)) == 0
-
-
-# --- training ------------------------------------------------------------------------------------
-
-
-def test_a_run_is_repeatable_and_can_go_on_where_it_stopped() -> None:
-    known = random_known(8, chance=0.3)
-    whole = losses(build(known), known, epochs=2)
-    assert losses(build(known), known, epochs=2) == whole
-    # A second epoch from a learner that never saw the first draws the same pairs and batches.
-    one, other = build(known), build(known)
-    next(one.steps(known, Epoch(1, 0)))
-    for learner in (one, other):
-        learner.train()
-    with seeded(0, "epoch", 2):
-        first = [loss.item() for loss in one.steps(known, Epoch(2, 0))]
-    with seeded(0, "epoch", 2):
-        assert [loss.item() for loss in other.steps(known, Epoch(2, 0))] == first
-
-
-def test_unlinked_pairs_are_drawn_once_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = random_known(8, chance=0.3)
-    learner = build(known)
-    asked = []
-    unlinked = known.unlinked
-
-    class Spy:
-        def draw(self, count: int, generator: torch.Generator) -> Tensor:
-            asked.append(count)
-            return unlinked.draw(count, generator)
-
-    monkeypatch.setitem(known.__dict__, "unlinked", Spy())
-    losses(learner, known, epochs=3)
-    assert asked == [known.links.shape[1]]
-    losses(learner, known, epochs=1, seed=1)
-    assert len(asked) == 2
+    assert expected_looks(degree, rule(1, 0)) == pytest.approx(2 * (8 / 3 + 4))
+    assert expected_looks(degree, rule(1, 1)) == pytest.approx(2 * (8 / 3 + 1.5))
+    assert expected_looks(np.zeros(3, dtype=np.int64), rule(3, 0)) == 0
 
 
 def test_features_are_the_same_held_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,58 +234,43 @@ def test_pairs_that_share_nothing_are_learned_from() -> None:
         known = Known(8, links, torch.eye(8))
         learner = build(known)
         assert np.isfinite(losses(learner, known, epochs=2)).all()
-        assert torch.isfinite(learner.scorer(known).logits(all_pairs(8))).all()
-
-
-def test_no_links_at_all_can_be_scored() -> None:
-    known = Known(4, torch.empty(2, 0, dtype=torch.int64), torch.eye(4))
-    scorer = build(known).scorer(known)
-    assert torch.isfinite(scorer.logits(all_pairs(4))).all()
-    assert scorer.cost_per_pair > 0
-
-
-# --- settings ------------------------------------------------------------------------------------
+        for own in (known, known.with_links(links[:, :0])):
+            assert torch.isfinite(learner.scorer(own).logits(all_pairs(8))).all()
+            assert learner.scorer(own).cost_per_pair > 0
 
 
 def test_a_share_of_the_links_is_learned_from_but_all_are_seen() -> None:
     known = random_known(12, num_nodes=30, chance=0.2)
     learner = build(known, share=0.25)
     next(learner.steps(known, Epoch(1, 0)))
-    examples = learner._examples[known]
+    examples = learner.examples_of(known, 0)
     count = round(0.25 * known.links.shape[1])
-    assert examples.targets.tolist() == [1.0] * count + [0.0] * count
-    linked = examples.diffusion.nodes.long()[
-        examples.diffusion.start[:count, None] + torch.arange(2)
-    ]
-    where = [(ends == known.links.T).all(dim=1).nonzero().item() for ends in linked]
-    others = known.with_links(known.links[:, where])
-    some = diffuse(
-        Adjacency.from_pairs(known.links, 30),
-        known.links[:, where],
-        learner.settings.surroundings,
-        learner.settings.powers,
+    assert examples.is_link.tolist() == [1.0] * count + [0.0] * count
+    links = examples.pairs[:, :count]
+    assert len(set(map(tuple, links.T.tolist())) & set(map(tuple, known.links.T.tolist()))) == count
+    found = examples.diffusion.weights
+    some, less = (
+        diffuse(own.adjacency, links, learner.settings).weights
+        for own in (known, known.with_links(links))
     )
-    less = diffuse(
-        Adjacency.from_pairs(others.links, 30),
-        others.links,
-        learner.settings.surroundings,
-        learner.settings.powers,
-    )
-    assert len(set(where)) == count
-    assert torch.equal(examples.diffusion.weights[: some.weights.numel()], some.weights)
-    assert less.weights.numel() < some.weights.numel()
+    assert torch.equal(found[: some.numel()], some)
+    assert less.numel() < some.numel()
 
 
 @pytest.mark.parametrize(
-    ("changed", "caps"),
+    ("settings", "caps"),
     [
-        ({}, "3 hops, 3 powers, at most 100 nodes a hop"),
-        ({"hops": 1, "nodes_per_hop": 0, "powers": 1}, "1 hop, 1 power"),
+        (S3GRLSettings(), "3 hops, 3 powers, at most 100 nodes a hop"),
+        (S3GRLSettings(hops=1, nodes_per_hop=0, powers=1), "1 hop, 1 power"),
         (
-            {"hops": 2, "nodes_per_hop": 1, "share": 0.125},
+            S3GRLSettings(hops=2, nodes_per_hop=1, share=0.125),
             "2 hops, 3 powers, at most 1 node a hop, 12.5 % of the training links",
+        ),
+        (
+            SEALSettings(hops=2, hidden=64, nodes_per_hop=1500, share=0.3),
+            "2 hops, width 64, at most 1,500 nodes a hop, 30 % of the training links",
         ),
     ],
 )
-def test_caps_say_what_is_left_out(changed: dict, caps: str) -> None:
-    assert S3GRLSettings(**changed).caps == caps
+def test_caps_say_what_is_left_out(settings: SubgraphSettings, caps: str) -> None:
+    assert settings.caps == caps

@@ -10,22 +10,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cgcl.errors import FeatureError
 from cgcl.graph import Graph
+from cgcl.methods import seal as module
 from cgcl.methods.method import Epoch, Known
-from cgcl.methods.subgraph import labelled
-from cgcl.methods.subgraph import seal as module
-from cgcl.methods.subgraph.labelled import Batch, LabelledSubgraphs
-from cgcl.methods.subgraph.seal import (
+from cgcl.methods.seal import (
     DGCNN,
     SEAL,
+    Batch,
     FeatureRows,
-    Rows,
+    LabelledSubgraphs,
     SEALSettings,
-    row_sums,
-    sort_pooled,
 )
-from cgcl.methods.subgraph.subgraphs import Surroundings
 from cgcl.seeds import seeded
 
 Build = Callable[[int], Graph]
@@ -69,18 +64,37 @@ def some_pairs(known: Known, count: int = 60) -> Tensor:
     return torch.cat([known.links[:, :count], known.unlinked.draw(count, generator)], dim=1)
 
 
-def test_a_score_depends_neither_on_direction_nor_on_the_other_pairs(known: Known) -> None:
-    learner = learner_for(known, nodes_per_hop=5)
-    train(learner, known, epochs=1)
-    scorer, pairs = learner.scorer(known), some_pairs(known)
-    together = scorer.logits(pairs)
-    assert together.dtype == torch.float32
-    assert together.unique().numel() > 50
-    assert torch.equal(scorer.logits(pairs.flip(0)), together)
-    assert torch.equal(scorer.logits(pairs.flip(1)), together.flip(0))
-    alone = [scorer.logits(pairs[:, at : at + 1]) for at in range(0, 120, 7)]
-    assert torch.equal(torch.cat(alone), together[::7])
-    assert scorer.logits(pairs[:, :0]).shape == (0,)
+def test_examples_are_drawn_once_a_run_and_see_all_links(known: Known, monkeypatch) -> None:
+    asked: list[tuple[Tensor, Tensor]] = []
+    kept = module.LabelledSubgraphs.kept
+
+    def note(known: Known, pairs: Tensor, rule: object) -> object:
+        asked.append((known.links, pairs))
+        return kept(known, pairs, rule)
+
+    monkeypatch.setattr(module.LabelledSubgraphs, "kept", note)
+    learner = learner_for(known)
+    train(learner, known, epochs=2)
+    train(learner_for(known), known, epochs=1)  # as after an interruption
+    assert len(asked) == 2
+    assert torch.equal(asked[0][1], asked[1][1])
+    links, unlinked = asked[0][1].tensor_split(2, dim=1)
+    assert torch.equal(links, known.links)
+    codes = known.links[0] * known.num_nodes + known.links[1]
+    assert not torch.isin(unlinked.amin(0) * known.num_nodes + unlinked.amax(0), codes).any()
+    next(learner.steps(known, Epoch(1, 9)))  # another seed
+    next(learner.steps(known.with_links(known.links[:, 1:]), Epoch(1, 9)))  # another graph
+    assert len(asked) == 4
+    assert not torch.equal(asked[2][1], asked[0][1])
+    # A share of the links is an even choice, in the order of the graph.
+    next(learner_for(known, share=0.25).steps(known, Epoch(1, 0)))
+    seen, pairs = asked[4]
+    assert torch.equal(seen, known.links)
+    count = round(0.25 * known.links.shape[1])
+    assert pairs.shape[1] == 2 * count
+    chosen = torch.isin(codes, pairs[0, :count] * known.num_nodes + pairs[1, :count])
+    assert chosen.sum() == count
+    assert min(part.float().mean() for part in chosen.tensor_split(4)) > 0.1
 
 
 def test_small_blocks_change_nothing(known: Known, monkeypatch) -> None:
@@ -89,47 +103,8 @@ def test_small_blocks_change_nothing(known: Known, monkeypatch) -> None:
     scorer, pairs = learner.scorer(known), some_pairs(known)
     whole = scorer.logits(pairs)
     monkeypatch.setattr(module, "_SCORED_NODES", 50)
-    monkeypatch.setattr(labelled, "_UNPACKED", 500)
+    monkeypatch.setattr(module, "_UNPACKED", 500)
     assert torch.equal(scorer.logits(pairs), whole)
-
-
-def test_a_learner_that_takes_over_the_weights_goes_on_alike(known: Known) -> None:
-    one = learner_for(known)
-    train(one, known, epochs=1)
-    other = learner_for(known, seed=5)
-    other.load_state_dict(one.state_dict())
-    assert int(other.network.sorted_nodes) == int(one.network.sorted_nodes) > 10
-    pairs = some_pairs(known)
-    assert torch.equal(other.scorer(known).logits(pairs), one.scorer(known).logits(pairs))
-    losses = [
-        [loss.item() for loss in learner.eval().steps(known, Epoch(2, 0))]
-        for learner in (one, other)
-    ]
-    assert losses[0] == losses[1]
-
-
-def test_the_unlinked_examples_are_drawn_once(known: Known, monkeypatch) -> None:
-    asked: list[Tensor] = []
-    kept = module.LabelledSubgraphs.kept
-
-    def note(links: Tensor, num_nodes: int, pairs: Tensor, rule: object) -> object:
-        asked.append(pairs)
-        return kept(links, num_nodes, pairs, rule)
-
-    monkeypatch.setattr(module.LabelledSubgraphs, "kept", note)
-    learner = learner_for(known)
-    train(learner, known, epochs=2)
-    train(learner_for(known), known, epochs=1)  # as after an interruption
-    assert len(asked) == 2
-    assert torch.equal(*asked)
-    links, unlinked = asked[0].tensor_split(2, dim=1)
-    assert torch.equal(links, known.links)
-    codes = known.links[0] * known.num_nodes + known.links[1]
-    assert not torch.isin(unlinked.amin(0) * known.num_nodes + unlinked.amax(0), codes).any()
-    next(learner.steps(known, Epoch(1, 9)))  # another seed
-    next(learner.steps(known.with_links(known.links[:, 1:]), Epoch(1, 9)))  # another graph
-    assert len(asked) == 4
-    assert not torch.equal(asked[2], asked[0])
 
 
 def test_rows_of_features_times_weights_and_their_gradient() -> None:
@@ -148,56 +123,17 @@ def test_a_graph_that_is_only_scored_leaves_nothing_behind(known: Known) -> None
     train(learner, known, 1)
     other = Known(known.num_nodes, known.links[:, 1:], known.x)
     learner.scorer(other).logits(some_pairs(known))
-    assert len(learner._around) == 1
+    assert len(learner._asked) == 1
     del other
     gc.collect()
-    assert len(learner._around) == 0
-
-
-def test_the_share_of_links_is_an_even_choice_and_all_are_seen(known: Known, monkeypatch) -> None:
-    asked = []
-    kept = module.LabelledSubgraphs.kept
-
-    def note(links: Tensor, num_nodes: int, pairs: Tensor, rule: object) -> object:
-        asked.append((links, pairs))
-        return kept(links, num_nodes, pairs, rule)
-
-    monkeypatch.setattr(module.LabelledSubgraphs, "kept", note)
-    next(learner_for(known, share=0.25).steps(known, Epoch(1, 0)))
-    links, pairs = asked[0]
-    assert torch.equal(links, known.links)
-    count = round(0.25 * known.links.shape[1])
-    assert pairs.shape[1] == 2 * count
-    codes = known.links[0] * known.num_nodes + known.links[1]
-    chosen = torch.isin(codes, pairs[0, :count] * known.num_nodes + pairs[1, :count])
-    assert chosen.sum() == count
-    quarters = [part.float().mean().item() for part in chosen.tensor_split(4)]
-    assert min(quarters) > 0.1
-
-
-def test_caps_are_told_in_words() -> None:
-    assert SEALSettings().caps == "1 hop, width 32, at most 100 nodes a hop"
-    some = SEALSettings(hops=2, hidden=64, nodes_per_hop=1500, share=0.3)
-    assert some.caps == ("2 hops, width 64, at most 1,500 nodes a hop, 30 % of the training links")
-    assert SEALSettings(nodes_per_hop=0).caps == "1 hop, width 32"
+    assert len(learner._asked) == 0
 
 
 def test_features_are_asked_for_only_if_they_are_used(known: Known) -> None:
     bare = replace(known, x=None)
-    with pytest.raises(FeatureError, match="needs features"):
-        learner_for(bare).scorer(bare)
     labels_only = learner_for(bare, use_features=False)
     train(labels_only, bare, epochs=1)
     assert labels_only.scorer(bare).logits(some_pairs(bare)).std() > 0
-
-
-def test_the_cost_of_a_pair_grows_with_its_surroundings(known: Known) -> None:
-    def cost(**changed: object) -> float:
-        return learner_for(known, **changed).scorer(known).cost_per_pair
-
-    assert cost() == cost()
-    assert cost(nodes_per_hop=4) < cost() < cost(hops=2)
-    assert cost(hidden=8) < cost(hidden=64)
 
 
 def test_the_dense_layer_fits_the_largest_subgraphs() -> None:
@@ -212,7 +148,9 @@ def random_batch(num_pairs: int = 20) -> Batch:
     ends = torch.randint(40, (2, 120), generator=generator)
     links = torch.stack([ends.min(0).values, ends.max(0).values])
     links = links[:, links[0] < links[1]].unique(dim=1)
-    stored = LabelledSubgraphs.kept(links, 40, links[:, :num_pairs], Surroundings(1, 0))
+    stored = LabelledSubgraphs.kept(
+        Known(40, links), links[:, :num_pairs], SEALSettings(nodes_per_hop=0)
+    )
     return stored.batch(torch.arange(num_pairs))
 
 
@@ -221,29 +159,6 @@ def network(num_features: int = 0, layers: int = 2, sizes: int = 14) -> DGCNN:
     made = DGCNN(num_features, 6, layers, most_sorted=30).eval()
     made.choose_sorted_nodes(torch.tensor([sizes]))
     return made
-
-
-def test_sort_pooling_by_hand() -> None:
-    """Two graphs of four and two nodes, the three largest of each by the last entry."""
-    h = torch.tensor([[1.0, 0.3], [2.0, 0.9], [3.0, 0.3], [4.0, 0.5], [5.0, -1.0], [6.0, 0.0]])
-    owner, start = torch.tensor([0, 0, 0, 0, 1, 1]), torch.tensor([0, 4, 6])
-    assert sort_pooled(h, owner, start, 3).tolist() == [
-        [[2.0, pytest.approx(0.9)], [4.0, 0.5], [1.0, pytest.approx(0.3)]],  # 3 lost to 1: later
-        [[6.0, 0.0], [5.0, -1.0], [0.0, 0.0]],
-    ]
-
-
-def test_a_sparse_product_and_its_gradient() -> None:
-    dense = torch.tensor([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]], dtype=torch.float64)
-    rows = Rows(
-        torch.tensor([0, 1]), torch.tensor([1, 0, 2]), torch.tensor([2.0, 1.0, 3.0]).double()
-    )
-    transposed = Rows(
-        torch.tensor([0, 1, 2]), torch.tensor([1, 0, 1]), torch.tensor([1.0, 2.0, 3.0]).double()
-    )
-    h = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
-    torch.testing.assert_close(row_sums(h, rows, transposed), dense @ h)
-    assert torch.autograd.gradcheck(lambda h: row_sums(h, rows, transposed), (h,))
 
 
 def as_published(net: DGCNN, batch: Batch, x: Tensor) -> Tensor:

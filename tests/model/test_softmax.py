@@ -115,40 +115,14 @@ def test_the_loss_is_as_by_hand() -> None:
     assert loss(both[1:], 0.25) == pytest.approx(mixed, rel=1e-6)
 
 
-def test_the_loss_of_a_path_is_that_of_its_dense_matrix() -> None:
-    z = torch.randn(4, 3, generator=stream(0, "z"))
-    dense = z @ z.T
-    log_sums = row_logsumexp(z, z, torch.zeros(4), known_of(PATH, 4))
-    asked = PATH[:, [0, 2]]
-    found = softmax_loss(dense[asked[0], asked[1]], asked, log_sums, 0.5)
-    others = {0: (2, 3), 1: (3,), 2: (0,), 3: (0, 1)}
-    total = sum(math.exp(dense[i, k]) for i, ks in others.items() for k in ks)
-    expected = 0.0
-    for i, j in ((0, 1), (2, 3)):
-        own = math.exp(dense[i, j])
-        for end in (i, j):
-            sums = sum(math.exp(dense[end, k]) for k in others[end])
-            expected -= 0.25 * math.log(own / (own + sums))
-        expected += 0.5 * math.log(total / own)
-    assert found.item() == pytest.approx(expected / 2, rel=1e-5)
-
-
-def test_a_view_with_nothing_to_find_costs_nothing_and_teaches_nothing() -> None:
-    z = torch.randn(4, 3, generator=stream(0, "z")).requires_grad_()
-    log_sums = row_logsumexp(z, z, torch.zeros(4), known_of(PATH, 4))
-    loss = softmax_loss(z[:0].sum(dim=1), PATH[:, :0], log_sums)
-    loss.backward()
-    assert loss.item() == 0
-    assert (z.grad == 0).all()
-
-
-@pytest.mark.parametrize("size", [1.0, 100.0])
-def test_where_all_pairs_are_links_nothing_is_compared_and_nothing_breaks(size: float) -> None:
+@pytest.mark.parametrize(("size", "links"), [(1.0, 0), (1.0, 6), (100.0, 6)])
+def test_a_view_with_nothing_to_find_or_to_stand_out_from_teaches_nothing(size, links) -> None:
+    """No link to find, or all six pairs of four nodes linked: nothing costs, and nothing breaks."""
     z = (size * torch.randn(4, 3, generator=stream(0, "z"))).requires_grad_()
-    links = torch.combinations(torch.arange(4)).T
-    scores = (z[links[0]] * z[links[1]]).sum(dim=1)
-    log_sums = row_logsumexp(z, z, torch.zeros(4), known_of(links, 4))
-    loss = softmax_loss(scores, links, log_sums)
+    pairs = torch.combinations(torch.arange(4)).T[:, :links]
+    scores = (z[pairs[0]] * z[pairs[1]]).sum(dim=1)
+    known = pairs if links else PATH
+    loss = softmax_loss(scores, pairs, row_logsumexp(z, z, torch.zeros(4), known_of(known, 4)))
     loss.backward()
     assert loss.item() == 0
     assert (z.grad == 0).all()

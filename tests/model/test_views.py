@@ -95,15 +95,3 @@ def test_without_augmentation_every_link_is_seen_and_asked_for() -> None:
     edges = edges_of(10, 0)
     ((seen, hidden),) = draw_views(edges, "all", stream(0, "v")).turns()
     assert unordered(seen.edge_index) == unordered(hidden.pairs) == unordered(edges)
-
-
-def test_unfair_coins_favour_the_first_view() -> None:
-    edges = torch.combinations(torch.arange(200), 2).T
-    views = draw_views(edges, "disjoint", stream(0, "v"), seen=0.9)
-    assert views.view_1.num_pairs / edges.shape[1] == pytest.approx(0.9, abs=0.01)
-    assert views.view_1.num_pairs + views.view_2.num_pairs == edges.shape[1]
-
-
-def test_the_second_turn_swaps_the_roles() -> None:
-    views = draw_views(edges_of(10, 0), "disjoint", stream(0, "v"))
-    assert views.turns() == [(views.view_1, views.view_2), (views.view_2, views.view_1)]

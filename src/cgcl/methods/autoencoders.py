@@ -11,13 +11,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cgcl.methods.masking import MaskedBatch, hidden_links, visible_links
-from cgcl.methods.method import Epoch, Known, Learner, Method
+from cgcl.methods.method import (
+    Epoch,
+    Known,
+    Learner,
+    MaskedBatch,
+    Method,
+    hidden_links,
+    visible_links,
+)
 from cgcl.methods.networks import GCNLayer, PairNetwork, row_shares
 from cgcl.methods.scoring import InnerProductScorer, evaluating
-from cgcl.methods.settings import TrainedSettings
+from cgcl.methods.settings import PaperSettings, TrainedSettings
 from cgcl.model import PairDecoder, consistency_loss, symmetric
-from cgcl.model.ops import dropout
 from cgcl.settings import Range
 
 # A Gaussian may be so wide at most: the logarithm of its deviation, as in PyTorch Geometric.
@@ -41,11 +47,7 @@ class VGAESettings(TrainedSettings):
     """Pass messages along all links and predict all of them, as the authors do; nothing is hidden
     then. A link that is seen is easy to predict, so less is learned about new ones."""
 
-    RANGES: ClassVar[Mapping[str, Range]] = {
-        "hidden": Range(low=1, high=65536),
-        "embedding": Range(low=1, high=65536),
-        "mask": Range(above=0, below=1),
-    }
+    RANGES: ClassVar[Mapping[str, Range]] = {"embedding": Range(low=1, high=65536)}
 
 
 class VGAELearner(Learner):
@@ -103,8 +105,7 @@ class VGAELearner(Learner):
         if self._settings.visible_targets:
             yield visible_links(known, epoch)
         else:
-            size = max(known.links.shape[1], 1)
-            yield from hidden_links(known, epoch, self._settings.mask, size)
+            yield from hidden_links(known, epoch, self._settings.mask)
 
 
 class _GaussianEncoder(nn.Module):
@@ -158,21 +159,12 @@ VGAE = Method(
 
 
 @dataclass(frozen=True)
-class MaskGAESettings(TrainedSettings):
+class MaskGAESettings(PaperSettings):
     """The settings of MaskGAE, as its authors predict links with it."""
 
     epochs: int = 500
-    """Number of epochs."""
     weight_decay: float = 5e-5
-    """Strength of the L2 penalty on the weights."""
     clip: float = 1.0
-    """Longest gradient that a step may follow; longer ones are shortened. 0 for no limit."""
-    hidden: int = 128
-    """Width of the embeddings; the hidden layers of both decoders have half of it."""
-    input_dropout: float = 0.8
-    """Chance of a feature to be dropped in a training step."""
-    decoder_dropout: float = 0.2
-    """Chance of an entry to be dropped in the decoders in a training step."""
     mask: float = 0.7
     """Share of the links that an epoch hides and predicts from the others."""
     degree_weight: float = 0.003
@@ -180,12 +172,7 @@ class MaskGAESettings(TrainedSettings):
     batch: int = 65536
     """How many hidden links a step predicts at most."""
 
-    RANGES: ClassVar[Mapping[str, Range]] = {
-        "hidden": Range(low=2, high=65536),
-        "mask": Range(above=0, below=1),
-        "degree_weight": Range(low=0, high=1e6),
-        "batch": Range(low=1, high=2**31),
-    }
+    RANGES: ClassVar[Mapping[str, Range]] = {"degree_weight": Range(low=0, high=1e6)}
 
 
 class MaskGAE(PairNetwork):
@@ -208,8 +195,7 @@ class MaskGAE(PairNetwork):
             num_features: Number of features per node, d.
             settings: Widths, dropout, and what is hidden.
         """
-        super().__init__()
-        self._settings = settings
+        super().__init__(settings)
         self.convolve = GCNLayer(num_features, settings.hidden)
         # Its running mean and deviation are buffers: they are kept and stored with the weights.
         self.normalise = nn.BatchNorm1d(settings.hidden)
@@ -224,14 +210,12 @@ class MaskGAE(PairNetwork):
 
     def encode(self, known: Known) -> Tensor:
         """Return one vector per node, [n, hidden]."""
-        x = known.features
-        if self.training:
-            x = dropout(x, self._settings.input_dropout, None)
+        x = self.dropped(known.features, self.settings.input_dropout)
         return functional.elu(self.normalise(self.convolve(x, symmetric(known.links))))
 
     def batches(self, known: Known, epoch: Epoch) -> Iterator[MaskedBatch]:
         """Yield the hidden links, some at a time."""
-        return hidden_links(known, epoch, self._settings.mask, self._settings.batch)
+        return hidden_links(known, epoch, self.settings.mask, self.settings.batch)
 
     def extra_loss(self, z: Tensor, known: Known, batch: MaskedBatch) -> Tensor:
         r"""Return $\alpha L_{degrees} = \frac{\alpha}{n} \sum_u (g_u - \deg_u)^2$."""
@@ -241,7 +225,7 @@ class MaskGAE(PairNetwork):
         )
         guessed = self.guess_degrees(z).squeeze(1)
         loss = functional.mse_loss(guessed, (hidden - seen).to(guessed.dtype))
-        return self._settings.degree_weight * loss
+        return self.settings.degree_weight * loss
 
 
 MASKGAE = Method(
@@ -265,9 +249,7 @@ class S2GAESettings(TrainedSettings):
     """The settings of S2GAE, as its authors predict links with it."""
 
     evaluate_every: int = 1
-    """Epochs between two measurements on the validation links."""
     clip: float = 1.0
-    """Longest gradient that a step may follow; longer ones are shortened. 0 for no limit."""
     hidden: int = 128
     """Width of each graph convolution."""
     layers: int = 2
@@ -282,11 +264,8 @@ class S2GAESettings(TrainedSettings):
     """How many hidden links a step predicts at most."""
 
     RANGES: ClassVar[Mapping[str, Range]] = {
-        "hidden": Range(low=1, high=65536),
         "layers": Range(low=1, high=8),
         "decoder_hidden": Range(low=1, high=65536),
-        "mask": Range(above=0, below=1),
-        "batch": Range(low=1, high=2**31),
     }
 
 
@@ -308,8 +287,7 @@ class S2GAE(PairNetwork):
             num_features: Number of features per node, d.
             settings: Widths, dropout, and what is hidden.
         """
-        super().__init__()
-        self._settings = settings
+        super().__init__(settings)
         widths = [num_features] + [settings.hidden] * settings.layers
         self.convolve = nn.ModuleList(GCNLayer(before, after) for before, after in pairwise(widths))
         self.decode = CrossCorrelationDecoder(
@@ -324,13 +302,13 @@ class S2GAE(PairNetwork):
         for number, convolve in enumerate(self.convolve, start=1):
             h = torch.relu(convolve(h, edge_index))
             if number < len(self.convolve):
-                h = functional.dropout(h, self._settings.dropout, self.training)
+                h = functional.dropout(h, self.settings.dropout, self.training)
             outputs.append(h)
         return torch.cat(outputs, dim=1)
 
     def batches(self, known: Known, epoch: Epoch) -> Iterator[MaskedBatch]:
         """Yield the hidden links, some at a time."""
-        return hidden_links(known, epoch, self._settings.mask, self._settings.batch)
+        return hidden_links(known, epoch, self.settings.mask, self.settings.batch)
 
 
 class CrossCorrelationDecoder(nn.Module):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -186,7 +186,7 @@ class RankingLearner(Learner):
     def prepare(self, known: Known) -> Prepared:
         """Return what these links give once and for all."""
         if known not in self._prepared:
-            self._prepared[known] = _prepare(known)
+            self._prepared[known] = Prepared.of(known)
         return self._prepared[known]
 
     @torch.no_grad()
@@ -234,9 +234,24 @@ class Prepared:
     num_links: int
     entries: Adjacency
     """Both directions of each link, and each node with itself, with the number of each's link."""
-    sides: list[tuple[Tensor, Tensor, Excluded]] = field(default_factory=list)
-    """Which nodes may link to which, all to all or each side to the other, and the known links
-    among them."""
+    between: Sequence[tuple[Tensor, Tensor]]
+    """Which nodes may link to which: all to all, or each side to the other."""
+
+    @classmethod
+    def of(cls, known: Known) -> Prepared:
+        """Return what the links of a graph give."""
+        n, nodes = known.num_nodes, torch.arange(known.num_nodes, device=known.device)
+        entries = Adjacency.from_pairs(known.links, n, edge_ids=True, self_loops=True)
+        between = [(nodes, nodes)]
+        if known.sides is not None:
+            one, other = nodes[~known.sides.to(known.device)], nodes[known.sides.to(known.device)]
+            between = [(one, other), (other, one)]
+        return cls(known.links.shape[1], entries, between)
+
+    @cached_property
+    def sides(self) -> list[tuple[Tensor, Tensor, Excluded]]:
+        """The nodes of `between`, and the known links among them."""
+        return [(*nodes, self.excluded_of(*nodes)) for nodes in self.between]
 
     @property
     def num_nodes(self) -> int:
@@ -304,19 +319,6 @@ class Prepared:
     def _degree(self, counts: Tensor) -> Tensor:
         # Sums of ones are exact in any order.
         return counts.new_zeros(self.num_nodes).index_add(0, self.entries.row, counts)
-
-
-def _prepare(known: Known) -> Prepared:
-    n, nodes = known.num_nodes, torch.arange(known.num_nodes, device=known.device)
-    entries = Adjacency.from_pairs(known.links, n, edge_ids=True, self_loops=True)
-    prepared = Prepared(known.links.shape[1], entries)
-    if known.sides is None:
-        prepared.sides.append((nodes, nodes, Excluded(entries.codes, (n, n))))
-        return prepared
-    sides = known.sides.to(known.device)
-    for rows, columns in ((nodes[~sides], nodes[sides]), (nodes[sides], nodes[~sides])):
-        prepared.sides.append((rows, columns, prepared.excluded_of(rows, columns)))
-    return prepared
 
 
 METHOD = Method(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cgcl.graph.adjacency import Adjacency, Numbers, blocks_of
-from cgcl.methods.method import Known, Learner, Method, PairScorer
+from cgcl.methods.method import Known, Learner, Method, PairScorer, PairwiseScorer
 from cgcl.methods.settings import MethodSettings
 from cgcl.settings import Range
 
@@ -76,7 +76,7 @@ def _method(
     return Method(title, settings, build, needs_features=False, **about)
 
 
-class Neighbourhoods:
+class Neighbourhoods(PairwiseScorer):
     """The neighbours of every node, and what pairs of nodes have in common."""
 
     def __init__(self, links: Tensor, num_nodes: int) -> None:
@@ -111,7 +111,6 @@ class Neighbourhoods:
             pairs: Node numbers, int64 [2, p], in any direction.
             weight: What each shared neighbour counts, [n].
         """
-        weight = np.round(weight / _GRAIN) * _GRAIN
         one, other = pairs.cpu().numpy()
         swap = self.degree[one] > self.degree[other]
         small, large = np.where(swap, other, one), np.where(swap, one, other)
@@ -119,74 +118,51 @@ class Neighbourhoods:
         walking = first.size * self.num_nodes + self._walks[first].sum()
         if walking < self.degree[small].sum() + count.sum():
             return self._by_walks(one, other, weight)
-        sums = np.zeros(one.size)
+        sums, weight = np.zeros(one.size), _in_grains(weight)
         for block in blocks_of(self.degree[small], _BUDGET):
-            sums[block] = self._by_lookup(small[block], large[block], weight)
+            pair, nodes = self._adjacency.take(small[block])
+            asked = torch.from_numpy(large[block][pair]), torch.from_numpy(nodes)
+            shared = self._adjacency.contains(*asked).numpy()
+            sums[block] = np.bincount(pair[shared], weight[nodes[shared]], sums[block].size)
         return sums
+
+    def tables(self, nodes: Numbers, weight: Sums) -> Iterator[Sums]:
+        """Yield what nodes share with every node, float64 [some of them, n], block by block."""
+        adjacency = self._adjacency
+        weighted = adjacency.to_scipy(_in_grains(weight)[adjacency.indices.numpy()])
+        for block in blocks_of(self.num_nodes + self._walks[nodes].astype(np.int64), _BUDGET):
+            yield (weighted[nodes[block]] @ self._matrix).toarray()
+
+    @cached_property
+    def _matrix(self) -> csr_array:
+        return self._adjacency.to_scipy()
 
     @cached_property
     def _walks(self) -> Sums:
         """How many walks of two steps begin at each node."""
-        row, end = self._adjacency.edge_index.numpy()
-        return _summed(row, self.degree[end].astype(np.float64), self.num_nodes)
-
-    def _by_lookup(self, small: Numbers, large: Numbers, weight: Sums) -> Sums:
-        pair, neighbour = self._adjacency.take(small)
-        is_shared = self._adjacency.contains(
-            torch.from_numpy(large[pair]), torch.from_numpy(neighbour)
-        ).numpy()
-        return _summed(pair[is_shared], weight[neighbour[is_shared]], small.size)
+        return self._matrix @ self.degree.astype(np.float64)
 
     def _by_walks(self, one: Numbers, other: Numbers, weight: Sums) -> Sums:
         first, row = np.unique(one, return_inverse=True)
         by_row = np.argsort(row, kind="stable")
         ends = np.searchsorted(row[by_row], np.arange(first.size + 1))
-        sums = np.zeros(one.size)
-        for block, table in self._tables(first, weight):
-            asked = by_row[ends[block.start] : ends[block.stop]]
-            sums[asked] = table[(row[asked] - block.start) * self.num_nodes + other[asked]]
+        sums, start = np.zeros(one.size), 0
+        for table in self.tables(first, weight):
+            asked = by_row[ends[start] : ends[start + len(table)]]
+            sums[asked] = table[row[asked] - start, other[asked]]
+            start += len(table)
         return sums
 
-    def rows(self, nodes: Numbers, weight: Sums) -> Iterator[Sums]:
-        """Yield what nodes share with every node, float64 [some rows x n], block by block."""
-        weight = np.round(weight / _GRAIN) * _GRAIN
-        for _, table in self._tables(nodes, weight):
-            yield table
 
-    def _tables(self, first: Numbers, weight: Sums) -> Iterator[tuple[slice, Sums]]:
-        """Yield which of the nodes come next, and the sums of each with every node, end to end."""
-        for block in blocks_of(self.num_nodes + self._walks[first].astype(np.int64), _BUDGET):
-            start, middle = self._adjacency.take(first[block])
-            step, end = self._adjacency.take(middle)
-            cell = start[step] * self.num_nodes + end
-            size = (block.stop - block.start) * self.num_nodes
-            yield block, _summed(cell, weight[middle[step]], size)
+def _in_grains(weight: Sums) -> Sums:
+    return np.round(weight / _GRAIN) * _GRAIN
 
 
-def _summed(place: Numbers, values: Sums, size: int) -> Sums:
-    """Return what falls on each place, added up in the order given."""
-    return np.bincount(place, weights=values, minlength=size).astype(np.float64, copy=False)
-
-
-class SharedNeighbours:
+class SharedNeighbours(Neighbourhoods):
     """A heuristic that sums a weight over the neighbours that two nodes share."""
 
     nothing: ClassVar[float] = _NOTHING
     """What counts as no shared neighbour: less than any single one weighs."""
-
-    cost_per_node = 0.0
-    """Every pair is scored by itself."""
-
-    def __init__(self, links: Tensor, num_nodes: int) -> None:
-        """Take the links to go by.
-
-        Args:
-            links: Each link once in any direction, int64 [2, m].
-            num_nodes: Number of nodes, isolated ones included.
-        """
-        self.num_nodes = num_nodes
-        self._neighbourhoods = Neighbourhoods(links, num_nodes)
-        self._weight = self.weight_of(self._neighbourhoods.degree)
 
     def weight_of(self, degree: Numbers) -> Sums:
         """Return what each node counts if it is shared, float64 [n].
@@ -196,14 +172,13 @@ class SharedNeighbours:
         """
         raise NotImplementedError
 
+    @cached_property
+    def _weight(self) -> Sums:
+        return self.weight_of(self.degree)
+
     def values(self, pairs: Tensor) -> Sums:
         """Return the sum of each pair, float64 [p]."""
-        return self._neighbourhoods.shared(pairs, self._weight)
-
-    @property
-    def cost_per_pair(self) -> float:
-        """About how many operations one pair takes when all pairs are scored."""
-        return self._neighbourhoods.cost_per_pair
+        return self.shared(pairs, self._weight)
 
     def logits(self, pairs: Tensor) -> Tensor:
         """Return the logarithm of each pair's sum, float32 [p]; a finite floor for no sum."""
@@ -216,21 +191,16 @@ class SharedNeighbours:
 
     def rows(self, nodes: Tensor) -> Tensor:
         """Return the logits of nodes with every node, float32 [r, n] on the CPU."""
-        tables = self._neighbourhoods.rows(nodes.cpu().numpy(), self._weight)
-        rows = [_sparse_logits(table, self.nothing) for table in tables]
-        return torch.cat(rows).view(-1, self.num_nodes)
-
-    def factors(self) -> None:
-        """There are none: the sum is no function of one vector per node."""
-        return
+        tables = self.tables(nodes.cpu().numpy(), self._weight)
+        return torch.cat([_sparse_logits(table, self.nothing) for table in tables])
 
 
 def _sparse_logits(sums: Sums, nothing: float) -> Tensor:
     """Return what `as_logits` does, sooner where nearly all sums are 0."""
     logits = as_logits(np.zeros(1), nothing).repeat(sums.size)
     there = np.flatnonzero(sums)
-    logits[torch.from_numpy(there)] = as_logits(sums[there], nothing)
-    return logits
+    logits[torch.from_numpy(there)] = as_logits(sums.ravel()[there], nothing)
+    return logits.view(sums.shape)
 
 
 def as_logits(sums: Sums, nothing: float = _NOTHING) -> Tensor:
@@ -298,7 +268,7 @@ class ResourceAllocation(SharedNeighbours):
         return np.where(degree >= 1, 1 / np.maximum(degree, 1), 0.0)
 
 
-class PreferentialAttachment:
+class PreferentialAttachment(PairwiseScorer):
     r"""Multiplies the numbers of links at the two ends: $|N(u)| \cdot |N(v)|$.
 
     Barabási and Albert, "Emergence of scaling in random networks", 1999.
@@ -309,8 +279,6 @@ class PreferentialAttachment:
         array([3., 1., 0.])
     """
 
-    cost_per_node = 0.0
-    """Every pair is scored by itself."""
     cost_per_pair = _PRODUCT
     """About how many operations one pair takes."""
 
@@ -346,7 +314,7 @@ class PreferentialAttachment:
         return degree, degree
 
 
-class Spreading:
+class Spreading(PairwiseScorer):
     """Scores a pair by what reaches one end if it spreads from the other.
 
     It is for measures that do not depend, but for rounding, on which end it spreads from. So each
@@ -431,10 +399,6 @@ class Spreading:
         smaller, larger = np.sort(pairs.cpu().numpy()[:, doubtful], axis=0)
         logs[doubtful] = self._logs(self._spread_from(smaller, larger))
         return torch.from_numpy(logs.astype(np.float32))
-
-    def factors(self) -> None:
-        """There are none: what spreads is no function of one vector per node."""
-        return
 
     def _logs(self, values: Sums) -> Sums:
         # The floor is a float32, far from where float32 numbers meet: it is never in doubt.

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from cgcl.errors import FeatureError
 from cgcl.graph import Graph
+from cgcl.graph.adjacency import Adjacency
 from cgcl.graph.feature_matrix import placed
 from cgcl.graph.structure import Structure
 from cgcl.methods.settings import MethodSettings
@@ -69,6 +70,19 @@ class PairScorer(Protocol):
 
         It only proposes candidates, so it need not be exact. None if there is no such thing.
         """
+
+
+class PairwiseScorer:
+    """Base of what scores every pair by itself."""
+
+    @property
+    def cost_per_node(self) -> float:
+        """No more for a first end that is new."""
+        return 0.0
+
+    def factors(self) -> tuple[Tensor, Tensor] | None:
+        """Return None: the score is no function of one vector per node."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +154,11 @@ class Known:
         return self.links.device
 
     @cached_property
+    def adjacency(self) -> Adjacency:
+        """The neighbours of every node."""
+        return Adjacency.from_pairs(self.links, self.num_nodes)
+
+    @cached_property
     def unlinked(self) -> UnlinkedPairs:
         """The pairs that are no link in here: where counter-examples are drawn from.
 
@@ -150,6 +169,12 @@ class Known:
     def with_links(self, links: Tensor) -> Known:
         """Return the same nodes with other links, and structural features made of these."""
         return replace(self, links=links)
+
+    def without(self, chosen: Tensor) -> Tensor:
+        """Return all links but some, int64 [2, any], by the numbers of those."""
+        is_left = torch.ones(self.links.shape[1], dtype=torch.bool, device=self.device)
+        is_left[chosen] = False
+        return self.links[:, is_left]
 
 
 T = TypeVar("T")
@@ -178,6 +203,72 @@ class Epoch:
     def stream(self, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
         """Return the generator for one purpose of this epoch."""
         return stream(self.seed, purpose, self.number, device)
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedBatch:
+    """What one step predicts and what it may look at; all int64 [2, any]."""
+
+    targets: Tensor
+    """Links to predict."""
+    negatives: Tensor
+    """As many pairs that are no link."""
+    seen: Tensor
+    """The links to pass messages along, each once: none of them is a target."""
+
+
+def masked_batches(known: Known, epoch: Epoch, size: int) -> Iterator[MaskedBatch]:
+    """Yield batches that cover all links once, in random order, each with all others to see.
+
+    A batch takes half of the links at most, so that some are always left to be seen.
+
+    Args:
+        known: The links to learn from.
+        epoch: Which epoch it is.
+        size: How many links to predict at once.
+    """
+    generator, count = epoch.stream("negatives", known.device), known.links.shape[1]
+    for chosen in _shuffled(known, epoch, "batches").split(max(1, min(size, count // 2))):
+        yield _batch(known, chosen, known.without(chosen), generator)
+
+
+def hidden_links(
+    known: Known, epoch: Epoch, share: float, size: int | None = None
+) -> Iterator[MaskedBatch]:
+    """Hide a random share of the links and yield them in batches, all with the same seen links.
+
+    A link is hidden in both directions. At least one is hidden and, if there are two, at least
+    one is seen.
+
+    Args:
+        known: The links to learn from.
+        epoch: Which epoch it is.
+        share: Share of the links to hide.
+        size: How many hidden links to predict at once; None for all.
+    """
+    count = known.links.shape[1]
+    number = min(max(round(share * count), 1), max(count - 1, 1))
+    hidden = _shuffled(known, epoch, "hidden")[:number]
+    seen = known.without(hidden)
+    generator = epoch.stream("negatives", known.device)
+    for chosen in hidden.split(size or max(number, 1)):
+        yield _batch(known, chosen, seen, generator)
+
+
+def visible_links(known: Known, epoch: Epoch) -> MaskedBatch:
+    """Return all links to predict, all of them to see: for what does not look, or may."""
+    negatives = known.unlinked.draw(known.links.shape[1], epoch.stream("negatives", known.device))
+    return MaskedBatch(known.links, negatives, known.links)
+
+
+def _shuffled(known: Known, epoch: Epoch, purpose: str) -> Tensor:
+    generator = epoch.stream(purpose, known.device)
+    return torch.randperm(known.links.shape[1], generator=generator, device=known.device)
+
+
+def _batch(known: Known, chosen: Tensor, seen: Tensor, generator: torch.Generator) -> MaskedBatch:
+    negatives = known.unlinked.draw(chosen.numel(), generator)
+    return MaskedBatch(known.links.index_select(1, chosen), negatives, seen)
 
 
 class Learner(nn.Module):

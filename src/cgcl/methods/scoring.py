@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from cgcl.methods.method import PairwiseScorer
 from cgcl.model import CGCL, PairDecoder
 from cgcl.seeds import stream
 
@@ -20,7 +21,7 @@ BLOCK_PAIRS = 2**16
 _CACHED_ENTRIES = 2**19
 _ROWS_TOGETHER = 64
 # Fetching and multiplying an entry of two embeddings, in operations of the layers' products.
-_FETCH = 20.0
+FETCH = 20.0
 # Over how many partners, the same ones for every node, the decoder is made linear; for how many
 # nodes at once; and what keeps a variance away from zero.
 REFERENCE_NODES, _NODES_AT_ONCE, _TINY = 64, 64, 1e-30
@@ -64,11 +65,8 @@ def decode_pairs(model: CGCL, z: Tensor, pairs: Tensor) -> Tensor:
     return DecoderScorer(model.decode, z).logits(pairs)
 
 
-class EmbeddingScorer:
+class EmbeddingScorer(PairwiseScorer):
     """Scores a pair by the embeddings of its ends."""
-
-    cost_per_node = 0.0
-    """Every pair is scored by itself."""
 
     def __init__(
         self,
@@ -86,19 +84,15 @@ class EmbeddingScorer:
             operations: How many multiplications and additions one pair takes.
         """
         self.z = z
+        self.num_nodes = z.shape[0]
         self._network = network
         self._decode = decode
         self._operations = operations
 
     @property
-    def num_nodes(self) -> int:
-        """Number of nodes."""
-        return self.z.shape[0]
-
-    @property
     def cost_per_pair(self) -> float:
         """About how many operations one pair takes: the products, and fetching two embeddings."""
-        return self._operations + _FETCH * self.z.shape[1]
+        return self._operations + FETCH * self.z.shape[1]
 
     @property
     def embeddings(self) -> Tensor:
@@ -107,35 +101,32 @@ class EmbeddingScorer:
 
     def logits(self, pairs: Tensor) -> Tensor:
         """Return the logits of pairs of node numbers, float32 [p] on the CPU."""
-        size = block_size(self.z.shape[1], self.z.device)
-        with evaluating(self._network):
-            decode = self._decoding(min(size, pairs.shape[1]))
-            blocks = [
-                decode(self.z, _padded(block).to(self.z.device))[: block.shape[1]].cpu()
-                for block in pairs.split(size, dim=1)
-            ]
-        return torch.cat(blocks) if blocks else torch.empty(0)
+        return self._in_blocks(pairs.shape[1], lambda places: pairs[:, places]).cpu()
 
     def rows(self, nodes: Tensor) -> Tensor:
         """Return the logits of nodes with every node, float32 [r, n], where the embeddings are."""
-        n, size = self.num_nodes, block_size(self.z.shape[1], self.z.device)
-        cells, nodes = nodes.numel() * n, nodes.to(self.z.device)
-        logits = self.z.new_empty(cells)
+        n, nodes = self.num_nodes, nodes.to(self.z.device)
+
+        def cells(places: slice) -> Tensor:
+            place = torch.arange(places.start, places.stop, device=nodes.device)
+            return torch.stack([nodes[place // n], place % n])
+
+        return self._in_blocks(nodes.numel() * n, cells).view(-1, n)
+
+    def _in_blocks(self, count: int, pairs_at: Callable[[slice], Tensor]) -> Tensor:
+        """Return the logits of so many pairs, of which some at a time are looked up."""
+        size, logits = block_size(self.z.shape[1], self.z.device), self.z.new_empty(count)
         with evaluating(self._network):
-            decode = self._decoding(min(size, cells))
-            for start in range(0, cells, size):
-                place = torch.arange(start, min(start + size, cells), device=nodes.device)
-                pairs = torch.stack([nodes[place // n], place % n])
-                logits[start : start + size] = decode(self.z, _padded(pairs))[: place.numel()]
-        return logits.view(-1, n)
+            decode = self._decoding(min(size, count))
+            for start in range(0, count, size):
+                block = slice(start, min(start + size, count))
+                pairs = _padded(pairs_at(block)).to(self.z.device)
+                logits[block] = decode(self.z, pairs)[: block.stop - start]
+        return logits
 
     def _decoding(self, most_pairs: int) -> Callable[[Tensor, Tensor], Tensor]:  # noqa: ARG002
         """Return what decodes blocks of at most so many pairs."""
         return self._decode
-
-    def factors(self) -> tuple[Tensor, Tensor] | None:
-        """There are none to offer: every pair is scored by the network."""
-        return None
 
 
 def _padded(pairs: Tensor) -> Tensor:

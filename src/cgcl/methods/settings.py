@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from cgcl.graph import Graph
 
 # What settings that were added later used to be, before anyone could choose.
-_CAME_LATER = {"choose_by": "auc"}
-_NEVER = object()
+_CAME_LATER = {("choose_by", "auc")}
 
 
 @dataclass(frozen=True)
@@ -33,12 +32,23 @@ class MethodSettings(Settings):
 
         So runs from before are recognised as the same runs.
         """
-        values, defaults = asdict(self), {own.name: own.default for own in fields(self)}
         return {
             name: value
-            for name, value in values.items()
-            if not _CAME_LATER.get(name, _NEVER) == value == defaults[name]
+            for name, value in asdict(self).items()
+            if (name, value) not in _CAME_LATER or getattr(type(self), name) != value
         }
+
+
+COMMON_RANGES: dict[str, Range] = {
+    "hidden": Range(low=1, high=65536),
+    "layers": Range(low=1, high=20),
+    "batch": Range(low=1, high=2**31),
+    "mask": Range(above=0, below=1),
+    "hops": Range(low=1, high=16),
+    "nodes_per_hop": Range(low=0, high=10_000_000),
+    "share": Range(above=0, high=1),
+}
+"""The ranges of settings that several methods have; a method may narrow them."""
 
 
 @dataclass(frozen=True)
@@ -75,20 +85,33 @@ class TrainedSettings(MethodSettings):
             ConfigError: A setting has the wrong type or is out of range.
         """
         super().__post_init__()
-        for name in (own.name for own in fields(self) if own.name.endswith("dropout")):
-            check_range(name, getattr(self, name), Range(low=0, below=1))
+        for name in (own.name for own in fields(self)):
+            if name.endswith("dropout"):
+                check_range(name, getattr(self, name), Range(low=0, below=1))
+            elif name in COMMON_RANGES:
+                check_range(name, getattr(self, name), COMMON_RANGES[name])
 
 
 @dataclass(frozen=True)
-class CGCLSettings(TrainedSettings):
-    """The network and its training."""
+class PaperSettings(TrainedSettings):
+    """The settings of the paper's network, for all that train it or its likes."""
 
+    weight_decay: float = 1e-5
+    """Strength of the L2 penalty on the weights."""
     hidden: int = 128
     """Width of the node embeddings, the paper's d_v; the decoder's hidden layer has half of it."""
     input_dropout: float = 0.8
     """Chance of a node feature to be dropped in a training step."""
     decoder_dropout: float = 0.2
     """Chance of an entry of a pair's product to be dropped in a training step."""
+
+    RANGES: ClassVar[Mapping[str, Range]] = {"hidden": Range(low=2, high=65536)}
+
+
+@dataclass(frozen=True)
+class CGCLSettings(PaperSettings):
+    """The network and its training."""
+
     product: Literal["hadamard", "inner"] = "hadamard"
     """How a pair's embeddings are combined; inner is Eq. 6 by the letter."""
     last_layer: Literal["linear", "relu"] = "linear"
@@ -109,13 +132,8 @@ class CGCLSettings(TrainedSettings):
     """Learning rate of Adam, the paper's r."""
     epochs: int = 200
     """Number of epochs; each takes one optimizer step per view."""
-    weight_decay: float = 1e-5
-    """Strength of the L2 penalty on the weights."""
 
-    RANGES: ClassVar[Mapping[str, Range]] = {
-        "hidden": Range(low=2, high=65536),
-        "seen": Range(above=0, below=1),
-    }
+    RANGES: ClassVar[Mapping[str, Range]] = {"seen": Range(above=0, below=1)}
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -137,50 +155,22 @@ CGCL_SEARCH: dict[str, tuple[Any, ...]] = {
 # heart. Above this share of nonzeros, features are taken for something else.
 _FEW_WORDS = 0.05
 _FEW_LINKS = 3.0
-_WORDS: dict[str, Any] = {
-    "hidden": 512,
-    "layers": 2,
-    "input_dropout": 0.8,
-    "hidden_dropout": 0.5,
-    "decoder_dropout": 0.4,
-    "lr": 0.002,
-    "epochs": 500,
-    "weight_decay": 3e-4,
-    "row_share": 0.3,
-    "target_share": 0.5,
+# For a graph with bags of words, with other features, and without any.
+_CHOSEN: dict[str, tuple[Any, Any, Any]] = {
+    "hidden": (512, 512, 256),
+    "layers": (2, 3, 2),
+    "input_dropout": (0.8, 0.3, 0.5),
+    "hidden_dropout": (0.5, 0.3, 0.2),
+    "decoder_dropout": (0.4, 0.2, 0.2),
+    "lr": (0.002, 0.004, 0.005),
+    "epochs": (500, 900, 400),
+    "weight_decay": (3e-4, 1e-5, 1e-5),
+    "row_share": (0.3, 0.5, 0.5),
+    "target_share": (0.5, 0.5, 0.25),
 }
-_RICH: dict[str, Any] = {
-    "hidden": 512,
-    "layers": 3,
-    "input_dropout": 0.3,
-    "hidden_dropout": 0.3,
-    "decoder_dropout": 0.2,
-    "lr": 0.004,
-    "epochs": 900,
-    "weight_decay": 1e-5,
-    "row_share": 0.5,
-    "target_share": 0.5,
-}
-_NO_FEATURES: dict[str, Any] = {
-    "hidden": 256,
-    "layers": 2,
-    "input_dropout": 0.5,
-    "hidden_dropout": 0.2,
-    "decoder_dropout": 0.2,
-    "lr": 0.005,
-    "epochs": 400,
-    "weight_decay": 1e-5,
-    "row_share": 0.5,
-    "target_share": 0.25,
-}
+_WORDS, _, _NO_FEATURES = range(3)
 # A narrow network needs less dropout, and few rows a step make many steps affordable.
-_QUICK: dict[str, Any] = {
-    "hidden": 128,
-    "layers": 2,
-    "decoder_dropout": 0.1,
-    "lr": 0.01,
-    "epochs": 200,
-}
+_QUICK = {"hidden": 128, "layers": 2, "decoder_dropout": 0.1, "lr": 0.01, "epochs": 200}
 _QUICK_WORDS_LR = 0.005
 # Rows that a step looks at: on two cores, there with words, and where all are too many.
 _QUICK_ROWS, _QUICK_WORDS_ROWS, _MOST_ROWS = 1024, 512, 32768
@@ -225,17 +215,14 @@ class RankSettings(TrainedSettings):
     """How much of the moving average of the weights each step keeps; 0 for the weights as they
     are."""
     lr: float = 0.005
-    """Learning rate of Adam."""
     epochs: int = 200
     """Number of epochs; each takes one optimizer step per view."""
     weight_decay: float = 1e-5
-    """Strength of the L2 penalty on the weights."""
     choose_by: Literal["auc", "node_mrr", "hits@100"] = "node_mrr"
     """By what the best epoch is chosen on the validation links."""
 
     RANGES: ClassVar[Mapping[str, Range]] = {
         "hidden": Range(low=2, high=65536),
-        "layers": Range(low=1, high=16),
         "negative_share": Range(low=0, high=1),
         "signatures": Range(low=0, high=65536),
         "row_share": Range(low=0, high=1),
@@ -245,7 +232,7 @@ class RankSettings(TrainedSettings):
     }
 
 
-RULED = frozenset({*_WORDS, "evaluate_every", "sampled"})
+RULED = frozenset({*_CHOSEN, "evaluate_every", "sampled"})
 """What `chosen_for` chooses."""
 
 
@@ -260,18 +247,16 @@ def chosen_for(graph: Graph, preset: str) -> dict[str, Any]:
 
     has_features = graph.x is not None and not has_structural_features(graph)
     density = graph.num_nonzeros / max(graph.num_nodes * graph.num_features, 1)
-    if not has_features:
-        chosen = _NO_FEATURES
-    elif density < _FEW_WORDS:
-        chosen = _WORDS
-    else:
-        chosen = _RICH
-    values = {**chosen, **_QUICK} if preset == "quick" else dict(chosen)
-    rows = _QUICK_ROWS if preset == "quick" else _MOST_ROWS
-    if preset == "quick" and chosen is _WORDS:
-        values["lr"], rows = _QUICK_WORDS_LR, _QUICK_WORDS_ROWS
+    features = int(density >= _FEW_WORDS) if has_features else _NO_FEATURES
+    values = {name: chosen[features] for name, chosen in _CHOSEN.items()}
+    rows = _MOST_ROWS
+    if preset == "quick":
+        values |= _QUICK
+        rows = _QUICK_ROWS
+        if features == _WORDS:
+            values["lr"], rows = _QUICK_WORDS_LR, _QUICK_WORDS_ROWS
     # Where a node has hardly a neighbour's neighbour, these add more noise than its words lack.
-    if chosen is _WORDS and 2 * graph.num_edges < _FEW_LINKS * graph.num_nodes:
+    if features == _WORDS and 2 * graph.num_edges < _FEW_LINKS * graph.num_nodes:
         values["layers"] = 1
     # A look ranks up to 1,000 links among all nodes: on a GPU it takes as long as a few epochs.
     values["evaluate_every"] = 10 if preset == "quick" else 20

@@ -1,9 +1,8 @@
 """The paper, in plain torch."""
 
 from cgcl.model.cgcl import CGCL
-from cgcl.model.decoder import PairDecoder
+from cgcl.model.decoder import PairDecoder, consistency_loss
 from cgcl.model.encoder import GCNEncoder, propagate
-from cgcl.model.loss import consistency_loss
 from cgcl.model.views import View, Views, divide, draw_views, symmetric
 
 __all__ = [

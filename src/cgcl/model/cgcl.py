@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from cgcl.model.decoder import LastLayer, PairDecoder, Product
+from cgcl.model.decoder import LastLayer, PairDecoder, Product, Targets, consistency_loss
 from cgcl.model.encoder import GCNEncoder
-from cgcl.model.loss import Targets, consistency_loss
 from cgcl.model.views import Views
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cgcl.model.ops import dropout, product
+from cgcl.model.ops import dropout, product, sparse
 
 
 class GCNEncoder(nn.Module):
@@ -69,7 +69,5 @@ def propagate(h: Tensor, edge_index: Tensor) -> Tensor:
     scale = torch.bincount(target, minlength=num_nodes).to(h.dtype).rsqrt()  # D~^(-1/2), [n]
     # index_select, never h[index]: the backward pass of the latter is not deterministic.
     weight = scale.index_select(0, source) * scale.index_select(0, target)
-    adjacency = torch.sparse_coo_tensor(
-        torch.stack([target, source]), weight, (num_nodes, num_nodes), check_invariants=False
-    )
+    adjacency = sparse(torch.stack([target, source]), weight, (num_nodes, num_nodes))
     return product(adjacency, h)

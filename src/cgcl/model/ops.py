@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -24,13 +26,8 @@ def dropout(x: Tensor, probability: float, generator: torch.Generator | None) ->
     if not x.is_sparse:
         return x * kept / (1 - probability)
     survivors = kept.nonzero().squeeze(1)
-    return torch.sparse_coo_tensor(
-        x.indices().index_select(1, survivors),
-        values.index_select(0, survivors) / (1 - probability),
-        x.shape,
-        check_invariants=False,
-        is_coalesced=True,
-    )
+    values = values.index_select(0, survivors) / (1 - probability)
+    return sparse(x.indices().index_select(1, survivors), values, x.shape, is_coalesced=True)
 
 
 def dropout_by_bytes(x: Tensor, probability: float, training: bool) -> Tensor:
@@ -51,6 +48,22 @@ def dropout_by_bytes(x: Tensor, probability: float, training: bool) -> Tensor:
     numbers = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
     coins = numbers.view(torch.uint8)[: x.numel()].view(x.shape)
     return x * (coins >= dropped).to(x.dtype).mul_(256 / (256 - dropped))
+
+
+def sparse(
+    places: Tensor, values: Tensor, shape: Sequence[int], *, is_coalesced: bool | None = None
+) -> Tensor:
+    """Return a sparse COO matrix of entries that are known to be sound: nothing is checked.
+
+    Args:
+        places: Row and column of each entry, int64 [2, e].
+        values: Its value, [e].
+        shape: How many rows and columns there are.
+        is_coalesced: Whether the places are sorted and no two of them equal, if that is known.
+    """
+    return torch.sparse_coo_tensor(
+        places, values, tuple(shape), check_invariants=False, is_coalesced=is_coalesced
+    )
 
 
 def product(matrix: Tensor, dense: Tensor) -> Tensor:

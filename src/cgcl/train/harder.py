@@ -329,8 +329,8 @@ class _Formulas:
 
     def _shared(self, nodes: Numbers) -> Row:
         shared, own = self._weights
-        tables = np.concatenate(list(self._neighbourhoods.rows(nodes, shared)))
-        return (tables.reshape(nodes.size, -1) * own).astype(np.float32)
+        tables = np.concatenate(list(self._neighbourhoods.tables(nodes, shared)))
+        return (tables * own).astype(np.float32)
 
     def _ranks(self, nodes: Numbers) -> Row:
         reached = self._pagerank.spread(nodes) * self._pagerank.degree[:, None]

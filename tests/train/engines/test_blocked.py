@@ -21,7 +21,7 @@ from cgcl.methods.cgcl import CrossViewLearner, draw
 from cgcl.methods.method import Epoch, Known
 from cgcl.methods.settings import CGCLSettings
 from cgcl.model import View, symmetric
-from cgcl.model.loss import consistency_loss
+from cgcl.model.decoder import consistency_loss
 from cgcl.seeds import seeded
 from cgcl.train.engines import PlainEngine, blocked_decoder
 from cgcl.train.engines.blocked import BlockedEngine

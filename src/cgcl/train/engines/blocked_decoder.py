@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from cgcl.methods.scoring import block_size
 from cgcl.model import PairDecoder, View
-from cgcl.model.loss import Targets
+from cgcl.model.decoder import Targets
 from cgcl.train.engines.blocked_coins import Coins, draw_words
 from cgcl.train.execution import default_threads_kept
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,21 +14,31 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cgcl.graph.adjacency import Numbers, ranges
-from cgcl.methods.method import Epoch, Known, Learner, Method, Remembered
+from cgcl.graph.adjacency import Adjacency, Numbers, ranges
+from cgcl.methods.method import Epoch, Known, Method, PairwiseScorer
 from cgcl.methods.scoring import evaluating
-from cgcl.methods.settings import TrainedSettings
-from cgcl.methods.subgraph.labelled import (
-    LARGEST_LABEL,
-    Batch,
-    LabelledSubgraphs,
-    SubgraphsAround,
+from cgcl.methods.subgraphs import (
+    Arrays,
+    Examples,
+    SubgraphLearner,
+    Subgraphs,
+    SubgraphSettings,
+    cached,
+    extract,
+    starts_of,
 )
-from cgcl.methods.subgraph.subgraphs import Surroundings, example_count, features_without
 from cgcl.seeds import stream
-from cgcl.settings import Range
 
 Values = npt.NDArray[np.float32]
+
+# Unpacked subgraphs take ten times the room, so a block of them is packed before the next is cut
+# out. A block has about so many nodes and links: 100 MB unpacked, with what is computed of them.
+_UNPACKED = 2**20
+_FIRST_BLOCK = 64
+# A list of pairs is remembered if its subgraphs take no more than this.
+_REMEMBERED_BYTES = 2**28
+LARGEST_LABEL = 999
+"""Nodes that lie further away share this label; the authors' table of labels is as long."""
 
 _MOST_SORTED = 256
 # Nodes of subgraphs that go through the network together when pairs are scored.
@@ -47,54 +57,222 @@ _FEWEST_SORTED = 10
 
 
 @dataclass(frozen=True)
-class SEALSettings(TrainedSettings):
+class SEALSettings(SubgraphSettings):
     """The settings of SEAL."""
 
     lr: float = 1e-4
-    """Learning rate of Adam."""
-    epochs: int = 50
-    """Number of epochs."""
-    evaluate_every: int = 1
-    """Epochs between two measurements on the validation links."""
     batch: int = 32
     """Pairs per step, links and unlinked ones together."""
-    hops: int = 1
-    """How far from the nearer end of a pair a node of its subgraph may lie."""
-    nodes_per_hop: int = 100
-    """How many nodes a hop adds to a subgraph at most; 0 for no limit."""
     hidden: int = 32
     """Width of the graph convolutions and of the vectors that stand for labels."""
     layers: int = 3
     """Graph convolutions before the one of a single channel."""
     use_features: bool = True
     """Whether features are looked at besides labels."""
-    share: float = 1.0
-    """Share of the training links that serve as examples; all of them are seen around a pair."""
-
-    RANGES: ClassVar[Mapping[str, Range]] = {
-        "batch": Range(low=1, high=1_000_000),
-        "hops": Range(low=1, high=10),
-        "nodes_per_hop": Range(low=0, high=1_000_000),
-        "hidden": Range(low=1, high=4096),
-        "layers": Range(low=1, high=20),
-        "share": Range(above=0, high=1),
-    }
 
     @property
     def caps(self) -> str:
         """What is left out to stay affordable."""
-        return self.rule.caps(f"width {self.hidden}", self.share)
-
-    @property
-    def rule(self) -> Surroundings:
-        """How a pair's surroundings are cut out."""
-        return Surroundings(self.hops, self.nodes_per_hop)
+        return self.caps_beside(f"width {self.hidden}")
 
     @property
     def most_sorted(self) -> int:
         """How many nodes of a subgraph can be sorted at most."""
         largest = 2 + self.hops * self.nodes_per_hop if self.nodes_per_hop else _MOST_SORTED
         return min(max(largest, 10), _MOST_SORTED)
+
+
+def drnl_labels(subgraphs: Subgraphs) -> Tensor:
+    r"""Return the label of every node, int64 [t].
+
+    $f(i) = 1 + \min(d_x, d_y) + \lfloor d/2 \rfloor (\lfloor d/2 \rfloor + d \bmod 2 - 1)$ with
+    $d = d_x + d_y$ (Zhang and Chen, NeurIPS 2018, Eq. 3): $d_x$ is the distance to the source on
+    ways that avoid the target, and $d_y$ the other way round. Both ends have label 1, and a node
+    that does not reach both of them has label 0.
+
+    Args:
+        subgraphs: What to label.
+    """
+    source, target = subgraphs.start[:-1], subgraphs.start[:-1] + 1
+    to_source = _distances(subgraphs, source, avoiding=target)
+    to_target = _distances(subgraphs, target, avoiding=source)
+    both = to_source + to_target
+    half = both // 2
+    label = 1 + torch.minimum(to_source, to_target) + half * (half + both % 2 - 1)
+    label = label.clamp(max=LARGEST_LABEL)
+    label[(to_source < 0) | (to_target < 0)] = 0
+    label[source] = 1
+    label[target] = 1
+    return label
+
+
+def _distances(subgraphs: Subgraphs, begin: Tensor, avoiding: Tensor) -> Tensor:
+    """Return the links between each node and the beginning of its subgraph, -1 for no way.
+
+    All subgraphs are searched at once, one link further in each turn.
+
+    Args:
+        subgraphs: Where to go.
+        begin: One node of each subgraph, int64 [p].
+        avoiding: A node of each subgraph that no way leads through, int64 [p].
+    """
+    # NumPy picks out entries several times as fast as torch does on one thread.
+    distance = np.full(subgraphs.nodes.numel(), -1)
+    distance[begin.numpy()] = 0
+    is_closed = np.zeros(distance.size, dtype=np.bool_)
+    is_closed[avoiding.numpy()] = True
+    here, there = subgraphs.edge_index.numpy()
+    ahead = np.flatnonzero(~(is_closed[here] | is_closed[there]))
+    turn = 0
+    while True:
+        turn += 1
+        here, there = here[ahead], there[ahead]
+        found = there[distance[here] == turn - 1]
+        distance[found] = turn
+        if found.size == 0:
+            return torch.from_numpy(distance)
+        ahead = np.flatnonzero(distance[there] < 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The labelled subgraphs of b pairs, one after the other."""
+
+    nodes: Tensor
+    """Node numbers, int64 [t], on the CPU."""
+    labels: Tensor
+    """Double-radius labels, int64 [t]."""
+    start: Tensor
+    """Where each subgraph begins, int64 [b + 1]."""
+    owner: Tensor
+    """Which pair each node belongs to, int64 [t]."""
+    degree: Tensor
+    """Links of each node within its subgraph, int64 [t]."""
+    neighbours: Tensor
+    """The neighbours of each node, node after node, as places in `nodes`, int64 [e]."""
+
+    @property
+    def num_pairs(self) -> int:
+        """Number of subgraphs, b."""
+        return self.start.numel() - 1
+
+    def to(self, device: torch.device) -> Batch:
+        """Return the batch where it is computed on; the node numbers stay on the CPU."""
+        moved = {own.name: getattr(self, own.name).to(device) for own in fields(self)}
+        return Batch(**{**moved, "nodes": self.nodes})
+
+
+class LabelledSubgraphs:
+    """Many labelled subgraphs in little room."""
+
+    def __init__(self, packed: Arrays) -> None:
+        """Take the arrays that `kept` and `in_blocks` make."""
+        self._packed = packed
+        self._start, self._links_start = starts_of(packed["size"]), starts_of(packed["links"])
+
+    @classmethod
+    def in_blocks(
+        cls, adjacency: Adjacency, pairs: Tensor, rule: SubgraphSettings
+    ) -> Iterator[LabelledSubgraphs]:
+        """Yield the surroundings of all pairs in order, as many at a time as are handy.
+
+        Args:
+            adjacency: The links to go along; one between a pair's own ends is not seen.
+            pairs: Node numbers, int64 [2, p].
+            rule: How far to go.
+        """
+        first, size = 0, _FIRST_BLOCK
+        while first < pairs.shape[1]:
+            block = pairs[:, first : first + size].cpu()
+            packed = _packed(extract(adjacency, block, rule))
+            yield cls(packed)
+            first += block.shape[1]
+            # The next block has the size that would have been right for this one.
+            numbers = (packed["nodes"].size + packed["neighbours"].size) / block.shape[1]
+            size = max(1, min(2 * size, int(_UNPACKED / numbers)))
+
+    @classmethod
+    def kept(cls, known: Known, pairs: Tensor, rule: SubgraphSettings) -> LabelledSubgraphs:
+        """Cut out the surroundings of pairs, or find them on disk.
+
+        Args:
+            known: The links to go along; one between a pair's own ends is not seen.
+            pairs: Node numbers, int64 [2, p], one at least.
+            rule: How far to go.
+        """
+
+        def compute() -> Arrays:
+            blocks = [own._packed for own in cls.in_blocks(known.adjacency, pairs, rule)]
+            return {name: np.concatenate([own[name] for own in blocks]) for name in blocks[0]}
+
+        parts = [known.links, known.num_nodes, pairs, rule.hops, rule.nodes_per_hop]
+        return cls(cached("labelled-2", parts, compute))
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory they take."""
+        return sum(array.nbytes for array in self._packed.values())
+
+    @property
+    def sizes(self) -> Tensor:
+        """Number of nodes of each subgraph, int64 [p]."""
+        return torch.from_numpy(self._packed["size"])
+
+    def batch(self, which: Tensor) -> Batch:
+        """Return some of the subgraphs.
+
+        Args:
+            which: Their numbers, int64 [b].
+        """
+        stored, chosen = self._packed, which.numpy()
+        size = stored["size"][chosen]
+        owner, places = ranges(self._start[chosen], size)
+        link_owner, link_places = ranges(self._links_start[chosen], stored["links"][chosen])
+        start = starts_of(size)
+        nodes, labels, degree = (
+            torch.from_numpy(stored[name][places].astype(np.int64))
+            for name in ("nodes", "labels", "degree")
+        )
+        return Batch(
+            nodes=nodes,
+            labels=labels,
+            start=torch.from_numpy(start),
+            owner=torch.from_numpy(owner),
+            degree=degree,
+            neighbours=torch.from_numpy(stored["neighbours"][link_places] + start[link_owner]),
+        )
+
+    def batches(self, num_nodes: int, fewest: int) -> Iterator[tuple[Batch, int]]:
+        """Yield all subgraphs in order in batches, and how many each has.
+
+        Args:
+            num_nodes: About how many nodes a batch has.
+            fewest: How many subgraphs a batch has at least. If too few are left, copies of the
+                last one fill the batch; they do not count.
+        """
+        start, first = self._start, 0
+        while first < start.size - 1:
+            full = int(np.searchsorted(start, start[first] + num_nodes, side="right")) - 1
+            last = min(max(full, first + fewest), start.size - 1)
+            count = last - first
+            yield self.batch((first + torch.arange(max(count, fewest))).clamp(max=last - 1)), count
+            first = last
+
+
+def _packed(subgraphs: Subgraphs) -> Arrays:
+    """Return subgraphs as arrays of small numbers; a neighbour is its place in the subgraph."""
+    here, there = subgraphs.edge_index.numpy()
+    owner, start = subgraphs.owner.numpy(), subgraphs.start.numpy()
+    size = np.diff(start)
+    small = np.int16 if size.max() <= np.iinfo(np.int16).max else np.int32
+    return {
+        "nodes": subgraphs.nodes.numpy().astype(np.int32),
+        "labels": drnl_labels(subgraphs).numpy().astype(np.int16),
+        "degree": np.bincount(here, minlength=owner.size).astype(small),
+        "neighbours": (there - start[owner[here]]).astype(small),
+        "size": size,
+        "links": np.bincount(owner[here], minlength=size.size),
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +509,7 @@ def _rows(start: Numbers, index: Numbers, weight: Values, device: torch.device) 
     return Rows(*(torch.from_numpy(array).to(device) for array in (start, index, weight)))
 
 
-class SEAL(Learner):
+class SEAL(SubgraphLearner["_Examples", list[LabelledSubgraphs]]):
     """Classifies the labelled subgraph around a pair as that of a link or not.
 
     A subgraph is cut out of all known links but the one between the pair itself, if there is one:
@@ -349,116 +527,89 @@ class SEAL(Learner):
             num_features: Number of features per node, d.
             settings: The network, and how subgraphs are cut out.
         """
-        super().__init__()
-        self._settings = settings
+        super().__init__(settings, _Examples)
         self.network = DGCNN(
             num_features if settings.use_features else 0,
             settings.hidden,
             settings.layers,
             settings.most_sorted,
         )
-        self._prepared: _Examples | None = None
-        self._around: Remembered[SubgraphsAround] = Remembered()
+
+    def batches(self, order: Tensor) -> Sequence[Tensor]:
+        """Return the numbers of the examples of each step."""
+        return order.split(self.settings.batch)
 
     def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
-        """Yield a loss for each batch of links and as many unlinked pairs, shuffled together.
-
-        The unlinked pairs are drawn once for all epochs, as the authors do: subgraphs are cut out
-        once.
-        """
-        examples = self._examples(known, epoch.seed)
+        """Yield a loss for each batch of links and as many unlinked pairs, shuffled together."""
         if int(self.network.sorted_nodes) == 0:
-            self.network.choose_sorted_nodes(examples.subgraphs.sizes)
-        count = examples.is_link.numel()
-        order = torch.randperm(count, generator=epoch.stream("batches"))
-        for which in order.split(self._settings.batch):
-            batch = examples.subgraphs.batch(which).to(known.device)
-            wanted = examples.is_link.index_select(0, which).to(known.device)
-            logits = self.network(batch, self._multiplied(examples.features, batch.nodes))
-            yield functional.binary_cross_entropy_with_logits(logits, wanted)
+            subgraphs = self.examples_of(known, epoch.seed).subgraphs
+            self.network.choose_sorted_nodes(subgraphs.sizes)
+        yield from super().steps(known, epoch)
+
+    def logits(self, examples: _Examples, chosen: Tensor) -> Tensor:
+        """Return the logits of some examples while training."""
+        batch = examples.subgraphs.batch(chosen).to(self.network.dense_bias.device)
+        return self.network(batch, self.multiplied(examples.features, batch.nodes))
 
     def scorer(self, known: Known) -> SEALScorer:
         """Return what cuts out the surroundings of pairs in these links and scores them."""
-        with evaluating(self):
-            features = FeatureRows(known.features) if self._settings.use_features else None
-            projected = self._multiplied(features, torch.arange(known.num_nodes))
-        around = self._around.get(known)
-        if around is None:
-            rule = self._settings.rule
-            around = self._around[known] = SubgraphsAround(known.links, known.num_nodes, rule)
-        return SEALScorer(self.network, around, projected, known.device)
+        return SEALScorer(self, known)
 
-    def _multiplied(self, features: FeatureRows | None, nodes: Tensor) -> Tensor | None:
+    def multiplied(self, features: FeatureRows | None, nodes: Tensor) -> Tensor | None:
         """Return the features of nodes times the first layer's weights, if any are looked at."""
         if features is None or self.network.features is None:
             return None
         return features.times(nodes, self.network.features)
 
-    def _examples(self, known: Known, seed: int) -> _Examples:
-        """Return the pairs to learn from; they are the same in every epoch."""
-        if self._prepared is None or not self._prepared.are_from(known, seed):
-            self._prepared = _Examples(known, seed, self._settings)
-        return self._prepared
+    def blocks(self, pairs: Tensor, known: Known) -> Iterator[LabelledSubgraphs]:
+        """Yield the surroundings of all pairs in order; those of the last lists are remembered.
+
+        Args:
+            pairs: Node numbers, int64 [2, p].
+            known: The links to go along; one between a pair's own ends is not seen.
+        """
+        pairs, asked = pairs.cpu(), self.asked_of(known)
+        found = asked.find(pairs)
+        if found is not None:
+            yield from found
+            return
+        kept: list[LabelledSubgraphs] = []
+        room = _REMEMBERED_BYTES
+        for block in LabelledSubgraphs.in_blocks(known.adjacency, pairs, self.settings):
+            room -= block.nbytes
+            kept = [*kept, block] if room >= 0 else []
+            yield block
+        if room >= 0:
+            asked.keep(pairs, kept)
 
 
-class _Examples:
+class _Examples(Examples):
     """Links and unlinked pairs with their subgraphs."""
 
     def __init__(self, known: Known, seed: int, settings: SEALSettings) -> None:
-        """Draw them; they follow from the links and the seed."""
-        self._known, self._seed = known, seed
-        order = torch.randperm(known.links.shape[1], generator=stream(seed, "examples"))
-        count = example_count(known, settings.share)
-        links = known.links.index_select(1, order[:count].sort().values.to(known.device))
-        unlinked = known.unlinked.draw(count, stream(seed, "negatives", 0, known.device))
-        self.is_link = torch.cat([torch.ones(links.shape[1]), torch.zeros(unlinked.shape[1])])
-        features = features_without(known, order[:count]) if settings.use_features else None
-        self.features = None if features is None else FeatureRows(features)
-        self.subgraphs = LabelledSubgraphs.kept(
-            known.links, known.num_nodes, torch.cat([links, unlinked], dim=1), settings.rule
-        )
-
-    def are_from(self, known: Known, seed: int) -> bool:
-        """Say whether these are the examples of that graph and seed."""
-        return known is self._known and seed == self._seed
+        use = settings.use_features
+        super().__init__(known, seed, settings.share, in_order=True, use_features=use)
+        self.features = None if self.x is None else FeatureRows(self.x)
+        self.subgraphs = LabelledSubgraphs.kept(known, self.pairs, settings)
 
 
-class SEALScorer:
+class SEALScorer(PairwiseScorer):
     """Scores a pair by its surroundings."""
 
-    cost_per_node = 0.0
-    """Every pair is scored by itself."""
-
-    def __init__(
-        self,
-        network: DGCNN,
-        around: SubgraphsAround,
-        projected: Tensor | None,
-        device: torch.device,
-    ) -> None:
-        """Take the network and what surrounds pairs.
-
-        Args:
-            network: What scores labelled subgraphs.
-            around: Cuts out subgraphs.
-            projected: All nodes' features times the first layer's weights, [n, hidden], or None.
-            device: Where to compute.
-        """
-        self._network = network
-        self._projected = projected
-        self._around = around
-        self._device = device
-
-    @property
-    def num_nodes(self) -> int:
-        """Number of nodes."""
-        return self._around.num_nodes
+    def __init__(self, learner: SEAL, known: Known) -> None:
+        """Take the trained network and what may be looked at."""
+        self.num_nodes = known.num_nodes
+        self._learner, self._known = learner, known
+        with evaluating(learner):
+            # Multiplied once with what every score needs.
+            features = FeatureRows(known.features) if learner.settings.use_features else None
+            self._projected = learner.multiplied(features, torch.arange(known.num_nodes))
 
     @property
     def cost_per_pair(self) -> float:
         """About how many operations one pair takes: its surroundings, times the network."""
         return _PER_PAIR + self._nodes_per_pair * (
-            _PER_NODE + _PER_MULTIPLICATION * self._network.multiplications_per_node
+            _PER_NODE + _PER_MULTIPLICATION * self._learner.network.multiplications_per_node
         )
 
     @cached_property
@@ -467,27 +618,24 @@ class SEALScorer:
         pairs = torch.randint(
             self.num_nodes, (2, _SAMPLED_PAIRS), generator=stream(0, "sample of subgraphs")
         )
-        blocks = self._around.blocks(pairs)
+        blocks = self._learner.blocks(pairs, self._known)
         return sum(float(block.sizes.sum()) for block in blocks) / _SAMPLED_PAIRS
 
     def logits(self, pairs: Tensor) -> Tensor:
         """Return the logits of pairs of node numbers, float32 [p] on the CPU."""
-        with evaluating(self._network):
+        network, device = self._learner.network, self._known.device
+        with evaluating(network):
             blocks = [
-                self._network(batch.to(self._device), self._features_of(batch))[:count].cpu()
-                for block in self._around.blocks(pairs)
+                network(batch.to(device), self._features_of(batch))[:count].cpu()
+                for block in self._learner.blocks(pairs, self._known)
                 for batch, count in block.batches(_SCORED_NODES, _FEWEST_SCORED)
             ]
         return torch.cat(blocks) if blocks else torch.empty(0)
 
-    def factors(self) -> None:
-        """There are none: a pair's surroundings are no function of one vector per node."""
-        return
-
     def _features_of(self, batch: Batch) -> Tensor | None:
         if self._projected is None:
             return None
-        return self._projected.index_select(0, batch.nodes.to(self._device))
+        return self._projected.index_select(0, batch.nodes.to(self._projected.device))
 
 
 METHOD = Method(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import ClassVar
@@ -10,25 +10,26 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy import sparse
+from scipy.sparse import csr_array, vstack
 from torch import Tensor, nn
 from torch.nn import functional
 
 from cgcl.graph.adjacency import Adjacency, Numbers, ranges
 from cgcl.graph.pairs import decode, encode
-from cgcl.methods.method import EVERY_GRAPH, Epoch, Known, Learner, Method, Remembered
+from cgcl.methods.method import EVERY_GRAPH, Known, Method, PairwiseScorer
 from cgcl.methods.scoring import evaluating
-from cgcl.methods.settings import TrainedSettings
-from cgcl.methods.subgraph.cache import Arrays, cached
-from cgcl.methods.subgraph.subgraphs import (
+from cgcl.methods.subgraphs import (
+    Arrays,
+    Examples,
+    SubgraphLearner,
     Subgraphs,
-    Surroundings,
-    example_count,
+    SubgraphSettings,
+    cached,
+    counted,
     extract,
-    features_without,
+    starts_of,
 )
-from cgcl.model.ops import product
-from cgcl.seeds import stream
+from cgcl.model.ops import product, sparse
 from cgcl.settings import Range
 
 # Features of training rows that take no more than this are computed once and held; of more, those
@@ -38,27 +39,14 @@ _ROWS_AT_ONCE = 4096
 # The last layers always score so many pairs at once, padded if there are fewer: the shape of a
 # product decides the order of its sums.
 _SCORED_PAIRS = 256
-# Surroundings of at most so many pairs are computed together, and the last two lists that are no
-# longer are remembered: training asks for its validation pairs again and again.
+# Surroundings of at most so many pairs are computed, and remembered, together.
 _BLOCK_PAIRS = 2**14
 # Subgraphs of so many pairs are in memory at once; with 300 nodes each they take about 100 MB.
 _DIFFUSED_PAIRS = 1024
-_REMEMBERED = 2
 # What a pair takes in any case, and for every neighbour that is looked at to cut it out; measured
 # on four graphs with one to three hops, it is right within a factor of about two.
 _PAIR_OPERATIONS = 1e6
 _LOOK_OPERATIONS = 600.0
-
-
-@dataclass(frozen=True, eq=False)
-class KeptRows:
-    """Which rows some pairs have: all sources, then all targets, then all shared neighbours."""
-
-    rows: Tensor
-    """Places among the rows of a `Diffusion`, int64 [2q + s] for q pairs."""
-    num_pairs: int
-    owner: Tensor
-    """Which of the pairs each shared neighbour belongs to, int64 [s]; it never falls."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +57,14 @@ class Diffusion:
     says how much of a node arrives at the row's node within k steps.
     """
 
-    start: Tensor
-    """Where the rows of each pair begin, int64 [p + 1]."""
+    size: Tensor
+    """How many rows each pair has, int64 [p]."""
     nodes: Tensor
     """The node of each row, int32 [r]."""
     labels: Tensor
     r"""$\hat A^k \ell$ for k = 0, ..., K: what arrives from the two ends, float32 [r, K + 1]."""
-    entry_start: Tensor
-    """Where the entries of each row begin, int64 [r K + 1]: its K powers one after the other."""
+    entry_size: Tensor
+    """How many entries each row has, int64 [r K]: its K powers one after the other."""
     reached: Tensor
     """The node of each entry, int32 [e]."""
     weights: Tensor
@@ -93,24 +81,29 @@ class Diffusion:
         return self.labels.shape[1] - 1
 
     @cached_property
-    def _starts(self) -> tuple[Numbers, Numbers]:
-        return self.start.numpy(), self.entry_start.numpy()
+    def start(self) -> Numbers:
+        """Where the rows of each pair begin, [p + 1]."""
+        return starts_of(self.size.numpy())
 
-    def rows_of(self, pairs: Tensor) -> KeptRows:
-        """Return the rows of some pairs.
+    @cached_property
+    def _entry_start(self) -> Numbers:
+        return starts_of(self.entry_size.numpy())
+
+    def rows_of(self, pairs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the rows of some pairs: all sources, all targets, then all shared neighbours.
 
         Args:
             pairs: Numbers of pairs, int64 [q].
+
+        Returns:
+            Places among the rows, int64 [2q + s], and which of the pairs each shared neighbour
+            belongs to, int64 [s]; it never falls.
         """
-        start, _ = self._starts
         chosen = pairs.cpu().numpy()
-        source = start[chosen]
-        owner, shared = ranges(source + 2, start[chosen + 1] - source - 2)
-        return KeptRows(
-            torch.from_numpy(np.concatenate([source, source + 1, shared])),
-            chosen.size,
-            torch.from_numpy(owner),
-        )
+        source = self.start[chosen]
+        owner, shared = ranges(source + 2, self.start[chosen + 1] - source - 2)
+        rows = np.concatenate([source, source + 1, shared])
+        return torch.from_numpy(rows), torch.from_numpy(owner)
 
     def features(self, rows: Tensor, x: Tensor) -> Tensor:
         r"""Return rows of $[\ell \mid X], \hat A [\ell \mid X], \dots, \hat A^K [\ell \mid X]$.
@@ -167,7 +160,7 @@ class Diffusion:
 
     def _entries(self, rows: Tensor) -> tuple[Numbers, Tensor]:
         """Return how many entries each row has for each power, [q, K], and where they are."""
-        _, start = self._starts
+        start = self._entry_start
         which = rows.numpy()[:, None] * self.powers + np.arange(self.powers)
         size = start[which + 1] - start[which]
         _, places = ranges(start[which[:, 0]], size.sum(axis=1))
@@ -179,59 +172,54 @@ def _weighted_sums(table: Tensor, places: Tensor, weights: Tensor, size: Numbers
     return functional.embedding_bag(
         places.to(table.device),
         table,
-        torch.from_numpy(_starts(size)).to(table.device),
+        torch.from_numpy(starts_of(size)).to(table.device),
         mode="sum",
         per_sample_weights=weights.to(table.device),
         include_last_offset=True,
     )
 
 
-def diffuse(
-    adjacency: Adjacency, pairs: Tensor, surroundings: Surroundings, powers: int
-) -> Diffusion:
+def diffuse(adjacency: Adjacency, pairs: Tensor, settings: S3GRLSettings) -> Diffusion:
     """Return the kept rows of each pair; they do not depend on the pairs beside it.
 
     Args:
         adjacency: The links to go along; one between a pair's own ends is not seen.
         pairs: Node numbers, int64 [2, p]; (u, v) and (v, u) give the same.
-        surroundings: What is looked at.
-        powers: The highest power of the adjacency, K.
+        settings: What is looked at, and the highest power of the adjacency.
     """
-    blocks = (
-        _diffuse_block(extract(adjacency, block, surroundings), powers)
+    blocks = [
+        _diffuse_block(extract(adjacency, block, settings), settings.powers)
         for block in pairs.cpu().split(_DIFFUSED_PAIRS, dim=1)
-    )
-    return _joined(blocks)
+    ]
+    names = [own.name for own in fields(Diffusion)]
+    return Diffusion(*(torch.cat([getattr(own, name) for own in blocks]) for name in names))
 
 
-def stored_diffusion(
-    known: Known, pairs: Tensor, surroundings: Surroundings, powers: int
-) -> Diffusion:
-    """Return what `diffuse` returns, from disk if it was computed before; arguments as there."""
-    links, n = known.links, known.num_nodes
+def stored_diffusion(known: Known, pairs: Tensor, settings: S3GRLSettings) -> Diffusion:
+    """Return what `diffuse` returns, from disk if it was computed before."""
 
     def compute() -> Arrays:
-        found = diffuse(Adjacency.from_pairs(links.cpu(), n), pairs, surroundings, powers)
-        return {field.name: getattr(found, field.name).numpy() for field in fields(found)}
+        found = diffuse(known.adjacency, pairs, settings)
+        return {own.name: getattr(found, own.name).numpy() for own in fields(found)}
 
-    limits = (surroundings.hops, surroundings.nodes_per_hop, powers, 0)
-    arrays = cached("s3grl-1", [links, n, pairs, *limits], compute)
+    limits = (settings.hops, settings.nodes_per_hop, settings.powers)
+    arrays = cached("s3grl-2", [known.links, known.num_nodes, pairs, *limits], compute)
     return Diffusion(**{name: torch.from_numpy(array) for name, array in arrays.items()})
 
 
-def expected_looks(degree: Numbers, surroundings: Surroundings) -> float:
+def expected_looks(degree: Numbers, settings: SubgraphSettings) -> float:
     """Return about how many neighbours are looked at to cut out an average pair.
 
     Args:
         degree: The number of links of each node, int64 [n].
-        surroundings: What is looked at.
+        settings: What is looked at.
     """
     mean = float(degree.mean()) if degree.size else 0.0
     # A neighbour's mean degree: nodes with many links are neighbours of many.
     onward = float((degree**2).mean()) / mean if mean else 0.0
     looks = new = 2.0 * mean
-    for _ in range(surroundings.hops):
-        ring = min(new, float(degree.size), surroundings.nodes_per_hop or np.inf)
+    for _ in range(settings.hops):
+        ring = min(new, float(degree.size), settings.nodes_per_hop or np.inf)
         new = ring * onward
         looks += new
     # Once to find the nodes, and once to find the links between them.
@@ -243,86 +231,51 @@ def _diffuse_block(subgraphs: Subgraphs, powers: int) -> Diffusion:
     is_end, is_kept = _kept(subgraphs)
     kept = is_kept.nonzero()[0]
     once = _normalised(subgraphs)
-    found = [sparse.csr_array(once[kept])]  # the kept rows of A^, A^2, ...
+    found = [csr_array(once[kept])]  # the kept rows of A^, A^2, ...
     for _ in range(powers - 1):
-        found.append(sparse.csr_array(found[-1] @ once))
+        found.append(csr_array(found[-1] @ once))
     # From all rows of a power together to all powers of a row together.
     order = np.arange(powers * kept.size).reshape(powers, kept.size).T.reshape(-1)
-    entries = sparse.csr_array(sparse.csr_array(sparse.vstack(found))[order])
+    entries = csr_array(csr_array(vstack(found))[order])
     label = is_end.astype(np.float32)
     arrived = (entries @ label).reshape(kept.size, powers)
     count = np.bincount(owner[kept], minlength=subgraphs.num_pairs)
     return Diffusion(
-        start=torch.from_numpy(_starts(count)),
+        size=torch.from_numpy(count),
         nodes=torch.from_numpy(nodes[kept].astype(np.int32)),
         labels=torch.from_numpy(np.concatenate([label[kept, None], arrived], axis=1)),
-        entry_start=torch.from_numpy(entries.indptr.astype(np.int64)),
+        entry_size=torch.from_numpy(np.diff(entries.indptr).astype(np.int64)),
         reached=torch.from_numpy(nodes[entries.indices].astype(np.int32)),
         weights=torch.from_numpy(entries.data),
     )
 
 
-def _normalised(subgraphs: Subgraphs) -> sparse.csr_array:
+def _normalised(subgraphs: Subgraphs) -> csr_array:
     r"""Return $\hat A$ of all subgraphs, one block of the diagonal each, float32 [t, t]."""
     total = subgraphs.nodes.numel()
     loops = np.arange(total)
     source, target = np.concatenate([subgraphs.edge_index.numpy(), [loops, loops]], axis=1)
     scale = 1 / np.sqrt(np.bincount(source, minlength=total))  # D~^(-1/2); no degree is 0
     weight = (scale[source] * scale[target]).astype(np.float32)
-    return sparse.csr_array((weight, (source, target)), shape=(total, total))
+    return csr_array((weight, (source, target)), shape=(total, total))
 
 
 def _kept(subgraphs: Subgraphs) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Return which nodes are ends of their pair, and which of them are kept: also those between."""
-    total = subgraphs.nodes.numel()
-    source = subgraphs.start.numpy()[:-1]
-    is_end, is_shared = np.zeros(total, dtype=np.bool_), np.ones(total, dtype=np.bool_)
+    total, source = subgraphs.nodes.numel(), subgraphs.start.numpy()[:-1]
+    end = np.zeros(total)
+    end[source], end[source + 1] = 1, 2
     here, there = subgraphs.edge_index.numpy()
-    for end in (source, source + 1):
-        is_this, is_near = np.zeros(total, dtype=np.bool_), np.zeros(total, dtype=np.bool_)
-        is_this[end] = True
-        is_near[there[is_this[here]]] = True
-        is_end |= is_this
-        is_shared &= is_near
-    return is_end, is_end | is_shared
-
-
-def _joined(blocks: Iterable[Diffusion]) -> Diffusion:
-    """Put blocks one after the other."""
-    parts = list(blocks)
-    rows, entries = (
-        _starts(np.array([part.num_rows for part in parts])),
-        _starts(np.array([part.weights.numel() for part in parts])),
-    )
-    start = [part.start[:-1] + at for part, at in zip(parts, rows.tolist(), strict=False)]
-    entry_start = [
-        part.entry_start[:-1] + at for part, at in zip(parts, entries.tolist(), strict=False)
-    ]
-    return Diffusion(
-        start=torch.cat([*start, torch.from_numpy(rows[-1:])]),
-        nodes=torch.cat([part.nodes for part in parts]),
-        labels=torch.cat([part.labels for part in parts]),
-        entry_start=torch.cat([*entry_start, torch.from_numpy(entries[-1:])]),
-        reached=torch.cat([part.reached for part in parts]),
-        weights=torch.cat([part.weights for part in parts]),
-    )
-
-
-def _starts(sizes: Numbers) -> Numbers:
-    """Return where stretches of these sizes begin, and the end of the last."""
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
+    near = np.bincount(there, end[here], total)  # 1 + 2 where both ends are neighbours
+    return end > 0, (end > 0) | (near == 3)
 
 
 @dataclass(frozen=True)
-class S3GRLSettings(TrainedSettings):
+class S3GRLSettings(SubgraphSettings):
     """The settings of S3GRL."""
 
     lr: float = 3e-4
-    """Learning rate of Adam."""
-    epochs: int = 50
-    """Number of epochs."""
-    evaluate_every: int = 1
-    """Epochs between two measurements on the validation links."""
+    hops: int = 3
     hidden: int = 256
     """Width of the network."""
     dropout: float = 0.5
@@ -331,35 +284,19 @@ class S3GRLSettings(TrainedSettings):
     """Pairs in a training step, linked and unlinked ones together."""
     powers: int = 3
     """How many steps features are passed along links: the highest power of the adjacency."""
-    hops: int = 3
-    """How far from the nearer end of a pair its surroundings reach."""
-    nodes_per_hop: int = 100
-    """How many nodes a hop adds to the surroundings at most; 0 for no limit."""
-    share: float = 1.0
-    """Share of the training links that serve as examples; all of them are seen around a pair."""
 
     RANGES: ClassVar[Mapping[str, Range]] = {
-        "hidden": Range(low=1, high=65536),
         "batch": Range(low=2, high=10_000_000),
         "powers": Range(low=1, high=16),
-        "hops": Range(low=1, high=16),
-        "nodes_per_hop": Range(low=0, high=10_000_000),
-        "share": Range(above=0, high=1),
     }
-
-    @property
-    def surroundings(self) -> Surroundings:
-        """What is looked at around a pair."""
-        return Surroundings(self.hops, self.nodes_per_hop)
 
     @property
     def caps(self) -> str:
         """What is left out to stay affordable, for tables."""
-        powers = "1 power" if self.powers == 1 else f"{self.powers:,} powers"
-        return self.surroundings.caps(powers, self.share)
+        return self.caps_beside(counted(self.powers, "power"))
 
 
-class S3GRL(Learner):
+class S3GRL(SubgraphLearner["_Examples", Diffusion]):
     r"""PoS Plus of "Simplifying Subgraph Representation Learning" (Louis et al., 2023).
 
     A pair (u, v) is seen as the rows of $[\ell \mid X], \hat A [\ell \mid X], \dots,
@@ -382,27 +319,25 @@ class S3GRL(Learner):
             num_features: Number of features per node, d.
             settings: The network, and how much of a pair's surroundings it sees.
         """
-        super().__init__()
-        self.settings = settings
+        super().__init__(settings, _Examples)
         hidden = settings.hidden
         self.layer_0 = nn.Linear((settings.powers + 1) * (num_features + 1), hidden)
         self.norm_0 = nn.BatchNorm1d(hidden)
         self.layer_1 = nn.Linear(2 * hidden, hidden)
         self.norm_1 = nn.BatchNorm1d(hidden)
         self.layer_2 = nn.Linear(hidden, 1)
-        self._examples: Remembered[_Examples] = Remembered()
-        self._asked: Remembered[list[tuple[Tensor, Diffusion]]] = Remembered()
 
-    def pool(self, rows: Tensor, kept: KeptRows) -> Tensor:
+    def pool(self, rows: Tensor, owner: Tensor) -> Tensor:
         """Return the product of each pair's ends beside the mean of what they share, [q, 2 hidden].
 
         Args:
             rows: What the first layer makes of each kept row, [2q + s, hidden].
-            kept: Whose they are.
+            owner: Which pair each shared neighbour belongs to, int64 [s].
         """
-        h = self._activated(rows, self.norm_0)
-        source, target, shared = h.split([kept.num_pairs, kept.num_pairs, kept.owner.numel()])
-        return torch.cat([source * target, _means(shared, kept)], dim=1)
+        h, num_shared = self._activated(rows, self.norm_0), owner.numel()
+        num_pairs = (h.shape[0] - num_shared) // 2
+        source, target, shared = h.split([num_pairs, num_pairs, num_shared])
+        return torch.cat([source * target, _means(shared, owner, num_pairs)], dim=1)
 
     def decode(self, z: Tensor) -> Tensor:
         """Return logits, [q], of what `pool` made of pairs."""
@@ -425,82 +360,51 @@ class S3GRL(Learner):
     def _activated(self, h: Tensor, norm: nn.BatchNorm1d) -> Tensor:
         return functional.dropout(norm(h.relu()), self.settings.dropout, self.training)
 
-    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
-        """Yield the loss of each batch of linked and unlinked pairs.
-
-        The unlinked pairs are drawn once a run, as many as there are links: new ones would need
-        new surroundings in every epoch.
-        """
-        examples = self._examples_of(known, epoch.seed)
-        count = examples.targets.numel()
-        order = torch.randperm(count, generator=epoch.stream("batches"))
+    def batches(self, order: Tensor) -> Sequence[Tensor]:
+        """Return the numbers of the examples of each step."""
         # Even parts: batch norm cannot do with a last batch of one.
-        for chosen in order.tensor_split(-(-count // self.settings.batch)):
-            kept = examples.diffusion.rows_of(chosen)
-            logits = self.decode(self.pool(self.layer_0(examples.features(kept.rows)), kept))
-            wanted = examples.targets.index_select(0, chosen).to(known.device)
-            yield functional.binary_cross_entropy_with_logits(logits, wanted)
+        return order.tensor_split(-(-order.numel() // self.settings.batch))
 
-    def _examples_of(self, known: Known, seed: int) -> _Examples:
-        """Return the pairs to learn from; they are the same in every epoch."""
-        examples = self._examples.get(known)
-        if examples is None or examples.seed != seed:
-            examples = self._examples[known] = _Examples(known, seed, self.settings)
-        return examples
+    def logits(self, examples: _Examples, chosen: Tensor) -> Tensor:
+        """Return the logits of some examples while training."""
+        rows, owner = examples.diffusion.rows_of(chosen)
+        return self.decode(self.pool(self.layer_0(examples.features(rows)), owner))
 
     def scorer(self, known: Known) -> S3GRLScorer:
         """Return what scores pairs; the surroundings of each are looked up among these links."""
         return S3GRLScorer(self, known)
 
-    def diffusion_of(self, pairs: Tensor, known: Known, adjacency: Adjacency) -> Diffusion:
+    def diffusion_of(self, pairs: Tensor, known: Known) -> Diffusion:
         """Return what `diffuse` returns; the last two lists of pairs are remembered.
 
         Args:
             pairs: Node numbers, int64 [2, p].
             known: What may be looked at.
-            adjacency: Its links.
         """
-        remembered = self._asked.get(known, [])
-        for asked, found in remembered:
-            if torch.equal(asked, pairs):
-                return found
-        found = diffuse(adjacency, pairs, self.settings.surroundings, self.settings.powers)
-        self._asked[known] = [*remembered, (pairs, found)][-_REMEMBERED:]
+        asked = self.asked_of(known)
+        found = asked.find(pairs)
+        if found is None:
+            found = diffuse(known.adjacency, pairs, self.settings)
+            asked.keep(pairs, found)
         return found
 
 
-def _means(shared: Tensor, kept: KeptRows) -> Tensor:
+def _means(shared: Tensor, owner: Tensor, num_pairs: int) -> Tensor:
     """Return the mean over the shared neighbours of each pair, 0 if there are none, [q, hidden]."""
-    owner = kept.owner
-    weight = 1 / torch.bincount(owner, minlength=kept.num_pairs).to(shared.dtype)
-    means = torch.sparse_coo_tensor(
-        torch.stack([owner, torch.arange(owner.numel())]),
-        weight.index_select(0, owner),
-        (kept.num_pairs, owner.numel()),
-        is_coalesced=True,
-        check_invariants=False,
-    )
+    weight = 1 / torch.bincount(owner, minlength=num_pairs).to(shared.dtype)
+    places, shape = torch.stack([owner, torch.arange(owner.numel())]), (num_pairs, owner.numel())
+    means = sparse(places, weight.index_select(0, owner), shape, is_coalesced=True)
     return product(means.to(shared.device), shared)
 
 
-class _Examples:
-    """The pairs that are learned from, linked and unlinked, and their features."""
+class _Examples(Examples):
+    """The pairs that are learned from, linked and unlinked, and the features of their rows."""
 
     def __init__(self, known: Known, seed: int, settings: S3GRLSettings) -> None:
-        """Draw them; they follow from the links and the seed."""
-        self.seed = seed
-        links, total = known.links, known.links.shape[1]
-        count = example_count(known, settings.share)
-        drawn = torch.arange(total)
-        if count < total:
-            drawn = torch.randperm(total, generator=stream(seed, "examples"))[:count]
-            links = links.index_select(1, drawn.to(links.device))
-        negatives = known.unlinked.draw(count, stream(seed, "negatives", device=known.device))
-        self.targets = torch.cat([torch.ones(count), torch.zeros(negatives.shape[1])])
-        pairs = torch.cat([links, negatives], dim=1)
-        self.diffusion = stored_diffusion(known, pairs, settings.surroundings, settings.powers)
-        x = features_without(known, drawn)
-        self._x = x.to_dense() if x.is_sparse else x
+        super().__init__(known, seed, settings.share, in_order=False)
+        assert self.x is not None
+        self.diffusion = stored_diffusion(known, self.pairs, settings)
+        self._x = self.x.to_dense() if self.x.is_sparse else self.x
         width = (settings.powers + 1) * (self._x.shape[1] + 1)
         self._held = (
             self._all_features(width)
@@ -521,29 +425,22 @@ class _Examples:
         return features
 
 
-class S3GRLScorer:
+class S3GRLScorer(PairwiseScorer):
     """Scores pairs by their surroundings in some known links."""
-
-    cost_per_node = 0.0
-    """Every pair is scored by itself."""
 
     def __init__(self, learner: S3GRL, known: Known) -> None:
         """Take the trained network and what may be looked at."""
         self.num_nodes = known.num_nodes
-        self._learner = learner
-        self._known = known
+        self._learner, self._known = learner, known
         with evaluating(learner):
             # Multiplied once with what every score needs.
             self._label, self._x = learner.weights_by_power(known.features)
 
     @cached_property
-    def _adjacency(self) -> Adjacency:
-        return Adjacency.from_pairs(self._known.links.cpu(), self.num_nodes)
-
-    @cached_property
     def cost_per_pair(self) -> float:
         """About how many operations one pair takes, most of them to cut out its surroundings."""
-        looks = expected_looks(self._adjacency.degree.numpy(), self._learner.settings.surroundings)
+        degree = self._known.adjacency.degree.cpu().numpy()
+        looks = expected_looks(degree, self._learner.settings)
         return _PAIR_OPERATIONS + _LOOK_OPERATIONS * looks
 
     def logits(self, pairs: Tensor) -> Tensor:
@@ -557,19 +454,16 @@ class S3GRLScorer:
             blocks = [self._scores(block) for block in codes.split(_BLOCK_PAIRS)]
         return torch.cat(blocks).index_select(0, place)
 
-    def factors(self) -> None:
-        """There are none: the score is no function of one vector per node."""
-        return
-
     def _scores(self, codes: Tensor) -> Tensor:
         ends, learner = decode(codes, self.num_nodes), self._learner
-        diffusion = learner.diffusion_of(ends, self._known, self._adjacency)
+        diffusion = learner.diffusion_of(ends, self._known)
         scores = []
         for chosen in torch.arange(codes.numel()).split(_SCORED_PAIRS):
-            kept = diffusion.rows_of(chosen)
-            rows = diffusion.times(kept.rows, self._label, self._x) + learner.layer_0.bias
-            z = functional.pad(learner.pool(rows, kept), (0, 0, 0, _SCORED_PAIRS - kept.num_pairs))
-            scores.append(learner.decode(z)[: kept.num_pairs].cpu())
+            rows, owner = diffusion.rows_of(chosen)
+            h = diffusion.times(rows, self._label, self._x) + learner.layer_0.bias
+            count = chosen.numel()
+            z = functional.pad(learner.pool(h, owner), (0, 0, 0, _SCORED_PAIRS - count))
+            scores.append(learner.decode(z)[:count].cpu())
         return torch.cat(scores)
 
 

@@ -1,0 +1,469 @@
+"""The surroundings of pairs of nodes, for methods that learn from them: SEAL and S3GRL.
+
+They are cut out of a graph for many pairs at once, by row operations on compressed rows (CSR);
+nothing loops over nodes or pairs. Pairs are worked on in blocks, so that memory beyond the answer
+stays bounded.
+
+What was cut out once is kept on disk, under the name of what it was made of. That cache is a
+convenience: whatever is wrong with it, the answer is computed. Its folder is `cgcl/extracted` in
+the user's cache folder. The environment variable `CGCL_CACHE` names another folder, or is `off`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from cgcl.errors import ModelFileError, ResourceError
+from cgcl.files import make_folder
+from cgcl.graph.adjacency import Adjacency, Numbers, blocks_of
+from cgcl.graph.pairs import canonical
+from cgcl.methods.method import Epoch, Known, Learner, Remembered
+from cgcl.methods.settings import TrainedSettings
+from cgcl.seeds import stream
+from cgcl.tensors import read_tensors, write_tensors
+
+Arrays = dict[str, npt.NDArray[Any]]
+Part = Tensor | int | str
+"""What a key may be made of."""
+
+_KIND = "cgcl extracted 1"
+_MOST_BYTES = 4 * 2**30
+# kind, sha256, and for a file that is being written a name of its own
+_OWN_FILE = re.compile(r"[a-z0-9-]+-[0-9a-f]{64}\.safetensors")
+_UNFINISHED = re.compile(r"[a-z0-9-]+-[0-9a-f]{64}\.[0-9a-f]{32}(\.tmp)?")
+_UNFINISHED_FOR_S = 24 * 3600
+
+# A block's table says where each node lies in each subgraph: 2^22 places take 16 MB. Larger ones
+# are slower, because they leave the processor's cache. The same holds for what is looked at
+# together: 2^17 neighbours take about 6 MB with what is computed of them.
+_TABLE_PLACES = 2**22
+_BLOCK_PAIRS = 2**12
+_LOOKED_AT = 2**17
+# Where features are made of links, at most this share of the links are examples.
+_MOST_OF_STRUCTURE = 0.5
+
+
+@dataclass(frozen=True)
+class SubgraphSettings(TrainedSettings):
+    """What a method can be told that looks at the surroundings of each pair."""
+
+    epochs: int = 50
+    evaluate_every: int = 1
+    hops: int = 1
+    """How far from the nearer end of a pair its surroundings reach."""
+    nodes_per_hop: int = 100
+    """How many nodes a hop adds to the surroundings at most; 0 for no limit."""
+    share: float = 1.0
+    """Share of the training links that serve as examples; all of them are seen around a pair."""
+
+    def caps_beside(self, other: str) -> str:
+        """Return what is left out to stay affordable, for tables, beside what the method says."""
+        parts = [counted(self.hops, "hop"), other]
+        if self.nodes_per_hop:
+            parts.append(f"at most {counted(self.nodes_per_hop, 'node')} a hop")
+        if self.share < 1:
+            parts.append(f"{100 * self.share:g} % of the training links")
+        return ", ".join(parts)
+
+
+def counted(count: int, thing: str) -> str:
+    """Return a number of things in words, such as `2 hops`."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def starts_of(sizes: Numbers) -> Numbers:
+    """Return where stretches of these sizes begin, and the end of the last."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
+
+
+@dataclass(frozen=True, eq=False)
+class Subgraphs:
+    """The surroundings of p pairs, one after the other; links join nodes of one subgraph only."""
+
+    nodes: Tensor
+    """Node numbers, int64 [t]: in each subgraph the source, the target, then hop by hop."""
+    owner: Tensor
+    """Which pair each of them belongs to, int64 [t]; it never falls."""
+    edge_index: Tensor
+    """Links in both directions as places in `nodes`, int64 [2, e], sorted by their first end.
+
+    A link between source and target is never among them.
+    """
+    start: Tensor
+    """Where each subgraph begins in `nodes`, int64 [p + 1]: its source, and next its target."""
+
+    @property
+    def num_pairs(self) -> int:
+        """Number of subgraphs, p."""
+        return self.start.numel() - 1
+
+
+def extract(adjacency: Adjacency, pairs: Tensor, rule: SubgraphSettings) -> Subgraphs:
+    """Return what lies within some hops of either end of each pair, and the links in between.
+
+    The end with the smaller number is the source, so (u, v) and (v, u) give the same subgraph.
+    Which nodes a full hop keeps follows from the pair and the node alone: a subgraph does not
+    depend on the pairs that are asked with it, and a loaded model finds the same.
+
+    Args:
+        adjacency: The links to go along; one between a pair's own ends is not seen.
+        pairs: Node numbers, int64 [2, p]; the two of a pair differ.
+        rule: How far to go, and how many nodes a hop adds at most.
+    """
+    source, target = canonical(pairs.cpu()).numpy()
+    size = max(1, min(_BLOCK_PAIRS, _TABLE_PLACES // max(adjacency.num_rows, 1)))
+    table = np.full(min(size, max(source.size, 1)) * adjacency.num_rows, -1, dtype=np.int32)
+    blocks = [
+        _extract_block(adjacency, source[at : at + size], target[at : at + size], table, rule)
+        for at in range(0, max(source.size, 1), size)
+    ]
+    nodes, edges, sizes = zip(*blocks, strict=True)
+    offsets, size_of = starts_of(np.array([block.size for block in nodes])), np.concatenate(sizes)
+    edge_index = [block + at for block, at in zip(edges, offsets, strict=False)]
+    return Subgraphs(
+        nodes=torch.from_numpy(np.concatenate(nodes)),
+        owner=torch.from_numpy(np.repeat(np.arange(size_of.size), size_of)),
+        edge_index=torch.from_numpy(np.concatenate(edge_index, axis=1)),
+        start=torch.from_numpy(starts_of(size_of)),
+    )
+
+
+def _extract_block(
+    adjacency: Adjacency,
+    source: Numbers,
+    target: Numbers,
+    table: npt.NDArray[np.int32],
+    rule: SubgraphSettings,
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Return nodes, links and sizes of some pairs' subgraphs.
+
+    `table` holds -1 everywhere, before and after; a node's place in it is `owner * n + node`.
+    """
+    n = adjacency.num_rows
+    ring = np.repeat(np.arange(source.size), 2), np.stack([source, target], 1).reshape(-1)
+    table[ring[0] * n + ring[1]] = 0
+    rings, left_out = [ring], [np.empty(0, dtype=np.int64)]
+    for _ in range(rule.hops):
+        owner, nodes = _next_ring(adjacency, *ring, table)
+        stays = _stay(owner, nodes, source, target, rule.nodes_per_hop)
+        ring = owner[stays], nodes[stays]
+        rings.append(ring)
+        left_out.append(owner[~stays] * n + nodes[~stays])
+    # Only now: what one hop leaves out must not come back at the next, further away than it is.
+    table[np.concatenate(left_out)] = -1
+    owner, nodes = (np.concatenate(parts) for parts in zip(*rings, strict=True))
+    # Stable: within an owner the source stays before the target, and each hop before the next.
+    order = np.argsort(owner, kind="stable")
+    owner, nodes = owner[order], nodes[order]
+    row = owner * n
+    table[row + nodes] = np.arange(nodes.size)
+    size = np.bincount(owner, minlength=source.size)
+    edges = _links_within(adjacency, row, nodes, table, (np.cumsum(size) - size)[owner])
+    table[row + nodes] = -1
+    return nodes, edges, size
+
+
+def _neighbours(adjacency: Adjacency, nodes: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
+    """Yield the neighbours of nodes, piece by piece: each one's place in `nodes`, and who."""
+    for block in blocks_of(adjacency.degree.cpu().numpy()[nodes], _LOOKED_AT):
+        which, neighbours = adjacency.take(nodes[block])
+        yield which + block.start, neighbours
+
+
+def _next_ring(
+    adjacency: Adjacency, owner_of: Numbers, nodes: Numbers, table: npt.NDArray[np.int32]
+) -> tuple[Numbers, Numbers]:
+    """Return the neighbours that are in no ring yet, each once, as they are met; mark them."""
+    n, none = adjacency.num_rows, np.empty(0, dtype=np.int64)
+    owners, found = [none], [none]
+    for which, neighbours in _neighbours(adjacency, nodes):
+        owner = owner_of[which]
+        places = owner * n + neighbours
+        new = (table[places] < 0).nonzero()[0]
+        # Of several that write their number into one place, the last one written stays: that is
+        # the first one met, so that a ring does not depend on where a block ends.
+        table[places[new[::-1]]] = new[::-1]
+        new = new[table[places[new]] == new]
+        owners.append(owner[new])
+        found.append(neighbours[new])
+    return np.concatenate(owners), np.concatenate(found)
+
+
+def _stay(
+    owner: Numbers, nodes: Numbers, source: Numbers, target: Numbers, most: int
+) -> npt.NDArray[np.bool_]:
+    """Return which nodes of a ring stay, so that no owner has more than a hop may add."""
+    stays = np.ones(nodes.size, dtype=np.bool_)
+    count = np.bincount(owner, minlength=source.size)
+    is_over = count > (most or nodes.size)
+    if not is_over.any():
+        return stays
+    crowd = is_over[owner].nonzero()[0]
+    whose = owner[crowd]
+    # One number orders them by owner, then by chance: 13 bits for one of 2^13 owners at most.
+    draw = (whose << 51).astype(np.uint64) | (
+        _hashed(source[whose], target[whose], nodes[crowd]) >> np.uint64(13)
+    )
+    size = count[is_over]
+    first_out = np.cumsum(size) - size + most
+    stays[crowd] = draw < np.repeat(np.sort(draw)[first_out], size)
+    return stays
+
+
+def _links_within(
+    adjacency: Adjacency,
+    row: Numbers,
+    nodes: Numbers,
+    table: npt.NDArray[np.int32],
+    first: Numbers,
+) -> Numbers:
+    """Return the links between nodes of the same subgraph but for the pair's own, [2, e].
+
+    Args:
+        adjacency: All links.
+        row: Where the row of each node's subgraph begins in the table.
+        nodes: All nodes of all subgraphs.
+        table: The number of each node among them, and -1.
+        first: The number of the first node of each node's subgraph.
+    """
+    pieces = [np.empty((2, 0), dtype=np.int64)]
+    for which, neighbours in _neighbours(adjacency, nodes):
+        place = table[row[which] + neighbours]
+        inside = (place >= 0).nonzero()[0]
+        links = np.stack([which[inside], place[inside].astype(np.int64)])
+        # Source and target are the first two of a subgraph.
+        pieces.append(links[:, (links >= first[links[0]] + 2).any(axis=0)])
+    return np.concatenate(pieces, axis=1)
+
+
+def _hashed(*numbers: Numbers) -> npt.NDArray[np.uint64]:
+    """Return a number for each row of `numbers` that looks drawn by chance (splitmix64)."""
+    state = np.zeros(numbers[0].size, dtype=np.uint64)
+    for number in (np.array(0), *numbers):
+        state = (state ^ number.astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        state ^= state >> np.uint64(31)
+    return state
+
+
+class Examples:
+    """Linked and as many unlinked pairs to learn from: the same in every epoch of a run."""
+
+    def __init__(
+        self, known: Known, seed: int, share: float, *, in_order: bool, use_features: bool = True
+    ) -> None:
+        """Draw them; they follow from the links and the seed.
+
+        Args:
+            known: The links to learn from.
+            seed: The seed of the run.
+            share: Share of the links; fewer where features must be made of the others.
+            in_order: Whether the links that were drawn stay in the order of the graph.
+            use_features: Whether features are looked at.
+        """
+        self.seed, total = seed, known.links.shape[1]
+        if known.structure is not None:
+            share = min(share, _MOST_OF_STRUCTURE)
+        count = max(1, round(share * total))
+        drawn = torch.randperm(total, generator=stream(seed, "examples"))[:count]
+        if in_order or count == total:
+            drawn = drawn.sort().values
+        links = known.links.index_select(1, drawn.to(known.device))
+        unlinked = known.unlinked.draw(count, stream(seed, "negatives", device=known.device))
+        self.pairs = torch.cat([links, unlinked], dim=1)
+        self.is_link = torch.cat([torch.ones(links.shape[1]), torch.zeros(unlinked.shape[1])])
+        self.x = features_without(known, drawn) if use_features else None
+
+
+def features_without(known: Known, examples: Tensor) -> Tensor:
+    """Return the features; if they are made of links, then of those that are no examples.
+
+    Args:
+        known: The links to learn from.
+        examples: The numbers of some of them, int64 [any].
+    """
+    return known.with_links(known.without(examples.to(known.device))).features
+
+
+T = TypeVar("T")
+
+
+class LastAsked(Generic[T]):
+    """What was made for the last two lists of pairs.
+
+    Training asks for its validation links, and the pairs beside them, again and again.
+    """
+
+    def __init__(self) -> None:
+        """Remember nothing yet."""
+        self._made: list[tuple[Tensor, T]] = []
+
+    def find(self, pairs: Tensor) -> T | None:
+        """Return what was made for these pairs, if it is remembered."""
+        return next((made for asked, made in self._made if torch.equal(asked, pairs)), None)
+
+    def keep(self, pairs: Tensor, made: T) -> None:
+        """Remember what was made for these pairs."""
+        # A copy: what the caller does with its pairs later is its own business.
+        self._made = [*self._made, (pairs.clone(), made)][-2:]
+
+
+E = TypeVar("E", bound=Examples)
+
+
+class SubgraphLearner(Learner, Generic[E, T]):
+    """Learns linked and unlinked pairs by their surroundings, which are cut out once.
+
+    The unlinked pairs are drawn once a run, as many as there are links: new ones would need new
+    surroundings in every epoch.
+    """
+
+    settings: Any
+
+    def __init__(self, settings: SubgraphSettings, draw: Callable[[Known, int, Any], E]) -> None:
+        """Take the settings, and what draws examples from a graph by a seed and settings."""
+        super().__init__()
+        self.settings, self._draw = settings, draw
+        self._examples: Remembered[E] = Remembered()
+        self._asked: Remembered[LastAsked[T]] = Remembered()
+
+    def batches(self, order: Tensor) -> Sequence[Tensor]:
+        """Return the numbers of the examples of each step."""
+        raise NotImplementedError
+
+    def logits(self, examples: E, chosen: Tensor) -> Tensor:
+        """Return the logits of some examples while training."""
+        raise NotImplementedError
+
+    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+        """Yield the loss of each batch of linked and unlinked pairs, shuffled together."""
+        examples = self.examples_of(known, epoch.seed)
+        order = torch.randperm(examples.is_link.numel(), generator=epoch.stream("batches"))
+        for chosen in self.batches(order):
+            wanted = examples.is_link.index_select(0, chosen).to(known.device)
+            logits = self.logits(examples, chosen)
+            yield functional.binary_cross_entropy_with_logits(logits, wanted)
+
+    def examples_of(self, known: Known, seed: int) -> E:
+        """Return the pairs to learn from; they are the same in every epoch."""
+        examples = self._examples.get(known)
+        if examples is None or examples.seed != seed:
+            examples = self._examples[known] = self._draw(known, seed, self.settings)
+        return examples
+
+    def asked_of(self, known: Known) -> LastAsked[T]:
+        """Return what is remembered of pairs that were to be scored by these links."""
+        return self._asked.setdefault(known, LastAsked())
+
+
+def cached(kind: str, parts: Iterable[Part], compute: Callable[[], Arrays]) -> Arrays:
+    """Return what `compute` returns, from disk if it was computed of the same parts before.
+
+    Arrays from disk are mapped, not loaded: what is not looked at takes no memory. Changing one
+    in place changes no file.
+
+    Args:
+        kind: What it is, such as `"seal-1"`: small letters, digits and hyphens. It takes another
+            number whenever the same parts come to mean something else.
+        parts: Everything the answer depends on, in a fixed order.
+        compute: Makes the answer; it is called at most once.
+    """
+    folder = cache_folder()
+    if folder is None:
+        return compute()
+    path = folder / f"{kind}-{_digest(kind, parts)}.safetensors"
+    stored = _read(path)
+    if stored is not None:
+        return stored
+    arrays = compute()
+    _write(path, arrays)
+    return arrays
+
+
+def cache_folder() -> Path | None:
+    """Return where things are kept, or None if nothing is to be."""
+    chosen = os.environ.get("CGCL_CACHE", "")
+    if chosen.lower() == "off":
+        return None
+    if chosen:
+        return Path(chosen)
+    shared = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(shared) if shared else Path.home() / ".cache") / "cgcl" / "extracted"
+    except RuntimeError:  # no home
+        return None
+
+
+def _digest(kind: str, parts: Iterable[Part]) -> str:
+    """Return a name such that no two different lists of parts share one."""
+    digest = hashlib.sha256(f"{_KIND}\n{kind}\n".encode())
+    for part in parts:
+        array = part.cpu().numpy() if isinstance(part, Tensor) else np.array(part)
+        digest.update(f"{array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> Arrays | None:
+    """Return what is in a file, or None if it is missing, damaged or out of reach."""
+    try:
+        tensors, _ = read_tensors(path, _KIND)
+        # The cache forgets what was not used for longest.
+        os.utime(path)
+    except (ModelFileError, OSError):
+        return None
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
+def _write(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Store arrays if that is possible; processes that store the same do not meet."""
+    size = sum(array.nbytes for array in arrays.values())
+    if size > _MOST_BYTES:
+        return
+    unfinished = path.with_name(f"{path.stem}.{uuid.uuid4().hex}")
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    # A full disk, a read-only folder: the answer is there, and that is what counts.
+    with contextlib.suppress(ResourceError, OSError):
+        try:
+            make_folder(path.parent)
+            _make_room(path.parent, size)
+            write_tensors(unfinished, _KIND, tensors, {})
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+def _make_room(folder: Path, size: int) -> None:
+    """Remove what was not used for longest until there is room, and what nobody finishes."""
+    files: list[tuple[float, int, Path]] = []
+    long_ago = time.time() - _UNFINISHED_FOR_S
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):  # another process may have removed it
+            about = path.stat()
+            if _OWN_FILE.fullmatch(path.name):
+                files.append((about.st_mtime, about.st_size, path))
+            elif _UNFINISHED.fullmatch(path.name) and about.st_mtime < long_ago:
+                path.unlink(missing_ok=True)
+    total = size + sum(bytes_ for _, bytes_, _ in files)
+    for _, bytes_, path in sorted(files):
+        if total <= _MOST_BYTES:
+            return
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+            total -= bytes_

@@ -1,0 +1,98 @@
+"""Dropout, and products with sparse matrices in any order and in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgcl.model.ops import dropout, dropout_by_bytes, product
+from cgcl.seeds import seeded, stream
+
+
+@pytest.fixture
+def deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def both(seed: int, entries: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """A sparse matrix with entries that occur twice, and a dense one."""
+    source = torch.Generator().manual_seed(seed)
+    places = torch.randint(0, 5, (2, entries), generator=source)
+    values = torch.rand(entries, generator=source, dtype=torch.float64)
+    dense = torch.rand(5, 3, generator=source, dtype=torch.float64)
+    return torch.sparse_coo_tensor(places, values, (6, 5), check_invariants=True), dense
+
+
+@given(st.integers(0, 2**32), st.integers(0, 30))
+def test_in_order_it_is_the_same_product_with_the_same_gradient(seed: int, entries: int) -> None:
+    matrix, dense = both(seed, entries)
+    found: list[torch.Tensor] = []
+    for in_order in (False, True):
+        torch.use_deterministic_algorithms(in_order)
+        try:
+            of = dense.clone().requires_grad_()
+            result = product(matrix, of)
+            (result**2).sum().backward()
+        finally:
+            torch.use_deterministic_algorithms(False)
+        assert of.grad is not None
+        found += [result.detach(), of.grad]
+    torch.testing.assert_close(found[2], found[0], rtol=0, atol=1e-13)
+    torch.testing.assert_close(found[3], found[1], rtol=0, atol=1e-13)
+
+
+@pytest.mark.usefixtures("deterministic")
+def test_a_deterministic_product_never_asks_for_a_sparse_one(monkeypatch) -> None:
+    monkeypatch.setattr(torch.sparse, "mm", None)
+    matrix, dense = both(0, 9)
+    torch.testing.assert_close(product(matrix, dense), matrix.to_dense() @ dense)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_entries_are_dropped_at_the_given_rate_and_the_rest_scaled(is_sparse) -> None:
+    x = torch.ones(300, 300)
+    x = x.to_sparse_coo().coalesce() if is_sparse else x
+    out = dropout(x, 0.8, stream(0, "coins"))
+    out = out.to_dense() if is_sparse else out
+    assert out.unique().tolist() == pytest.approx([0.0, 5.0])
+    assert (out == 0).float().mean().item() == pytest.approx(0.8, abs=0.01)
+
+
+def test_a_sparse_tensor_stays_sparse_and_gets_shorter() -> None:
+    x = torch.eye(100).to_sparse_coo().coalesce()
+    out = dropout(x, 0.8, stream(0, "coins"))
+    assert out.is_sparse
+    assert out.is_coalesced()
+    assert out._nnz() < 50
+    assert torch.equal(out.to_dense() != 0, (out.to_dense() != 0) & (x.to_dense() != 0))
+
+
+def test_the_given_generator_is_used_and_the_global_one_left_alone() -> None:
+    before = torch.get_rng_state()
+    first, again = (dropout(torch.ones(50), 0.5, stream(0, "coins")) for _ in range(2))
+    assert torch.equal(first, again)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_dropout_by_bytes_keeps_the_mean_and_rounds_the_chance() -> None:
+    x = torch.ones(300, 400, requires_grad=True)
+    assert torch.equal(dropout_by_bytes(x, 0.5, training=False), x)
+    assert torch.equal(dropout_by_bytes(x, 0.0, training=True), x)
+    for chance in (0.1, 0.5, 0.8):
+        with seeded(0, "coins"):
+            found = dropout_by_bytes(x, chance, training=True)
+        dropped = round(256 * chance) / 256
+        share = (found == 0).float().mean().item()
+        assert share == pytest.approx(dropped, abs=5 * (0.25 / x.numel()) ** 0.5)
+        assert torch.allclose(found[found != 0], torch.tensor(1 / (1 - dropped)))
+        # Each entry has a coin of its own: as many are dropped in every column of eight.
+        by_place = (found.view(-1, 8) == 0).float().mean(dim=0)
+        assert torch.allclose(by_place, torch.full((8,), dropped), atol=0.02)
+        [gradient] = torch.autograd.grad(found.sum(), x)
+        assert torch.equal(gradient, found.detach())
