@@ -110,7 +110,7 @@ told = st.fixed_dictionaries(
     st.sampled_from(["hadamard", "inner"]) | told,
     st.sampled_from([3, 2**14]),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_each_removal_equals_encoding_the_graph_again_without_the_link(
     graph: Graph, seed: int, told: str | dict, budget: int
 ) -> None:

@@ -20,6 +20,7 @@ from cgcl.methods.scoring import decode_pairs, evaluating
 from cgcl.model import CGCL
 from cgcl.model.ops import product
 from cgcl.model.ranker import signatures
+from cgcl.predict.search import workers
 from cgcl.train.fit import known_of
 
 Explainable = CGCL | RankingLearner
@@ -167,13 +168,12 @@ class LinkRemover:
             # A layer sends what has changed to all neighbours of both ends.
             changed = self._links.degree[gone].sum(dim=0).numpy()
             costs = changed if self._num_layers > 1 else np.ones_like(pair)
-            without = torch.empty(len(pair))
-            with self._evaluating():
+            asked = some[:, pair]
+            with self._evaluating(), workers() as pool:
                 logits = self._logits(some, self._layers[-1][some.flatten()], None)
-                for part in blocks_of(costs, _BUDGET):
-                    asked = some[:, pair[part]]
-                    z = self._encode_without(gone[:, part], asked)
-                    without[part] = self._logits(asked, z, gone[:, part])
+                parts = [torch.stack([gone[:, p], asked[:, p]]) for p in blocks_of(costs, _BUDGET)]
+                found = pool.map(self._without, parts)
+                without = torch.cat([torch.empty(0), *found])
             yield Removals(block, logits.numpy(), pair, end, neighbour, without.numpy())
 
     def _links_to_try(self, ends: Numbers, most: int) -> tuple[Numbers, Numbers, Numbers]:
@@ -196,6 +196,12 @@ class LinkRemover:
             parts.append((pair, end, neighbour))
         pairs, nodes, partners = (np.concatenate(both) for both in zip(*parts, strict=True))
         return pairs, nodes, partners
+
+    @torch.no_grad()  # a worker does not know of it
+    def _without(self, gone_and_ends: Tensor) -> Tensor:
+        """Return the logits of pairs without a link, [r]; see below for what these two are."""
+        gone, ends = gone_and_ends
+        return self._logits(ends, self._encode_without(gone, ends), gone)
 
     def _encode_without(self, gone: Tensor, ends: Tensor) -> Tensor:
         """Return embeddings of all first ends, then of all second ends, [2 r, d_v].

@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -357,16 +358,23 @@ def near_pairs(
         return
     waiting: deque[Future[Tensor]] = deque()
     number = torch.get_num_threads()
-    with (
-        default_threads_kept(),  # workers of one thread each, which never wait for each other
-        ThreadPoolExecutor(number, "search", torch.set_num_threads, (1,)) as pool,
-    ):
+    with workers() as pool:
         for tile in tiles:
             waiting.append(pool.submit(near, tile, edge()))
             if len(waiting) > number:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+@contextmanager
+def workers() -> Iterator[ThreadPoolExecutor]:
+    """Start as many workers as torch may use threads, of one each: they never wait for another."""
+    with (
+        default_threads_kept(),
+        ThreadPoolExecutor(torch.get_num_threads(), "cgcl", torch.set_num_threads, (1,)) as pool,
+    ):
+        yield pool
 
 
 def _above(
