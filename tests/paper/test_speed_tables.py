@@ -21,8 +21,7 @@ from cgcl.seeds import seeded
 
 ROOT = Path(__file__).parents[2]
 sys.path += [str(ROOT / "experiments"), str(ROOT / "benchmarks" / "speed")]
-speed_tables = importlib.import_module("speed_tables")
-speed_plot = importlib.import_module("speed_plot")
+speed_tables = importlib.import_module("speed")
 breakdown = importlib.import_module("breakdown")
 epochs = importlib.import_module("epochs")
 floor = importlib.import_module("floor")
@@ -208,7 +207,7 @@ def test_slope_is_the_power(power: float, factor: float) -> None:
 @given(st.floats(0.01, 100), st.floats(1.1, 50))
 def test_equal_ratios_are_equal_steps_on_the_plot(start: float, ratio: float) -> None:
     values = [start, start * ratio, start * ratio**2]
-    svg = speed_plot.log_plot([speed_plot.Curve("a", values, values)], "x", "y", "guide")
+    svg = speed_tables.log_plot([speed_tables.Curve("a", values, values)], "x", "y", "guide")
     (points,) = re.findall(r'<polyline class="one" points="([^"]*)"', svg)
     x, y = zip(*(map(float, point.split(",")) for point in points.split()), strict=True)
     assert x[1] - x[0] == pytest.approx(x[2] - x[1], abs=0.21)
@@ -218,7 +217,7 @@ def test_equal_ratios_are_equal_steps_on_the_plot(start: float, ratio: float) ->
 
 
 def test_without_a_guide_equal_differences_are_equal_steps_up() -> None:
-    svg = speed_plot.log_plot([speed_plot.Curve("a", [10, 100, 1000], [21, 25, 29])], "x", "y")
+    svg = speed_tables.log_plot([speed_tables.Curve("a", [10, 100, 1000], [21, 25, 29])], "x", "y")
     (points,) = re.findall(r'<polyline class="one" points="([^"]*)"', svg)
     assert points == "62.0,235.8 234.0,155.0 406.0,74.2"
     assert "guide" not in svg.partition("</style>")[2]
