@@ -17,14 +17,12 @@ from functools import partial
 from pathlib import Path
 
 import cgcl
-from cgcl.errors import CGCLError
 from cgcl.experiments.search import tune
 from cgcl.experiments.statistics import Difference, corrected, paired_difference, spread_of
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.split import random_split
 from cgcl.train.config import Resources, SplitConfig
-from cgcl.train.once import train_once
 from cgcl.train.recipe import Recipe
 from run import (
     HERE,
@@ -43,6 +41,7 @@ from run import (
     sound,
     stamp,
     table,
+    trained_once,
 )
 
 RESULTS, TUNING = "methods", "tuning"
@@ -126,23 +125,7 @@ def run_once(job: Line, place: Line) -> Line | None:
     split = random_split(graph, recipe.split.val, recipe.split.test, job["seed"])
     settings = recipe.settings
     line = {**job, "settings": settings.to_json(), "caps": settings.caps, **stamp(place)}
-    try:
-        resources = Resources(device=place["device"], threads=place["threads"])
-        trained = train_once(graph, split, recipe, resources)
-    except (CGCLError, RuntimeError, MemoryError) as error:
-        return {**line, "failure": f"{type(error).__name__}: {error}"}
-    return {
-        **line,
-        "val": trained.val,
-        "test": trained.test,
-        "best_epoch": trained.best_epoch,
-        "stopped": trained.stopped.reason if trained.stopped else None,
-        "seconds": round(trained.seconds, 2),
-        "parameters": trained.parameters,
-        "links": split.sizes,
-        "fingerprint": graph.fingerprint,
-        "split": split.fingerprint,
-    }
+    return trained_once(line, graph, split, recipe, place)[0]
 
 
 def shown(result: Line) -> str:

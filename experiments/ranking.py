@@ -27,14 +27,11 @@ from statistics import mean
 
 import cgcl
 import harder
-from cgcl.errors import CGCLError
 from cgcl.experiments.statistics import LEVEL, Difference, corrected, paired_difference
 from cgcl.graph import Graph
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.split import random_split
-from cgcl.train.config import Resources
-from cgcl.train.once import train_once
 from cgcl.train.recipe import Recipe
 from cgcl.train.top_of_list import ranking_metrics
 from run import (
@@ -56,6 +53,7 @@ from run import (
     sound,
     stamp,
     table,
+    trained_once,
 )
 from speed import Curve, log_plot
 
@@ -77,25 +75,8 @@ MEASURES = {
     "auc": "AUC",
 }
 HEAD = " | ".join([*MEASURES.values(), "splits"])
-# Stages of the search before the last one, and the kinds of graphs that the rule tells apart.
-EARLIER = ("first search", "second search", "third search")
-DECIDING = (
-    "all w positive",
-    "an eighth of w negative",
-    "a quarter of w negative",
-    "half of w negative",
-    "p of z, lr 0.005",
-    "p of z normalised, lr 0.005",
-    "p of z over the root of its length, lr 0.005",
-    "p of z over the root of its length",
-)
-GONE = ("links as features", "own vectors")
-# Each kind with whether it has features, its graphs, and the search that compared settings there.
-KINDS = {
-    "words": (True, ["cora", "citeseer"], "search"),
-    "denser features": (True, ["photo", "computers", "pubmed"], EARLIER[1]),
-    "no features": (False, ["cora", "citeseer", "photo", "pubmed"], "search"),
-}
+SHOWN = described("ranking")["shown"]
+EARLIER = SHOWN["earlier"]
 # So much of the best hundred, in points, may a setting cost that is chosen for its node MRR.
 MOST_LOST = 0.5
 # So far apart, in points, may the means of the fast engine and the readable path be.
@@ -160,15 +141,12 @@ def run_once(job: Line, place: Line) -> Line | None:
     if have is not None and recipe.settings.to_json() == {**default, **have}:
         return None
     line: Line = {**job, "settings": recipe.settings.to_json(), **stamp(place)}
-    line |= {"nodes": graph.num_nodes, "links": split.sizes}
-    line |= {"fingerprint": graph.fingerprint, "split": split.fingerprint}
+    line |= {"nodes": graph.num_nodes}
+    how = {"measure_test": not is_blind, "top_of_list": not is_harder}
     engine = "plain" if stage in READABLE else "auto"
-    resources = Resources(device=place["device"], threads=place["threads"], engine=engine)
-    about = {"measure_test": not is_blind, "top_of_list": not is_harder}
-    try:
-        trained = train_once(graph, split, recipe, resources, **about)
-    except (CGCLError, RuntimeError, MemoryError) as error:
-        return {**line, "failure": f"{type(error).__name__}: {error}"[:500]}
+    line, trained = trained_once(line, graph, split, recipe, place, engine=engine, **how)
+    if trained is None:
+        return line
     val, test = dict(trained.val or {}), dict(trained.test or {})
     sampled = trained.test_sampled
     if is_harder:
@@ -180,16 +158,7 @@ def run_once(job: Line, place: Line) -> Line | None:
         # Nobody waits here: all pairs, whatever it takes.
         scorer = trained.scorer(split.train)
         test, sampled = test | ranking_metrics(scorer, split, budget=math.inf).metrics, None
-    return {
-        **line,
-        "val": val,
-        "test": test,
-        "sampled": sampled,
-        "best_epoch": trained.best_epoch,
-        "stopped": trained.stopped.reason if trained.stopped else None,
-        "seconds": round(trained.seconds, 2),
-        "parameters": trained.parameters,
-    }
+    return {**line, "val": val, "test": test, "sampled": sampled}
 
 
 @cache
@@ -297,7 +266,7 @@ def gone_table() -> str:
     before, now = map(_variants, EARLIER[1:])
     shown: Variants = {}
     for key, found in before.items():
-        tried = {name: found[name] for name in GONE if name in found}
+        tried = {name: found[name] for name in SHOWN["gone"] if name in found}
         shown[key] = {"base": found["base"], **tried} if tried else {}
         # The same settings, with p of z and of its normalised form.
         if key[1] and "input dropout 0.3" in found:
@@ -310,13 +279,13 @@ def gone_table() -> str:
 
 def trials_table() -> str:
     """What two changes of the decoder are worth, of all that was tried on a CPU."""
-    return table(f"graph |  | {HEAD}", _variant_rows(_variants("trial", DECIDING)))
+    return table(f"graph |  | {HEAD}", _variant_rows(_variants("trial", SHOWN["deciding"])))
 
 
 def left_out_table() -> str:
     """Whether settings chosen on the other graphs of a kind are good on the one left out."""
     rows = []
-    for has_features, graphs, stage in KINDS.values():
+    for has_features, graphs, stage in SHOWN["kinds"].values():
         found = _variants(stage)
         of = {g: found[g, has_features] for g in graphs if (g, has_features) in found}
         if len(of) < len(graphs):

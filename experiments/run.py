@@ -22,12 +22,18 @@ from typing import Any
 import torch
 
 import cgcl
+from cgcl.errors import CGCLError
 from cgcl.experiments.log import AppendOnlyLog, read_log
 from cgcl.experiments.runner import run_side_by_side
 from cgcl.experiments.statistics import spread_of
 from cgcl.experiments.tables import markdown_table
+from cgcl.graph import Graph
 from cgcl.methods.settings import PRESETS
+from cgcl.split import Split
+from cgcl.train.config import Resources
 from cgcl.train.execution import versions
+from cgcl.train.once import Trained, train_once
+from cgcl.train.recipe import Recipe
 
 ROOT = Path(__file__).parents[1]
 HERE = ROOT / "experiments"
@@ -148,6 +154,38 @@ def stamp(place: Line) -> Line:
         "threads": place["threads"],
         "versions": {name: versions()[name] for name in ("cgcl", "python", "torch", "numpy")},
     }
+
+
+def trained_once(
+    line: Line,
+    graph: Graph,
+    split: Split,
+    recipe: Recipe,
+    place: Line,
+    **how: Any,  # noqa: ANN401
+) -> tuple[Line, Trained | None]:
+    """Train and test once; return the line with what came out, and the model if it went well.
+
+    Args:
+        line: What is known before.
+        graph: As for `train_once`.
+        split: As for `train_once`.
+        recipe: As for `train_once`.
+        place: Where to compute.
+        how: What else `train_once` is told, and the engine.
+    """
+    line = {**line, "links": split.sizes, "split": split.fingerprint}
+    line |= {"fingerprint": graph.fingerprint}
+    try:
+        engine = how.pop("engine", "auto")
+        resources = Resources(device=place["device"], threads=place["threads"], engine=engine)
+        trained = train_once(graph, split, recipe, resources, **how)
+    except (CGCLError, RuntimeError, MemoryError) as error:
+        return {**line, "failure": f"{type(error).__name__}: {error}"[:500]}, None
+    line |= {"val": trained.val, "test": trained.test, "best_epoch": trained.best_epoch}
+    line |= {"stopped": trained.stopped.reason if trained.stopped else None}
+    line |= {"seconds": round(trained.seconds, 2), "parameters": trained.parameters}
+    return line, trained
 
 
 def run_missing(

@@ -477,27 +477,23 @@ class Curve:
     """Positive, one for each x."""
 
 
-@dataclass(frozen=True)
 class _Axis:
     """Where numbers lie along an axis: of logarithms over whole powers of ten, or of tens."""
 
-    low: int
-    high: int
-    start: float
-    end: float
-    is_log: bool = True
+    def __init__(
+        self, values: Iterable[float], start: float, end: float, is_log: bool = True
+    ) -> None:
+        self.start, self.end, self.is_log = start, end, is_log
+        steps = [self.step(value) for value in values]
+        self.low, high = math.floor(min(steps)), math.ceil(max(steps))
+        self.high = max(high, self.low + 1)
 
-    @classmethod
-    def over(
-        cls, values: Sequence[float], start: float, end: float, *, is_log: bool = True
-    ) -> _Axis:
-        steps = [math.log10(value) if is_log else value / 10 for value in values]
-        low, high = math.floor(min(steps)), math.ceil(max(steps))
-        return cls(low, max(high, low + 1), start, end, is_log)
+    def step(self, value: float) -> float:
+        return math.log10(value) if self.is_log else value / 10
 
     def place(self, value: float) -> float:
-        step = math.log10(value) if self.is_log else value / 10
-        return self.start + (step - self.low) / (self.high - self.low) * (self.end - self.start)
+        share = (self.step(value) - self.low) / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
 
     def marks(self) -> list[tuple[float, str]]:
         """Return where a line of the grid is, and its number."""
@@ -517,9 +513,8 @@ def log_plot(curves: Sequence[Curve], xlabel: str, ylabel: str, guide: str | Non
         guide: What to call the dotted lines of slope 1 that end where each curve ends; None for no
             such lines and a vertical axis without logarithms.
     """
-    across = _Axis.over([x for c in curves for x in c.x], _LEFT, _WIDTH - _RIGHT)
-    heights = [y for c in curves for y in c.y]
-    up = _Axis.over(heights, _HEIGHT - _BOTTOM, _TOP, is_log=guide is not None)
+    across = _Axis((x for c in curves for x in c.x), _LEFT, _WIDTH - _RIGHT)
+    up = _Axis((y for c in curves for y in c.y), _HEIGHT - _BOTTOM, _TOP, guide is not None)
     body = [*_grid(across, up), *_words(xlabel, ylabel, [c.label for c in curves], guide)]
     for curve, (style, mark) in zip(curves, _STYLES, strict=False):
         if guide is not None:

@@ -35,11 +35,6 @@ from reproduce.claims import claims_markdown, summary
 from reproduce.figures import rendered
 from run import RESULTS, ROOT, Line, table
 
-PAGES = (
-    "README.md",
-    *(f"docs/{name}.md" for name in ("paper-to-code", "measured", "your-own-graph", "methods")),
-    *(f"docs/{name}.md" for name in ("ranking", "harder-questions", "speed", "results")),
-)
 FIGURES = {
     "fig2": "AUC and AP on Cora over r, a line for each d_v",
     "fig3": "AUC and AP on Computers over r, a line for each d_v",
@@ -182,16 +177,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    made = {name: fill((ROOT / name).read_text(encoding="utf-8")) for name in PAGES}
-    made |= {name: content for name, make in FILES.items() if (content := make())}
-    for name, after in made.items():
-        path = ROOT / name
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    made = {path: fill(path.read_text(encoding="utf-8")) for path in pages}
+    made |= {ROOT / name: content for name, make in FILES.items() if (content := make())}
+    for path, after in made.items():
         before = path.read_text(encoding="utf-8") if path.exists() else ""
         if check and after != before:
-            sys.exit(f"{name} differs from the results: run make tables")
+            sys.exit(f"{path.relative_to(ROOT)} differs from the results: run make tables")
         if after != before:
             path.write_text(after, encoding="utf-8")
-            print(f"{name} written")
+            print(f"{path.relative_to(ROOT)} written")
 
 
 if __name__ == "__main__":

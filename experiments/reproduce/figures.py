@@ -36,27 +36,7 @@ NOTE = "#5d6876"
 LINE_HEIGHT = 0.18
 """Inches for a line of words."""
 _DPI = 200
-_STYLE: dict[str, Any] = {
-    "font.size": 9,
-    **dict.fromkeys(("axes.titlesize", "axes.labelsize"), 9),
-    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), 8),
-    "legend.fontsize": 8.5,
-    "legend.frameon": False,
-    "mathtext.fontset": "dejavusans",
-    "lines.linewidth": 1.4,
-    "axes.edgecolor": NOTE,
-    **dict.fromkeys(("axes.grid", "axes.axisbelow"), True),
-    **dict.fromkeys(("axes.formatter.useoffset", "axes.spines.top", "axes.spines.right"), False),
-    "grid.color": "#e1e4e8",
-    "grid.linewidth": 0.7,
-    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
-    "savefig.facecolor": "white",
-    # Letters as shapes: the layout was measured with this font, and the formulas need its signs; a
-    # reader's machine with other fonts would move labels into each other.
-    "svg.fonttype": "path",
-    # Names inside an SVG file are drawn at random unless this is given.
-    "svg.hashsalt": "cgcl",
-}
+_STYLE = Path(__file__).with_name("figures.mplstyle")
 # Neither the time nor the version of matplotlib belongs to the content.
 _ABOUT: dict[str, dict[str, str | None]] = {
     "svg": {"Date": None, "Creator": "cgcl"},
