@@ -7,7 +7,6 @@ its own: same numbers, same bytes, legible in light and dark.
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import re
@@ -18,8 +17,9 @@ from pathlib import Path
 from statistics import fmean
 
 import numpy as np
+from jinja2 import Environment, FileSystemLoader
 
-from run import ROOT, TITLES, Key, Line, grouped, latest, mean_sd, paired, table
+from run import HERE, ROOT, TITLES, Key, Line, grouped, latest, mean_sd, paired, table
 
 RESULTS = ROOT / "benchmarks" / "results"
 YARDSTICK, READABLE, FAST, DIRECTED = "plain PyG", "readable", "fast", "fast, directed"
@@ -447,24 +447,10 @@ IMAGES: dict[str, Callable[[], str]] = {
     "docs/images/speed-memory.svg": partial(scaling_plot, "memory_bytes"),
 }
 
-_WIDTH, _HEIGHT = 420.0, 300.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 14.0, 54.0, 44.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 406.0, 54.0, 256.0
 # No two curves differ by colour alone: each has its own dashes and its own marks.
 _STYLES = (("one", "circle"), ("two", "square"), ("three", "diamond"), ("four", "circle"))
-_CSS = """
-text{font:12px system-ui,-apple-system,'Segoe UI',sans-serif;fill:#1c2430}
-.axis{stroke:#5d6876;stroke-width:1}.grid{stroke:#e1e4e8;stroke-width:1}
-.guide{stroke:#5d6876;stroke-width:1.2;stroke-dasharray:1 4;fill:none}
-.one,.two,.three,.four{stroke-width:2;fill:none}
-.one{stroke:#1f5fa8}.two{stroke:#b8560f;stroke-dasharray:7 3}
-.three{stroke:#2f7d55;stroke-dasharray:4 2 1 2}.four{stroke:#8a4fa3;stroke-dasharray:2 2}
-.mark{stroke-dasharray:none}.mark.one{fill:#1f5fa8}.mark.two{fill:#b8560f}.mark.three{fill:#2f7d55}
-.mark.four{fill:none}
-@media (prefers-color-scheme:dark){
-text{fill:#e4e8ee}.axis,.guide{stroke:#9aa5b4}.grid{stroke:#313945}
-.one{stroke:#7db4f5}.two{stroke:#f2a565}.three{stroke:#74cfa0}.four{stroke:#d3a0e8}
-.mark.one{fill:#7db4f5}.mark.two{fill:#f2a565}.mark.three{fill:#74cfa0}}
-"""
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
@@ -513,82 +499,28 @@ def log_plot(curves: Sequence[Curve], xlabel: str, ylabel: str, guide: str | Non
         guide: What to call the dotted lines of slope 1 that end where each curve ends; None for no
             such lines and a vertical axis without logarithms.
     """
-    across = _Axis((x for c in curves for x in c.x), _LEFT, _WIDTH - _RIGHT)
-    up = _Axis((y for c in curves for y in c.y), _HEIGHT - _BOTTOM, _TOP, guide is not None)
-    body = [*_grid(across, up), *_words(xlabel, ylabel, [c.label for c in curves], guide)]
-    for curve, (style, mark) in zip(curves, _STYLES, strict=False):
-        if guide is not None:
-            x_last, y_last = curve.x[-1], curve.y[-1]
-            first = max(curve.x[0], x_last * 10**up.low / y_last)  # not below the lowest power
-            ends = [first, x_last], [y_last * first / x_last, y_last]
-            body.append(_line("guide", across, up, *ends))
-        body.append(_line(style, across, up, curve.x, curve.y))
-        body += [
-            _mark(mark, style, across.place(x), up.place(y))
-            for x, y in zip(curve.x, curve.y, strict=True)
-        ]
-    told = "both axes" if guide is not None else "horizontal axis"
-    label = html.escape(f"{ylabel} against {xlabel.lower()}, {told} logarithmic", quote=True)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" '
-        f'role="img" aria-label="{label}">\n<style>{_CSS}</style>\n'
-        + "\n".join(body)
-        + "\n</svg>\n"
+    across = _Axis((x for c in curves for x in c.x), _LEFT, _RIGHT)
+    up = _Axis((y for c in curves for y in c.y), _BOTTOM, _TOP, guide is not None)
+
+    def placed(x: Iterable[float], y: Iterable[float]) -> list[tuple[float, float]]:
+        return [(across.place(a), up.place(b)) for a, b in zip(x, y, strict=True)]
+
+    drawn = []
+    for curve, style in zip(curves, _STYLES, strict=False):
+        x_last, y_last = curve.x[-1], curve.y[-1]
+        first = max(curve.x[0], x_last * 10**up.low / y_last)  # not below the lowest power
+        ends = placed([first, x_last], [y_last * first / x_last, y_last]) if guide else None
+        drawn.append((*style, placed(curve.x, curve.y), ends))
+    legend = [(c.label, *style) for c, style in zip(curves, _STYLES, strict=False)]
+    legend += [(guide, "guide", "")] if guide else []
+    told = "both axes" if guide else "horizontal axis"
+    about = {"label": f"{ylabel} against {xlabel.lower()}, {told} logarithmic"}
+    about |= {"xlabel": xlabel, "ylabel": ylabel}
+    how = {"trim_blocks": True, "keep_trailing_newline": True}
+    plot = Environment(loader=FileSystemLoader(HERE), autoescape=True, **how).get_template(
+        "plot.svg.jinja"
     )
-
-
-def _grid(across: _Axis, up: _Axis) -> list[str]:
-    lines = []
-    for x, number in across.marks():
-        lines.append(_segment("grid", x, up.start, x, up.end))
-        lines.append(_text(number, x, up.start + 16, "middle"))
-    for y, number in up.marks():
-        lines.append(_segment("grid", across.start, y, across.end, y))
-        lines.append(_text(number, across.start - 6, y + 4, "end"))
-    lines.append(_segment("axis", across.start, up.start, across.end, up.start))
-    lines.append(_segment("axis", across.start, up.start, across.start, up.end))
-    return lines
-
-
-def _words(xlabel: str, ylabel: str, labels: list[str], guide: str | None) -> list[str]:
-    """Return the names of the axes and, above the panel where it covers nothing, the legend."""
-    middle = (_TOP + _HEIGHT - _BOTTOM) / 2
-    body = [
-        _text(xlabel, (_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 8, "middle"),
-        f'<text x="14" y="{middle:g}" text-anchor="middle" '
-        f'transform="rotate(-90 14 {middle:g})">{html.escape(ylabel)}</text>',
-    ]
-    named = list(zip(labels, _STYLES, strict=False))
-    named += [] if guide is None else [(guide, ("guide", ""))]
-    for number, (label, (style, mark)) in enumerate(named):
-        x, y = _LEFT + 180 * (number % 2), 14 + 18 * (number // 2)
-        body.append(_segment(style, x, y, x + 26, y))
-        body += [_mark(mark, style, x + 13, y)] if mark else []
-        body.append(_text(label, x + 32, y + 4, "start"))
-    return body
-
-
-def _line(style: str, across: _Axis, up: _Axis, x: Sequence[float], y: Sequence[float]) -> str:
-    points = (f"{across.place(a):.1f},{up.place(b):.1f}" for a, b in zip(x, y, strict=True))
-    return f'<polyline class="{style}" points="{" ".join(points)}"/>'
-
-
-def _mark(kind: str, style: str, x: float, y: float) -> str:
-    if kind == "circle":
-        return f'<circle class="mark {style}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>'
-    turn = f' transform="rotate(45 {x:.1f} {y:.1f})"' if kind == "diamond" else ""
-    return (
-        f'<rect class="mark {style}" x="{x - 2.5:.1f}" y="{y - 2.5:.1f}" width="5" height="5"'
-        f"{turn}/>"
-    )
-
-
-def _segment(style: str, x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line class="{style}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
-
-
-def _text(words: str, x: float, y: float, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html.escape(words)}</text>'
+    return plot.render(about, across=across, up=up, legend=legend, drawn=drawn)
 
 
 def _power(power: int) -> str:
@@ -596,6 +528,3 @@ def _power(power: int) -> str:
     if power < 0:
         return f"{10.0**power:.{-power}f}"
     return f"{10**power:,}" if power < 4 else "10" + str(power).translate(_RAISED)
-
-
-_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
