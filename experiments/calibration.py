@@ -6,37 +6,54 @@
 For each graph and split of CGCL-rank: the expected calibration error on the test pairs at 1:1; and,
 among the best of all pairs that are neither training nor validation links, the number of test links
 that the probabilities promise beside the number that is there, and how many different probabilities
-are printed. Results are lines of JSON; what is there is not computed again.
+are printed. Results are lines of JSON; what is there is not computed again. The tables of
+docs/measured.md about this are written here, too.
 """
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable, Iterable, Sequence
+from statistics import mean
 from typing import Any
 
-from script import Job, Result, Where, listed, options, run_missing, stamp
+import numpy as np
+import torch
+from scipy.stats import chi2
+from torch import Tensor
+
+import cgcl
+from cgcl.metrics.calibration import Curve, probability_of
+from cgcl.metrics.calibrators import METHODS
+from cgcl.metrics.reliability import expected_calibration_error, log_loss
+from cgcl.predict.links import decimals, told_apart
+from cgcl.split import Split, UnlinkedPairs, random_split
+from cgcl.train.calibrating import calibrate, validation_sample
+from cgcl.train.config import Recipe, Resources
+from cgcl.train.fit import fit
+from run import Line, grouped, latest, listed, options, results_of, run_missing, stamp, table
 
 GRAPHS = ("cora", "citeseer", "pubmed", "photo", "computers")
 METHOD = "cgcl-rank"
 TOPS = (100, 1000)
 KEY = ("graph", "preset", "seed")
 _CELLS = 2**21
+# Constants of the calibration were settled with some of the first splits in view.
+SPLITS = {"5-9": range(5, 10), "0-4": range(5)}
+# So many times as many links as are found, or as few, may be promised.
+MOST_OFF = 1.5
 
 
-def best_pairs(scorer: Any, split: Any) -> tuple[Any, Any]:  # noqa: ANN401
+def best_pairs(scorer: Any, split: Split) -> tuple[Tensor, Tensor]:  # noqa: ANN401
     """Return the logits of the best unknown pairs, best first, and which are test links.
 
     Unknown is every pair that is neither a training nor a validation link.
     """
-    import torch
-
     n = split.num_nodes
     device = scorer.rows(torch.zeros(1, dtype=torch.int64)).device
-
-    def codes(pairs: Any) -> Any:  # noqa: ANN401
-        return (pairs[0] * n + pairs[1]).to(device)
-
-    seen, test = codes(torch.cat([split.train, split.val], dim=1)), codes(split.test)
+    known = torch.cat([split.train, split.val], dim=1)
+    seen, test = ((pairs[0] * n + pairs[1]).to(device) for pairs in (known, split.test))
     nodes = torch.arange(n)
     best = torch.empty(0, device=device), torch.empty(0, dtype=torch.int64, device=device)
     for rows in nodes.split(max(1, _CELLS // n)):
@@ -50,7 +67,7 @@ def best_pairs(scorer: Any, split: Any) -> tuple[Any, Any]:  # noqa: ANN401
     return best[0].cpu(), torch.isin(best[1], test).cpu()
 
 
-def measure(curve: Any, sets: dict[str, Any], base_rate: float) -> dict[str, Any]:  # noqa: ANN401
+def measure(curve: Curve, sets: dict[str, Any], base_rate: float) -> Line:
     """Return what a curve says about the test links, and what is true.
 
     Args:
@@ -58,37 +75,22 @@ def measure(curve: Any, sets: dict[str, Any], base_rate: float) -> dict[str, Any
         sets: Logits and labels of the test pairs at 1:1 ("even") and of the best pairs ("best").
         base_rate: The share of test links among the unknown pairs.
     """
-    import numpy as np
-
-    from cgcl.metrics.calibration import probability_of
-    from cgcl.metrics.reliability import expected_calibration_error, log_loss
-    from cgcl.predict.links import decimals, told_apart
-
-    logits, labels = sets["even"]
+    (logits, labels), (best, hits) = sets["even"], sets["best"]
     even = probability_of(curve.log_ratio(logits), 0.5)
-    best, hits = sets["best"]
     said = probability_of(curve.log_ratio(best), base_rate)
-    printed = {str(top): len(set(told_apart(said[:top].tolist(), decimals))) for top in (10, 100)}
     return {
         "ece": expected_calibration_error(even, labels, bins=10),
         "log_loss": log_loss(even, labels),
         "expected": {str(top): float(said[:top].sum()) for top in TOPS},
         "observed": {str(top): int(np.sum(hits[:top])) for top in TOPS},
-        "printed": printed,
+        "printed": {
+            str(top): len(set(told_apart(said[:top].tolist(), decimals))) for top in (10, 100)
+        },
     }
 
 
-def run(job: Job, place: Where) -> Result:
+def run(job: Line, place: Line) -> Line:
     """Train on one split, calibrate, and measure on its test links."""
-    import numpy as np
-
-    import cgcl
-    from cgcl.metrics.calibrators import METHODS
-    from cgcl.split import UnlinkedPairs, random_split
-    from cgcl.train.calibrating import calibrate, validation_sample
-    from cgcl.train.config import Recipe, Resources
-    from cgcl.train.fit import fit
-
     seed = job["seed"]
     graph = cgcl.read(job["graph"], data_root=place["data_root"])
     split = random_split(graph, 0.05, 0.10, seed)
@@ -105,19 +107,15 @@ def run(job: Job, place: Where) -> Result:
     positive, negative = (
         scorer.logits(pairs).double().numpy() for pairs in (split.test, split.test_negatives)
     )
-    best, hits = best_pairs(scorer, split)
-    sets = {
-        "even": (
-            np.concatenate([positive, negative]),
-            np.repeat([1, 0], [positive.size, negative.size]),
-        ),
-        "best": (best.double().numpy(), hits.numpy()),
-    }
+    labels = np.repeat([1, 0], [positive.size, negative.size])
+    logits, hits = best_pairs(scorer, split)
+    best = logits.double().numpy()
+    sets = {"even": (np.concatenate([positive, negative]), labels), "best": (best, hits.numpy())}
     unknown = UnlinkedPairs(split.train, split.num_nodes).count - split.val.shape[1]
     rate = positive.size / unknown
     curves = {name: fit(found[0], (0.5, calibration.prior)) for name, fit in METHODS.items()}
     curves["chosen"] = calibration.curve
-    ends = calibration.interval(sets["best"][0], rate)
+    ends = calibration.interval(best, rate)
     assert ends is not None
     return {
         **{name: job[name] for name in KEY},
@@ -128,14 +126,14 @@ def run(job: Job, place: Where) -> Result:
         "prior": calibration.prior,
         "shift": calibration.shift,
         "results": {name: measure(curve, sets, rate) for name, curve in curves.items()},
-        "scores": {str(top): int(np.unique(sets["best"][0][:top]).size) for top in (10, 100)},
+        "scores": {str(top): int(np.unique(best[:top]).size) for top in (10, 100)},
         "interval": {str(top): [float(end[:top].sum()) for end in ends] for top in TOPS},
         "seconds": {"training": round(trained.seconds, 2), "calibration": round(seconds, 2)},
         "fingerprint": graph.fingerprint,
     }
 
 
-def shown(record: Result) -> str:
+def shown(record: Line) -> str:
     """Return a result in a line."""
     best = record["results"]["chosen"]
     counts = ", ".join(
@@ -144,6 +142,85 @@ def shown(record: Result) -> str:
     )
     head = f"{record['graph']}, split {record['seed']}: {record['method']}"
     return f"{head}, ECE {best['ece']:.4f}, {counts}"
+
+
+def _splits(graph: str, seeds: Iterable[int]) -> dict[str, list[Line]]:
+    """Return the records of a graph on some splits by preset; of two about one the later counts."""
+    lines = [x for x in results_of("calibration") if x["graph"] == graph and x["seed"] in seeds]
+    last = [line for _, line in sorted(latest(lines, "preset", "seed").items())]
+    return {preset: own for (preset,), own in grouped(last, "preset").items()}
+
+
+def calibration_table() -> str:
+    """The curve that is kept: promised and found test links, the new splits before the old."""
+    rows = []
+    for graph in GRAPHS:
+        for words, seeds in SPLITS.items():
+            found = _splits(graph, seeds)
+            if not found and words == "5-9":
+                rows.append([graph, words, "not run yet", *[""] * (3 * len(TOPS) + 1)])
+            for preset, records in found.items():
+                results = [record["results"]["chosen"] for record in records]
+                row = [f"{graph}, {preset}", f"{words}: {len(records)}", _error(results)]
+                for top in map(str, TOPS):
+                    row += [" ".join(_promised(results, top)), *_fits(results, top)]
+                printed = [result["printed"] for result in results]
+                row.append(
+                    ", ".join(str(min(own[top] for own in printed)) for top in ("10", "100"))
+                )
+                rows.append(row)
+    devices = sorted({record["device"] for record in results_of("calibration")})
+    tops = [f"best {top:,}: promised / found, mean (each split) | ratio | fits" for top in TOPS]
+    head = ["graph, preset | splits | calibration error at 1:1, mean (worst)", *tops]
+    head.append("different as printed, fewest: of 10, of 100")
+    return table(" | ".join(head), rows, f"CGCL-rank; {', '.join(devices)}.")
+
+
+def curves_table() -> str:
+    """Every curve on every graph, over all splits that have run."""
+    rows = []
+    for graph in GRAPHS:
+        for preset, records in _splits(graph, range(10)).items():
+            for curve in ("temperature", "platt", "bent"):
+                results = [record["results"][curve] for record in records]
+                kept = sum(record["method"] == curve for record in records)
+                row = [f"{graph}, {preset}", curve, f"{kept} of {len(records)}", _error(results)]
+                rows.append([*row, *(_promised(results, str(top))[0] for top in TOPS)])
+    tops = (f"best {top:,}: promised / found, mean" for top in TOPS)
+    head = ["graph, preset | curve | kept on | calibration error at 1:1", *tops]
+    return table(" | ".join(head), rows)
+
+
+def _error(results: Sequence[Line]) -> str:
+    errors = [result["ece"] for result in results]
+    return f"{mean(errors):.4f} ({max(errors):.4f})"
+
+
+def _promised(results: Sequence[Line], top: str) -> tuple[str, str]:
+    """Return links promised and found among the best: the mean, and each split in brackets."""
+    pairs = [(result["expected"][top], result["observed"][top]) for result in results]
+    expected, observed = map(mean, zip(*pairs, strict=True))
+    each = ", ".join(f"{e:.1f} / {o}" for e, o in pairs)
+    return f"{expected:.1f} / {observed:.1f}", f"({each})"
+
+
+def _fits(results: Sequence[Line], top: str) -> tuple[str, str]:
+    """Return promised over found, and by what rule that is near enough, if by any."""
+    expected, observed = (
+        sum(own[name][top] for own in results) for name in ("expected", "observed")
+    )
+    ratio = expected / observed if observed else math.inf
+    low, high = chi2.ppf(0.025, 2 * observed) / 2, chi2.ppf(0.975, 2 * observed + 2) / 2
+    if 1 / MOST_OFF <= ratio <= MOST_OFF:
+        return f"{ratio:.2f}", f"factor {MOST_OFF}"
+    is_chance = (low if observed else 0.0) <= expected <= high
+    return f"{ratio:.2f}", "chance" if is_chance else "**no**"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "calibration": calibration_table,
+    "calibration-curves": curves_table,
+}
 
 
 def main() -> None:

@@ -5,35 +5,55 @@
 writes experiments/results/heart.json: how many of HeaRT's released negatives our generator chooses,
 as it is by default and with the released one's flaws, and what the files look like. FOLDER holds
 the graphs and `heart-citeseer`, the released files. The stages themselves are run by ranking.py.
+The tables of docs/harder-questions.md are written here, too.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import Literal
 
-from script import Job, results_of
+import torch
+from numpy.lib import format as npy
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import cgcl
+from cgcl.graph import Graph
+from cgcl.graph.feature_matrix import compact
+from cgcl.methods.heuristics import AdamicAdar, CommonNeighbours, ResourceAllocation
+from cgcl.methods.method import PairScorer
+from cgcl.methods.table import METHODS, method_named
+from cgcl.metrics import link_metrics
+from cgcl.metrics.table import metric_title
+from cgcl.split import Split, given_split, random_split
+from cgcl.train.fit import Fitted
+from cgcl.train.harder import HardNegatives, hard_negatives, heart_metrics, released_negatives
+from run import RESULTS as FOLDER
+from run import TITLES, Key, Line, described, mean_sd, percent, runs_of, table
 
-    from cgcl.graph import Graph
-    from cgcl.split import Split
-    from cgcl.train.fit import Fitted
-    from cgcl.train.harder import HardNegatives
-
-HERE = Path(__file__).parent
 RESULTS, SEARCH, AGREEMENT = "harder", "harder_search", "heart.json"
 SEARCHES = {"heart": "heart-search", "hits100": "hits100-search"}
 STAGES = (*SEARCHES, *SEARCHES.values())
 # By what a search chooses, on validation links. The test has twice as many unlinked pairs as
 # validation: the 50th of validation's stands where the 100th of the test's does.
 GOALS = {"heart-search": "heart_mrr", "hits100-search": "hits@50"}
-FILES = {"val": "heart_valid.npy", "test": "heart_test.npy"}
+PARTS = {"val": "valid", "test": "test"}
+WAYS = {
+    "released": "the released files",
+    "as released": "ours, `heart-released`",
+    "default": "ours, `heart`",
+}
+FORMULAS = {
+    "common-neighbours": CommonNeighbours,
+    "adamic-adar": AdamicAdar,
+    "resource-allocation": ResourceAllocation,
+}
 
 
 def choose_by(stage: str) -> str:
@@ -41,135 +61,92 @@ def choose_by(stage: str) -> str:
     return "hits@100" if stage.startswith("hits100") else "node_mrr"
 
 
-def split_of(job: Job, graph: Graph, data_root: str | None) -> Split:
+def split_of(job: Line, graph: Graph, data_root: str | None) -> Split:
     """Return the split that a stage asks for."""
-    from cgcl.split import given_split, random_split
-
     if job["stage"].startswith("hits100"):
         return random_split(graph, 0.10, 0.20, job["seed"])
-    folder = _folder(data_root)
-    test, val = (read_links(folder / f"{part}_pos.txt") for part in ("test", "valid"))
+    test, val = (read_links(data_root, part) for part in ("test", "valid"))
     return given_split(graph, test=test, val=val)[0]
 
 
 def normalised(graph: Graph) -> Graph:
     """Return a graph with features that add up to 1 for every node that has any."""
-    from dataclasses import replace
-
-    import torch
-
-    from cgcl.graph.feature_matrix import compact
-
     assert graph.x is not None
     x = torch.nn.functional.normalize(graph.x.to_dense(), p=1.0, dim=1)
     return replace(graph, x=compact(x))
 
 
 def measured(
-    job: Job, trained: Fitted, split: Split, data_root: str | None
+    job: Line, trained: Fitted, split: Split, data_root: str | None
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return the measures of a stage on validation links and, if it is no search, on the test."""
-    from cgcl.metrics import link_metrics
-
     scorer = trained.scorer(split.train)
-    parts = ("val",) if job["stage"] in GOALS else ("val", "test")
     found = {"val": dict(trained.val or {}), "test": dict(trained.test or {})}
-    for part in parts:
+    for part in ("val",) if job["stage"] in GOALS else ("val", "test"):
         if job["stage"].startswith("heart"):
-            links, negatives = released(data_root, part)
-            found[part] |= _means(scorer, links, negatives)
+            found[part] |= _means(scorer, *released(data_root, part))
         elif part == "val":
             shown = link_metrics(scorer.logits(split.val), scorer.logits(split.val_negatives))
             found[part] |= shown
     return found["val"], found["test"]
 
 
-def with_winner(job: Job, experiment: dict[str, Any], out: Path) -> Job:
+def with_winner(job: Line, experiment: Line, out: Path) -> Line:
     """Return a run with the settings that the search before it found best on its graph."""
     search = SEARCHES[job["stage"]]
-    told = experiment[search]["all"]
-    scores = by_variant(results_of(SEARCH, folder=out), search, job["graph"])
-    asked = len(told["seeds"][job["graph"]])
-    if any(len(scores.get(name, ())) < asked for name in told["variants"]):
+    told, found = experiment[search]["all"], runs_of(search, SEARCH, folder=out)
+    own = {name: found.get((job["graph"], name), []) for name in told["variants"]}
+    if any(len(runs) < len(told["seeds"][job["graph"]]) for runs in own.values()):
         raise SystemExit(f"First: python experiments/ranking.py {search} --device cuda")
-    best = max(told["variants"], key=lambda name: mean(scores[name]))
+    best = max(own, key=lambda name: mean(run["val"][GOALS[search]] for run in own[name]))
     return {**job, "settings": {**job["settings"], **told["variants"][best]}, "variant": best}
 
 
-def by_variant(lines: Sequence[Job], search: str, graph: str) -> dict[str, list[float]]:
-    """Return what each variant of a search reached on validation links, by seed."""
-    found: dict[str, dict[int, float]] = {}
-    for line in lines:
-        if (line["stage"], line["graph"]) == (search, graph) and "failure" not in line:
-            found.setdefault(line["name"], {})[line["seed"]] = line["val"][GOALS[search]]
-    return {name: list(values.values()) for name, values in found.items()}
-
-
-def _folder(data_root: str | None) -> Path:
+def folder_of(data_root: str | None) -> Path:
+    """Return where HeaRT's released files are."""
     folder = Path(data_root or ".") / "heart-citeseer"
     if not folder.is_dir():
         raise SystemExit(f"{folder} is not there: --data-root names the folder that holds it.")
     return folder
 
 
-def read_links(path: Path) -> Tensor:
+def read_links(data_root: str | None, part: str) -> Tensor:
     """Return the links of one of HeaRT's files, int64 [2, any], without self-links."""
-    import torch
-
-    rows = [line.split() for line in path.read_text().splitlines()]
-    links = torch.tensor([[int(u), int(v)] for u, v in rows]).T
+    text = (folder_of(data_root) / f"{part}_pos.txt").read_text()
+    links = torch.tensor([[int(word) for word in line.split()] for line in text.splitlines()]).T
     return links[:, links[0] != links[1]]
 
 
 def released(data_root: str | None, part: str) -> tuple[Tensor, HardNegatives]:
     """Return the links of a part in the order of the files, and their released negatives."""
-    import torch
-    from numpy.lib import format as npy
-
-    from cgcl.train.harder import HardNegatives
-
-    folder = _folder(data_root)
-    links = read_links(folder / f"{'valid' if part == 'val' else 'test'}_pos.txt")
-    with (folder / FILES[part]).open("rb") as stream:
+    links = read_links(data_root, PARTS[part])
+    with (folder_of(data_root) / f"heart_{PARTS[part]}.npy").open("rb") as stream:
         pairs = torch.from_numpy(npy.read_array(stream, allow_pickle=False))  # [m, 500, 2]
     link = torch.arange(links.shape[1]).repeat_interleave(pairs.shape[1])
     return links, HardNegatives(pairs.view(-1, 2).T.contiguous(), link, ())
 
 
-def _means(scorer: Any, links: Tensor, negatives: HardNegatives) -> dict[str, float]:  # noqa: ANN401
-    from cgcl.train.harder import heart_metrics
-
-    return {
-        name: float(values.mean())
-        for name, values in heart_metrics(scorer, links, negatives).items()
-    }
+def _means(scorer: PairScorer, links: Tensor, negatives: HardNegatives) -> dict[str, float]:
+    found = heart_metrics(scorer, links, negatives)
+    return {name: float(values.mean()) for name, values in found.items()}
 
 
-def agreement(data_root: str | None) -> dict[str, Any]:
+def agreement(data_root: str | None) -> Line:
     """Return how our generator's negatives compare with the released ones."""
-    import torch
-
-    import cgcl
-    from cgcl.split import Split
-    from cgcl.train.harder import hard_negatives, released_negatives
-
-    graph, folder = cgcl.read("citeseer", data_root=data_root), _folder(data_root)
-    train, val, test = (
-        read_links(folder / f"{part}_pos.txt") for part in ("train", "valid", "test")
-    )
-    none = train[:, :0]
+    graph = cgcl.read("citeseer", data_root=data_root)
+    train, val, test = (read_links(data_root, part) for part in ("train", "valid", "test"))
     # In the order of the files: the released generator's flaw depends on it.
-    split = Split(graph.num_nodes, train, val, test, none, none)
+    split = Split(graph.num_nodes, train, val, test, train[:, :0], train[:, :0])
     assert graph.x is not None
     x = torch.nn.functional.normalize(graph.x.to_dense())
     cosines = x @ x.T
-    lines: dict[str, Any] = {}
-    for part in ("val", "test"):
+    lines: Line = {}
+    parts: tuple[Literal["val", "test"], ...] = ("val", "test")
+    for part in parts:
         links, theirs = released(data_root, part)
-        ways = {"released": theirs} | {
-            name: make(split, graph.x, part)
-            for name, make in (("as released", released_negatives), ("default", hard_negatives))
-        }
+        makers = {"as released": released_negatives, "default": hard_negatives}
+        ways = {"released": theirs}
+        ways |= {name: make(split, graph.x, part) for name, make in makers.items()}
         lines[part] = {
             name: _looks(links, ours, theirs, split, cosines) for name, ours in ways.items()
         }
@@ -178,68 +155,164 @@ def agreement(data_root: str | None) -> dict[str, Any]:
 
 def _looks(
     links: Tensor, ours: HardNegatives, theirs: HardNegatives, split: Split, cosines: Tensor
-) -> dict[str, Any]:
+) -> Line:
     """Return how many negatives are the released ones, and what they are like."""
-    import torch
-
-    from cgcl.methods.heuristics import AdamicAdar, CommonNeighbours, ResourceAllocation
+    n = split.num_nodes
 
     def codes(chosen: HardNegatives) -> Tensor:
-        pairs = chosen.pairs
-        return (chosen.link * split.num_nodes + pairs[0]) * split.num_nodes + pairs[1]
+        return (chosen.link * n + chosen.pairs[0]) * n + chosen.pairs[1]
 
     same = torch.isin(codes(theirs), codes(ours)).double()
     every = torch.cat([split.train, split.val, split.test], dim=1)
-    low, high = ours.pairs.amin(dim=0), ours.pairs.amax(dim=0)
-    known = every.amin(dim=0) * split.num_nodes + every.amax(dim=0)
+    known, pairs = (x.amin(dim=0) * n + x.amax(dim=0) for x in (every, ours.pairs))
     cosine = cosines[ours.pairs[0], ours.pairs[1]]
-    first, again = _visits(links, ours, split)
-    formulas = {
-        "common-neighbours": CommonNeighbours,
-        "adamic-adar": AdamicAdar,
-        "resource-allocation": ResourceAllocation,
-    }
+    visit = _visits(links, ours, split)
     return {
         "agreement": float(same.mean()),
         "links_the_same": float((same.view(links.shape[1], -1).mean(dim=1) == 1).double().mean()),
-        "true_links": float(torch.isin(low * split.num_nodes + high, known).double().mean()),
-        "cosine_first_visit": float(cosine[first].mean()),
-        "cosine_second_visit": float(cosine[again].mean()),
+        "true_links": float(torch.isin(pairs, known).double().mean()),
+        "cosine_first_visit": float(cosine[visit == 0].mean()),
+        "cosine_second_visit": float(cosine[visit == 1].mean()),
         "heart_mrr": {
-            name: _means(formula(split.train, split.num_nodes), links, ours)["heart_mrr"]
-            for name, formula in formulas.items()
+            name: _means(formula(split.train, n), links, ours)["heart_mrr"]
+            for name, formula in FORMULAS.items()
         },
     }
 
 
-def _visits(links: Tensor, chosen: HardNegatives, split: Split) -> tuple[Tensor, Tensor]:
-    """Return which negatives belong to a node's first and second visit, validation links first."""
-    import torch
-
-    is_test = links.shape[1] == split.test.shape[1]
+def _visits(links: Tensor, chosen: HardNegatives, split: Split) -> Tensor:
+    """Return which visit of a node each negative belongs to, from 0, validation links first."""
     count = torch.zeros(split.num_nodes, dtype=torch.int64)
-    if is_test:
+    if links.shape[1] == split.test.shape[1]:
         count += split.val.flatten().bincount(minlength=split.num_nodes)
     number = torch.zeros_like(links)
-    for place, (one, other) in enumerate(links.T.tolist()):
-        for end, node in enumerate((one, other)):
+    for place, ends in enumerate(links.T.tolist()):
+        for end, node in enumerate(ends):
             number[end, place] = count[node]
             count[node] += 1
     # The first half of a link's negatives keeps its first end.
     half = torch.arange(chosen.link.numel()) % 500 >= 250
-    visit = number[half.long(), chosen.link]
-    return visit == 0, visit == 1
+    return number[half.long(), chosen.link]
+
+
+def _missing(experiment: Line, stage: str, found: dict[Key, list[Line]]) -> list[str]:
+    """Return how to make what is missing, if anything is."""
+    asked = experiment[stage]
+    counts = [
+        len(found.get((graph, name), ())) >= splits
+        for graph in asked["graphs"]
+        for name, splits in asked["splits"].items()
+    ]
+    steps = (f"`python experiments/ranking.py {s} --device cuda`" for s in (SEARCHES[stage], stage))
+    return [] if all(counts) else ["", f"What is not run yet: {', then '.join(steps)}."]
+
+
+def results_table(stage: str, corner: str, columns: Sequence[tuple[str, str, str]]) -> str:
+    """Every method on the test links of a stage.
+
+    Args:
+        stage: What was run.
+        corner: The title of the first column.
+        columns: Title, graph and measure; for what others have published no measure, and the name
+            that they have for the column in harder.toml.
+    """
+    experiment, found = described("harder"), runs_of(stage, RESULTS)
+    published, asked = experiment["published"][stage], experiment[stage]
+    ours = [name for name in METHODS if name in asked["splits"]]
+    rows = []
+    for name in (*ours, *(other for other in published["rows"] if other not in ours)):
+        own = {graph: found.get((graph, name), []) for graph in asked["graphs"]}
+        theirs = published["rows"].get(name, {})
+        row = [method_named(name).title if name in ours else name]
+        for _, place, measure in columns:
+            if not measure:
+                row.append(" ± ".join(f"{value:.2f}" for value in theirs.get(place, ())))
+            else:
+                words = mean_sd(percent(own[place], measure)) or "not run yet"
+                row.append(words if name in ours else "")
+        counts = [str(len(runs)) for runs in own.values()]
+        told = " / ".join(counts if len({*counts}) > 1 else counts[:1])
+        rows.append([*row, told if name in ours else ""])
+    head = [corner, *(title for title, _, _ in columns)]
+    head.append("seeds" if stage == "heart" else "our splits")
+    source = f"Published: {published['source']}."
+    return table(" | ".join(head), rows, source, *_missing(experiment, stage, found))
+
+
+def search_table(stage: str) -> str:
+    """What each variant of a search is worth on validation links."""
+    found, told = runs_of(stage, SEARCH), described("harder")[stage]["all"]
+    if not found:
+        return f"Not run yet: `python experiments/ranking.py {stage} --device cuda`."
+    of = {
+        graph: {name: percent(found[graph, name], GOALS[stage], "val") for name in told["variants"]}
+        for graph in told["seeds"]
+    }
+    missing = sum(
+        max(0, len(seeds) - len(values))
+        for graph, seeds in told["seeds"].items()
+        for values in of[graph].values()
+    )
+    rows = []
+    for name in told["variants"]:
+        cells = [name]
+        for own in of.values():
+            words = mean_sd(own[name]) or "not run yet"
+            # Nothing is chosen before all of it has run.
+            is_best = not missing and name == max(own, key=lambda other: mean(own[other]))
+            cells.append(f"**{words}**" if is_best else words)
+        rows.append(cells)
+    head = [f"validation {metric_title(GOALS[stage])}", *(TITLES[graph] for graph in of)]
+    more = [f"{missing} runs are missing; nothing is chosen yet."] if missing else []
+    return table(" | ".join(head), rows, *more)
+
+
+def agreement_table() -> str:
+    """Our generator beside the released files."""
+    rows = []
+    for part, ways in json.loads((FOLDER / AGREEMENT).read_text(encoding="utf-8")).items():
+        for way, looks in ways.items():
+            row = [f"{'validation' if part == 'val' else part}, {WAYS[way]}"]
+            shares = ("agreement", "links_the_same", "true_links")
+            row += [f"{100 * looks[name]:.2f} %" for name in shares]
+            row += [f"{looks[f'cosine_{visit}_visit']:.3f}" for visit in ("first", "second")]
+            mrr = looks["heart_mrr"].values()
+            rows.append([*row, " / ".join(f"{100 * value:.2f}" for value in mrr)])
+    return table(
+        "negatives of | of the released ones chosen | links with all 500 the same "
+        "| true links among them | mean cosine, a node's first visit | second visit "
+        "| MRR of CN / AA / RA",
+        rows,
+    )
+
+
+_HEART: list[tuple[str, str, str]] = [
+    *((metric_title(name), "citeseer", name) for name in ("heart_mrr", "heart_hits@10")),
+    ("published MRR", "heart_mrr", ""),
+]
+_HITS: list[tuple[str, str, str]] = [
+    column
+    for graph in described("harder")["hits100"]["graphs"]
+    for column in ((TITLES[graph], graph, "hits@100"), ("published", graph, ""))
+]
+TABLES: dict[str, Callable[[], str]] = {
+    "harder-agreement": agreement_table,
+    "harder-heart-search": partial(search_table, "heart-search"),
+    "harder-heart": partial(results_table, "heart", "CiteSeer", _HEART),
+    "harder-hits100-search": partial(search_table, "hits100-search"),
+    "harder-hits100": partial(results_table, "hits100", "Hits@100", _HITS),
+}
 
 
 def main() -> None:
     """Compare the generator with the released files."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data-root", default=None)
-    parser.add_argument("--out", type=Path, default=HERE / "results")
+    parser.add_argument("--out", type=Path, default=FOLDER)
     chosen = parser.parse_args()
-    found = agreement(chosen.data_root)
-    (chosen.out / AGREEMENT).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps(found, indent=2))
+    text = json.dumps(agreement(chosen.data_root), indent=2)
+    (chosen.out / AGREEMENT).write_text(f"{text}\n", encoding="utf-8")
+    print(text)
 
 
 if __name__ == "__main__":

@@ -4,97 +4,100 @@
     python experiments/methods.py run --workers 2     trains and tests, on every split
 
 What to run stands in methods.toml. A result is one line of JSON in experiments/results/. Results
-that are there are not computed again, so an interrupted run goes on where it stopped.
+that are there are not computed again, so an interrupted run goes on where it stopped. The tables
+of docs/methods.md are written here, too.
 """
 
 from __future__ import annotations
 
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from script import Job, Result, listed, options, results_of, run_missing, stamp
+import cgcl
+from cgcl.experiments.search import tune
+from cgcl.experiments.statistics import Difference, corrected, paired_difference, spread_of
+from cgcl.methods.settings import TrainedSettings
+from cgcl.methods.table import METHODS, method_named
+from cgcl.split import random_split
+from cgcl.train.config import Recipe, Resources, SplitConfig
+from run import (
+    HERE,
+    TITLES,
+    Key,
+    Line,
+    described,
+    grouped,
+    latest,
+    listed,
+    mean_sd,
+    options,
+    percent,
+    results_of,
+    run_missing,
+    sound,
+    stamp,
+    table,
+    trained_once,
+)
 
-HERE = Path(__file__).parent
 RESULTS, TUNING = "methods", "tuning"
 KINDS = ("authors", "tuned")
+# Nobody published these as methods of their own.
+CONTROLS = ("gcn", "mlp")
+OURS = "cgcl"
 
 
-def names(experiment: dict[str, Any]) -> list[str]:
-    """Return the methods of an experiment: all there are, unless it says which."""
-    from cgcl.methods.table import METHODS
-
-    return list(experiment.get("methods", METHODS))
-
-
-def caps_of(experiment: dict[str, Any], method: str, graph: str) -> dict[str, Any]:
+def caps_of(experiment: Line, method: str, graph: str) -> Line:
     """Return what is cut down for a method on a graph."""
     return dict(experiment.get("caps", {}).get(method, {}).get(graph, {}))
 
 
-def studies(experiment: dict[str, Any]) -> Iterator[Job]:
+def studies(experiment: Line) -> Iterator[Line]:
     """Yield every search for settings, the slow ones first."""
-    from cgcl.methods.table import method_named
-
     tuning = experiment["tuning"]
     for graph in reversed(experiment["graphs"]):
-        for method in names(experiment):
-            if not method_named(method).search:
-                continue
-            yield {
-                "graph": graph,
-                "method": method,
-                "trials": tuning["fewer"].get(method, {}).get(graph, tuning["trials"]),
-                "split": tuning["split"],
-                "fixed": caps_of(experiment, method, graph),
-            }
+        for method in experiment.get("methods", METHODS):
+            if method_named(method).search:
+                yield {
+                    "graph": graph,
+                    "method": method,
+                    "trials": tuning["fewer"].get(method, {}).get(graph, tuning["trials"]),
+                    "split": tuning["split"],
+                    "fixed": caps_of(experiment, method, graph),
+                }
 
 
-def runs(experiment: dict[str, Any], tuned: dict[tuple[str, str], dict[str, Any]]) -> Iterator[Job]:
+def runs(experiment: Line, tuned: dict[Key, Line]) -> Iterator[Line]:
     """Yield every run, split by split; those with settings that are still to be found are not."""
-    from cgcl.methods.table import method_named
-
     for seed in experiment["splits"]:
         for graph in reversed(experiment["graphs"]):
-            for method in names(experiment):
+            for method in experiment.get("methods", METHODS):
                 caps = caps_of(experiment, method, graph)
-                known = method_named(method)
-                settings = {"authors": {**known.authors_settings(graph), **caps}}
+                settings = {"authors": {**method_named(method).authors_settings(graph), **caps}}
                 if (graph, method) in tuned:
-                    settings["tuned"] = tuned[graph, method]
-                for kind, chosen in settings.items():
-                    yield {
-                        "graph": graph,
-                        "method": method,
-                        "kind": kind,
-                        "seed": seed,
-                        "settings": chosen,
-                    }
+                    settings["tuned"] = tuned[graph, method]["settings"]
+                for kind, own in settings.items():
+                    job = {"graph": graph, "method": method, "kind": kind, "seed": seed}
+                    yield {**job, "settings": own}
 
 
-def tune_once(job: Job, place: dict[str, Any]) -> Result | None:
+def tune_once(job: Line, place: Line) -> Line | None:
     """Search for the settings of one method on one graph; None if time ran out."""
-    import cgcl
-    from cgcl.experiments.search import tune
-    from cgcl.split import random_split
-    from cgcl.train.config import Resources, SplitConfig
-
     remaining = place["deadline"] - time.time()
     if remaining <= 0:
         return None
-    graph = cgcl.read(job["graph"], data_root=place["data_root"])
-    shares = SplitConfig()
+    graph, shares = cgcl.read(job["graph"], data_root=place["data_root"]), SplitConfig()
+    limit = f"{remaining:.0f}s"
     found = tune(
         graph,
         random_split(graph, shares.val, shares.test, job["split"]),
         job["method"],
         job["trials"],
-        resources=Resources(
-            device=place["device"], threads=place["threads"], time_limit=f"{remaining:.0f}s"
-        ),
-        folder=Path(place["out"]) / "studies" / f"{job['graph']}-{job['method']}",
+        resources=Resources(device=place["device"], threads=place["threads"], time_limit=limit),
+        folder=place["out"] / "studies" / f"{job['graph']}-{job['method']}",
         fixed=job["fixed"],
     )
     if found.stopped not in (None, "all tried"):
@@ -112,44 +115,19 @@ def tune_once(job: Job, place: dict[str, Any]) -> Result | None:
     }
 
 
-def run_once(job: Job, place: dict[str, Any]) -> Result | None:
+def run_once(job: Line, place: Line) -> Line | None:
     """Train and test once; None if time ran out."""
-    import cgcl
-    from cgcl.errors import CGCLError
-    from cgcl.split import random_split
-    from cgcl.train.config import Recipe, Resources
-    from cgcl.train.fit import fit
-
     if time.time() >= place["deadline"]:
         return None
     graph = cgcl.read(job["graph"], data_root=place["data_root"])
     recipe = Recipe.of(job["method"], {**job["settings"], "seed": job["seed"]})
     split = random_split(graph, recipe.split.val, recipe.split.test, job["seed"])
-    resources = Resources(device=place["device"], threads=place["threads"])
-    line = {key: job[key] for key in ("graph", "method", "kind", "seed")} | {
-        "settings": recipe.settings.to_json(),
-        "caps": recipe.settings.caps,
-        **stamp(place),
-    }
-    try:
-        trained = fit(graph, split, recipe, resources)
-    except (CGCLError, RuntimeError, MemoryError) as error:
-        return {**line, "failure": f"{type(error).__name__}: {error}"}
-    return {
-        **line,
-        "val": trained.val,
-        "test": trained.test,
-        "best_epoch": trained.best_epoch,
-        "stopped": trained.stopped.reason if trained.stopped else None,
-        "seconds": round(trained.seconds, 2),
-        "parameters": trained.parameters,
-        "links": split.sizes,
-        "fingerprint": graph.fingerprint,
-        "split": split.fingerprint,
-    }
+    settings = recipe.settings
+    line = {**job, "settings": settings.to_json(), "caps": settings.caps, **stamp(place)}
+    return trained_once(line, graph, split, recipe, place)[0]
 
 
-def shown(result: Result) -> str:
+def shown(result: Line) -> str:
     """Return a result in a line."""
     head = f"{result['graph']}, {result['method']}"
     if "values" in result:
@@ -159,6 +137,144 @@ def shown(result: Result) -> str:
         return f"{head}: failed, {result['failure']}"
     test = result["test"]
     return f"{head}: AUC {test['auc']:.4f} AP {test['ap']:.4f}, {result['seconds']:.0f} s"
+
+
+def results() -> dict[Key, list[Line]]:
+    """Return the runs by graph, method and kind of settings, checked to be complete."""
+    seeds = described("methods")["splits"]
+    by_seed = sorted(sound(RESULTS), key=lambda run: run["seed"])
+    found = grouped(by_seed, "graph", "method", "kind")
+    for key, own in found.items():
+        if [run["seed"] for run in own] != seeds[: len(own)]:
+            raise SystemExit(f"{key}: the results are not those that the experiment asks for")
+    return found
+
+
+def published(method: str, graph: str) -> str:
+    """Return every published figure of a method on a graph, with a letter for its source."""
+    told = described("published")
+    figures = {name: told.get(name, {}).get(method, {}).get(graph) for name in told["sources"]}
+    return "<br>".join(
+        f"{' / '.join(f'{value:.2f}' for value in own)} [{name}]"
+        for name, own in figures.items()
+        if own
+    )
+
+
+def against_ours(found: dict[Key, list[Line]], graph: str, kind: str) -> dict[str, str]:
+    """Return the difference in AUC to CGCL with its corrected p-value, by method."""
+    ours = found.get((graph, OURS, kind), [])
+    apart: dict[str, Difference] = {}
+    for method in METHODS:
+        own = found.get((graph, method, kind), [])
+        if method != OURS and own and ours:
+            links, common = ours[0]["links"], min(len(own), len(ours))
+            values = [percent(side[:common], "auc") for side in (own, ours)]
+            overlap = links["test"] / links["train"]
+            apart[method] = paired_difference(*values, overlap=overlap)
+    return {
+        method: f"{own.mean:+.2f}"
+        + ("" if own.adjusted_p is None else f" (p {_p(own.adjusted_p)})")
+        for method, own in zip(apart, corrected([*apart.values()]), strict=True)
+    }
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def results_table(graph: str) -> str:
+    """Every method on one graph: a row for each kind of settings."""
+    found, rows = results(), list[list[str]]()
+    notes: dict[str, str] = {}
+    against = {kind: against_ours(found, graph, kind) for kind in KINDS}
+    for method in METHODS:
+        title, others = method_named(method).title, published(method, graph)
+        for kind in KINDS:
+            own = found.get((graph, method, kind), [])
+            if not own:
+                continue
+            caps, mark = own[0]["caps"], ""
+            if caps:
+                mark = f" <sup>{notes.setdefault(caps, chr(ord('a') + len(notes)))}</sup>"
+            means = [mean_sd(percent(own, name)) for name in ("auc", "ap", "hits@100", "mrr")]
+            seconds = spread_of([run["seconds"] for run in own]).mean
+            cells = [against[kind].get(method, ""), f"{seconds:.1f}", f"{own[0]['parameters']:,}"]
+            rows.append([title, _words(method, kind) + mark, *means, *cells, others])
+            title = others = ""  # told once
+    head = "method | settings | AUC | AP | Hits@100 | MRR | AUC minus CGCL | seconds | weights"
+    told = [f"<sup>{letter}</sup> {caps}.  " for caps, letter in notes.items()]
+    return table(f"{head} | published AUC / AP", rows, _about(found, graph), *told)
+
+
+def _words(method: str, kind: str) -> str:
+    """Return what to call a kind of settings."""
+    is_formula = not issubclass(method_named(method).settings, TrainedSettings)
+    if kind == "authors" and (is_formula or method in CONTROLS):
+        return "default"
+    return "authors'" if kind == "authors" else kind
+
+
+def _about(found: dict[Key, list[Line]], graph: str) -> str:
+    """Return how many links and splits results on a graph are of, and where they were made."""
+    here = {key: own for key, own in found.items() if key[0] == graph}
+    every = [run for own in here.values() for run in own]
+    links, count = every[0]["links"], max(map(len, here.values()))
+    fewer = [
+        f", {method_named(method).title} {len(own)}"
+        for (_, method, kind), own in here.items()
+        if kind == "authors" and len(own) < count
+    ]
+    return (
+        f"{TITLES[graph]}: {links['train']:,} links to learn from, {links['val']:,} to choose by, "
+        f"{links['test']:,} to test on; mean and standard deviation over {count} splits"
+        f"{''.join(fewer)}; {', '.join(sorted({run['device'] for run in every}))}."
+    )
+
+
+def tuning_table() -> str:
+    """What tuning chose, by how many trials."""
+    found, rows = latest(results_of(TUNING), "method", "graph"), list[list[str]]()
+    for name, method in zip(METHODS, map(method_named, METHODS), strict=True):
+        for graph in described("methods")["graphs"]:
+            line = found.get((name, graph))
+            if line is not None:
+                first = "failed" if line["values"][0] is None else f"{100 * line['values'][0]:.2f}"
+                best = f"{100 * line['val']['auc']:.2f}"
+                chosen = ", ".join(f"{own} {line['settings'][own]}" for own in method.search)
+                where = [method.title, TITLES[graph], str(line["trials"])]
+                rows.append([*where, first, best, chosen])
+    head = "method | graph | trials | validation AUC: defaults | best | chosen"
+    return table(head, rows)
+
+
+def seal_hops_table() -> str:
+    """SEAL with two hops beside one, on the same splits."""
+    near, rows = latest(results_of(RESULTS), "method", "kind", "graph", "seed"), list[list[str]]()
+    for far in results_of("seal_hops"):
+        graph, seed = far["graph"], far["seed"]
+        pair = (near["seal", "authors", graph, seed], far)
+        figures = [[f"{100 * line['test'][name]:.2f}" for name in ("auc", "ap")] for line in pair]
+        rows.append([TITLES[graph], str(seed), *map(" / ".join, figures)])
+    return table("graph | split | 1 hop: AUC / AP | 2 hops: AUC / AP", rows)
+
+
+def sources_list() -> str:
+    """Where the published figures were read."""
+    return "\n".join(
+        f"- [{name}] {words}" for name, words in described("published")["sources"].items()
+    )
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    **{
+        f"methods-{graph}": partial(results_table, graph)
+        for graph in described("methods")["graphs"]
+    },
+    "methods-tuning": tuning_table,
+    "methods-sources": sources_list,
+    "methods-seal-hops": seal_hops_table,
+}
 
 
 def main() -> None:
@@ -179,8 +295,9 @@ def main() -> None:
     if chosen.what == "tune":
         run_missing(TUNING, studies(experiment), tune_once, shown, chosen, ("graph", "method"))
         return
-    found = results_of(TUNING, ("graph", "method", "settings"), chosen.out)
-    tuned = {(line["graph"], line["method"]): line["settings"] for line in found}
+    tuned = latest(
+        results_of(TUNING, ("graph", "method", "settings"), chosen.out), "graph", "method"
+    )
     jobs = [job for job in runs(experiment, tuned) if job["kind"] in listed(chosen.kinds)]
     run_missing(RESULTS, jobs, run_once, shown, chosen, ("graph", "method", "kind", "seed"))
 

@@ -18,66 +18,70 @@ A result is one line of JSON. Results that are there are not computed again.
 from __future__ import annotations
 
 import csv
-import statistics
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import mean
 
-from script import Job, Result, Where, options, results_of, run_missing, stamp
+import torch
 
-if TYPE_CHECKING:
-    from cgcl.graph import Graph
+import cgcl
+from cgcl.graph import Graph
+from cgcl.methods.settings import PRESETS
+from cgcl.metrics import auc
+from cgcl.predict import LinkPredictor
+from cgcl.seeds import stream
+from cgcl.split import UnlinkedPairs
+from run import Line, grouped, mean_sd, options, results_of, run_missing, stamp, table
 
 KEY = ("graph", "method", "preset", "seed")
-METHODS = ("cgcl", "mlp", "adamic-adar", "common-neighbours")
+METHODS = {
+    "cgcl": "CGCL",
+    "mlp": "features only (MLP)",
+    "adamic-adar": "Adamic-Adar",
+    "common-neighbours": "common neighbours",
+}
 CUTS = (10, 50, 100, 500, 1000)
 SHARE = 0.10
 
+Pairs = list[tuple[str, str]]
 
-def take_out(graph: Graph, seed: int) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+
+def take_out(graph: Graph, seed: int) -> tuple[Pairs, Pairs]:
     """Return the links that stay in the file and those that are taken out, as names."""
-    import torch
-
-    from cgcl.seeds import stream
-
     order = torch.randperm(graph.num_edges, generator=stream(seed, "taken out")).tolist()
-    links = [(graph.names[a], graph.names[b]) for a, b in graph.edges.T.tolist()]
+    links = named(graph, graph.edges)
     count = int(SHARE * len(links))
     return [links[i] for i in sorted(order[count:])], [links[i] for i in sorted(order[:count])]
 
 
-def write_files(folder: Path, graph: Graph, links: list[tuple[str, str]]) -> tuple[Path, Path]:
+def named(graph: Graph, pairs: torch.Tensor) -> Pairs:
+    """Return pairs as names."""
+    return [(graph.names[a], graph.names[b]) for a, b in pairs.T.tolist()]
+
+
+def write_files(folder: Path, graph: Graph, links: Pairs) -> tuple[Path, Path]:
     """Write links and features as a user would have them."""
     if graph.x is None:
         raise SystemExit(f"{graph.title} has no features.")
-    links_file, features_file = folder / "links.csv", folder / "features.csv"
-    with links_file.open("w", newline="") as file:
-        csv.writer(file).writerows([("source", "target"), *links])
-    rows = graph.x.to_dense().tolist()
-    with features_file.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["node", *(f"f{i}" for i in range(graph.num_features))])
-        # %.9g gives every float32 back.
-        writer.writerows(
-            [name, *(f"{value:.9g}" for value in row)]
-            for name, row in zip(graph.names, rows, strict=True)
-        )
-    return links_file, features_file
+    # %.9g gives every float32 back.
+    features = (
+        [name, *(f"{value:.9g}" for value in row)]
+        for name, row in zip(graph.names, graph.x.to_dense().tolist(), strict=True)
+    )
+    head = ["node", *(f"f{i}" for i in range(graph.num_features))]
+    contents: dict[str, tuple[Sequence[str], Iterable[Sequence[str]]]] = {
+        "links": (("source", "target"), links),
+        "features": (head, features),
+    }
+    for name, (titles, rows) in contents.items():
+        with (folder / f"{name}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([titles, *rows])
+    return folder / "links.csv", folder / "features.csv"
 
 
-def build(method: str, preset: str, seed: int, device: str, threads: int) -> Any:  # noqa: ANN401
-    """Return an unfitted predictor."""
-    from cgcl.methods.settings import PRESETS
-    from cgcl.predict import LinkPredictor
-
-    settings: dict[str, Any] = {"test": 0.0, "seed": seed, "device": device, "threads": threads}
-    if method == "cgcl":
-        return LinkPredictor(method, **PRESETS[preset], **settings)
-    return LinkPredictor(method, **settings)
-
-
-def measure(graph: Graph, predictor: Any, taken: list[tuple[str, str]]) -> dict[str, Any]:  # noqa: ANN401
+def measure(graph: Graph, predictor: LinkPredictor, taken: Pairs) -> Line:
     """Fit on what is left and look for what was taken out."""
     start = time.perf_counter()
     predictor.fit(graph)
@@ -96,73 +100,74 @@ def measure(graph: Graph, predictor: Any, taken: list[tuple[str, str]]) -> dict[
     }
 
 
-def auc_of(graph: Graph, predictor: Any, taken: list[tuple[str, str]]) -> float:  # noqa: ANN401
+def auc_of(graph: Graph, predictor: LinkPredictor, taken: Pairs) -> float:
     """Return the AUC of the links taken out against ten times as many other unlinked pairs."""
-    import torch
-
-    from cgcl.metrics import auc
-    from cgcl.seeds import stream
-    from cgcl.split import UnlinkedPairs
-
     gone = torch.stack([graph.nodes_named([pair[end] for pair in taken]) for end in (0, 1)])
-    all_links = torch.cat([graph.edges, gone], dim=1)
-    others = UnlinkedPairs(all_links, graph.num_nodes).draw_distinct(
-        10 * len(taken), stream(0, "others")
-    )
-    names = [(graph.names[a], graph.names[b]) for a, b in others.T.tolist()]
-    return auc(predictor.score(taken), predictor.score(names))
+    unlinked = UnlinkedPairs(torch.cat([graph.edges, gone], dim=1), graph.num_nodes)
+    others = unlinked.draw_distinct(10 * len(taken), stream(0, "others"))
+    return auc(predictor.score(taken), predictor.score(named(graph, others)))
 
 
-def run(job: Job, place: Where) -> Result:
+def run(job: Line, place: Line) -> Line:
     """Write the files without a tenth of the links, fit, and measure."""
-    import cgcl
-
     whole = cgcl.read(job["graph"], data_root=place["data_root"])
     kept, taken = take_out(whole, job["seed"])
     with tempfile.TemporaryDirectory() as folder:
         links, features = write_files(Path(folder), whole, kept)
         graph = cgcl.read(links, features=features)
-    how = (job["method"], job["preset"], job["seed"])
-    predictor = build(*how, place["device"], place["threads"])
-    found = measure(graph, predictor, taken)
+    settings = {**PRESETS[job["preset"]]} if job["method"] == "cgcl" else {}
+    settings |= {"test": 0.0, "seed": job["seed"]}
+    settings |= {"device": place["device"], "threads": place["threads"]}
+    found = measure(graph, LinkPredictor(job["method"], **settings), taken)
     return {**job, **found, "fingerprint": graph.fingerprint, **stamp(place)}
 
 
-def shown(result: Result) -> str:
+def shown(result: Line) -> str:
     """Return a result in a line."""
     head = f"{result['graph']}, seed {result['seed']}, {result['method']}"
     return f"{head}: P@100 {result['precision']['100']:.2f}"
 
 
-def summary(records: list[dict[str, Any]]) -> str:
+def _about(lines: Sequence[Line]) -> tuple[str, str, str]:
+    first = lines[0]
+    seeds = len({line["seed"] for line in lines})
+    return f"{first['taken_out']:,} links taken out", f"{first['pairs']:,}", f"{seeds} seeds"
+
+
+def summary(records: Sequence[Line]) -> str:
     """Return a table of means, and standard deviations over seeds."""
-    lines: list[str] = []
-    for graph, preset in sorted({(r["graph"], r["preset"]) for r in records}):
-        group = [r for r in records if (r["graph"], r["preset"]) == (graph, preset)]
-        first = group[0]
-        seeds = len({r["seed"] for r in group})
-        lines += [
-            f"{graph}, preset {preset}, {seeds} seeds: {first['taken_out']:,} links taken out, "
-            f"{first['pairs']:,} unlinked pairs; precision (recall) of the first k suggestions",
-            "",
-            "| method | " + " | ".join(f"k = {k:,}" for k in CUTS) + " | AUC |",
-            "|---|" + "---|" * (len(CUTS) + 1),
-        ]
-        for method in METHODS:
-            rows = [r for r in group if r["method"] == method]
-            if rows:
-                cells = [_cell(rows, str(k)) for k in CUTS]
-                area = statistics.mean(r["auc"] for r in rows)
-                lines.append(f"| {method} | " + " | ".join(cells) + f" | {area:.3f} |")
-        lines.append("")
-    return "\n".join(lines)
+    parts: list[str] = []
+    for (graph, preset), group in sorted(grouped(records, "graph", "preset").items()):
+        of, rows = grouped(group, "method"), list[list[str]]()
+        for method in [name for name in METHODS if (name,) in of]:
+            own, row = of[method,], [method]
+            for cut in map(str, CUTS):
+                recall = mean(line["recall"][cut] for line in own)
+                row.append(f"{mean_sd([x['precision'][cut] for x in own], 3)} ({recall:.3f})")
+            rows.append([*row, f"{mean(line['auc'] for line in own):.3f}"])
+        gone, pairs, seeds = _about(group)
+        words = f"{graph}, preset {preset}, {seeds}: {gone}, {pairs} unlinked pairs; precision "
+        head = " | ".join(["method", *(f"k = {k:,}" for k in CUTS), "AUC"])
+        parts += [f"{words}(recall) of the first k suggestions\n", table(head, rows), ""]
+    return "\n".join(parts)
 
 
-def _cell(rows: list[dict[str, Any]], cut: str) -> str:
-    precision = [row["precision"][cut] for row in rows]
-    spread = f" ± {statistics.stdev(precision):.3f}" if len(rows) > 1 else ""
-    recall = statistics.mean(row["recall"][cut] for row in rows)
-    return f"{statistics.mean(precision):.3f}{spread} ({recall:.3f})"
+def new_links_table() -> str:
+    """Precision among the first suggestions, beside simple methods."""
+    records, rows = results_of("new_links"), list[list[str]]()
+    of = grouped(records, "method", "preset")
+    for method, title in METHODS.items():
+        for preset in ("quick", "paper") if method == "cgcl" else ("quick",):
+            own = of[method, preset]
+            label = f"{title}, {preset} preset" if method == "cgcl" else title
+            cells = [mean_sd([100 * x["precision"][str(k)] for x in own], 1) for k in CUTS]
+            rows.append([label, *cells, f"{100 * mean(line['auc'] for line in own):.1f}"])
+    gone, pairs, seeds = _about(records)
+    about = f"{gone}, {pairs} pairs to search, {seeds}; percent, mean ± sd."
+    return table(" | ".join(["method", *(f"P@{k:,}" for k in CUTS), "AUC"]), rows, about)
+
+
+TABLES: dict[str, Callable[[], str]] = {"new_links": new_links_table}
 
 
 def main() -> None:

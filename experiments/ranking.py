@@ -12,6 +12,7 @@
 What to run stands in ranking.toml, for the last two lines in harder.toml. A result is one line of
 JSON in experiments/results/; what is there with the same settings is not computed again, so an
 interrupted call goes on where it stopped. Of two lines about the same run the later one counts.
+The tables of docs/ranking.md are written here, too.
 """
 
 from __future__ import annotations
@@ -19,16 +20,43 @@ from __future__ import annotations
 import math
 import sys
 import time
-import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
-from pathlib import Path
-from typing import Any
+from statistics import mean
 
+import cgcl
 import harder
-from script import Job, Result, key_of, listed, options, place_of, results_of, run_missing, stamp
+from cgcl.experiments.statistics import LEVEL, Difference, corrected, paired_difference
+from cgcl.graph import Graph
+from cgcl.methods.settings import TrainedSettings
+from cgcl.methods.table import METHODS, method_named
+from cgcl.split import random_split
+from cgcl.train.config import Recipe
+from cgcl.train.top_of_list import ranking_metrics
+from run import (
+    TITLES,
+    Key,
+    Line,
+    described,
+    grouped,
+    key_of,
+    latest,
+    listed,
+    mean_sd,
+    options,
+    paired,
+    percent,
+    results_of,
+    run_missing,
+    runs_of,
+    sound,
+    stamp,
+    table,
+    trained_once,
+)
+from speed import Curve, log_plot
 
-HERE = Path(__file__).parent
 RESULTS, SEARCH = "ranking", "ranking_search"
 OURS = "cgcl-rank"
 # These look at validation links only.
@@ -38,8 +66,24 @@ BLIND = ("search", "ablation", "negatives", *harder.GOALS)
 READABLE = ("readable", "negatives")
 KEY = ("stage", "graph", "features", "name", "seed")
 
+FORMULAS = ("common-neighbours", "adamic-adar", "resource-allocation", "preferential-attachment")
+FORMULAS += ("katz", "pagerank")
+MEASURES = {
+    "node_mrr": "node MRR",
+    "precision@100": "P@100",
+    "precision@1000": "P@1,000",
+    "auc": "AUC",
+}
+HEAD = " | ".join([*MEASURES.values(), "splits"])
+SHOWN = described("ranking")["shown"]
+EARLIER = SHOWN["earlier"]
+# So much of the best hundred, in points, may a setting cost that is chosen for its node MRR.
+MOST_LOST = 0.5
+# So far apart, in points, may the means of the fast engine and the readable path be.
+MOST_APART = {"auc": 0.1, "node_mrr": 0.3}
 
-def jobs_of(experiment: dict[str, Any], stage: str) -> Iterator[Job]:
+
+def jobs_of(experiment: Line, stage: str) -> Iterator[Line]:
     """Yield the runs of a stage, the first split of all first."""
     told = experiment[stage]
     if stage in BLIND:
@@ -61,47 +105,32 @@ def jobs_of(experiment: dict[str, Any], stage: str) -> Iterator[Job]:
                     yield _job(stage, graph, method, method, seed, settings)
 
 
-def _job(
-    stage: str, graph: str, method: str, name: str, seed: int, settings: dict[str, Any]
-) -> Job:
+def _job(stage: str, graph: str, method: str, name: str, seed: int, settings: Line) -> Line:
     values = {"graph": graph, "method": method, "name": name, "seed": seed, "settings": settings}
     return {"stage": stage, "features": stage != "bare", **values}
 
 
-def _settings(stage: str, graph: str, method: str) -> dict[str, Any]:
+def _settings(stage: str, graph: str, method: str) -> Line:
     """Return what a method is told: for Table I's rows what Table I tells them."""
     if method == OURS:
         return {"preset": "quick" if stage == "quick" else "best"}
-    folder = HERE / "reproduce"
-    rows = tomllib.loads((folder / "table1.toml").read_text(encoding="utf-8"))["rows"]
-    row = rows.get(method)
-    if row is None:
-        return {}
-    chosen = tomllib.loads((folder / "chosen.toml").read_text(encoding="utf-8"))
+    row = described("reproduce/table1")["rows"].get(method, {})
     own = row.get("on", {}).get(graph, {})
     names = [*row.get("chosen", ()), *own.get("chosen", ())]
-    found = chosen.get(f"{method}-{graph}-10", {})
+    found = described("reproduce/chosen").get(f"{method}-{graph}-10", {})
     return {**row.get("settings", {}), **own.get("settings", {}), **{n: found[n] for n in names}}
 
 
-def run_once(job: Job, place: dict[str, Any]) -> Result | None:
+def run_once(job: Line, place: Line) -> Line | None:
     """Train once and measure; None if that was done before, or time ran out."""
-    from dataclasses import replace
-
-    from cgcl.errors import CGCLError
-    from cgcl.split import random_split
-    from cgcl.train.config import Resources
-    from cgcl.train.fit import fit
-    from cgcl.train.top_of_list import ranking_metrics
-
     if time.time() >= place["deadline"]:
         return None
-    graph = _read(job["graph"], place["data_root"])
+    stage, graph = job["stage"], _read(job["graph"], place["data_root"])
     if not job["features"]:
         graph = replace(graph, x=None, feature_names=())
     if job["settings"].get("normalised"):
         graph = harder.normalised(graph)
-    is_harder = job["stage"] in harder.STAGES
+    is_harder, is_blind = stage in harder.STAGES, stage in BLIND
     if is_harder:
         split = harder.split_of(job, graph, place["data_root"])
     else:
@@ -111,23 +140,13 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
     default, have = type(recipe.settings)().to_json(), place["have"].get(key_of(job, KEY))
     if have is not None and recipe.settings.to_json() == {**default, **have}:
         return None
-    line: Result = {**job, "settings": recipe.settings.to_json(), **stamp(place)}
-    line |= {"nodes": graph.num_nodes, "links": split.sizes}
-    line |= {"fingerprint": graph.fingerprint, "split": split.fingerprint}
-    engine = "plain" if job["stage"] in READABLE else "auto"
-    resources = Resources(device=place["device"], threads=place["threads"], engine=engine)
-    is_blind = job["stage"] in BLIND
-    try:
-        trained = fit(
-            graph,
-            split,
-            recipe,
-            resources,
-            measure_test=not is_blind,
-            top_of_list=not is_harder,
-        )
-    except (CGCLError, RuntimeError, MemoryError) as error:
-        return {**line, "failure": f"{type(error).__name__}: {error}"[:500]}
+    line: Line = {**job, "settings": recipe.settings.to_json(), **stamp(place)}
+    line |= {"nodes": graph.num_nodes}
+    how = {"measure_test": not is_blind, "top_of_list": not is_harder}
+    engine = "plain" if stage in READABLE else "auto"
+    line, trained = trained_once(line, graph, split, recipe, place, engine=engine, **how)
+    if trained is None:
+        return line
     val, test = dict(trained.val or {}), dict(trained.test or {})
     sampled = trained.test_sampled
     if is_harder:
@@ -139,30 +158,15 @@ def run_once(job: Job, place: dict[str, Any]) -> Result | None:
         # Nobody waits here: all pairs, whatever it takes.
         scorer = trained.scorer(split.train)
         test, sampled = test | ranking_metrics(scorer, split, budget=math.inf).metrics, None
-    return {
-        **line,
-        "val": val,
-        "test": test,
-        "sampled": sampled,
-        "best_epoch": trained.best_epoch,
-        "stopped": trained.stopped.reason if trained.stopped else None,
-        "seconds": round(trained.seconds, 2),
-        "parameters": trained.parameters,
-    }
+    return {**line, "val": val, "test": test, "sampled": sampled}
 
 
 @cache
-def _read(name: str, data_root: str | None) -> Any:  # noqa: ANN401
-    import cgcl
-
+def _read(name: str, data_root: str | None) -> Graph:
     return cgcl.read(name, data_root=data_root)
 
 
-def _recipe(job: Job, graph: Any) -> Any:  # noqa: ANN401 - torch is not imported up here
-    from cgcl.methods.settings import TrainedSettings
-    from cgcl.methods.table import method_named
-    from cgcl.train.config import Recipe
-
+def _recipe(job: Line, graph: Graph) -> Recipe:
     method, told = method_named(job["method"]), dict(job["settings"])
     times = told.pop("epochs_times", 1.0)
     told.pop("normalised", None)  # said of the graph, not of the method
@@ -173,31 +177,380 @@ def _recipe(job: Job, graph: Any) -> Any:  # noqa: ANN401 - torch is not importe
     recipe = Recipe.for_graph(job["method"], {**told, "seed": job["seed"]}, graph)
     if times == 1:
         return recipe
-    told["epochs"] = round(times * recipe.epochs)
-    return Recipe.for_graph(job["method"], {**told, "seed": job["seed"]}, graph)
+    told |= {"epochs": round(times * recipe.epochs), "seed": job["seed"]}
+    return Recipe.for_graph(job["method"], told, graph)
 
 
-def shown(result: Result) -> str:
+def shown(result: Line) -> str:
     """Return a result in a line."""
     head = ", ".join(str(result[name]) for name in KEY if name != "features")
     head += "" if result["features"] else ", no features"
-    if "CUDA error" in result.get("failure", ""):
-        # Nothing runs after such an error in the same process.
-        sys.exit(f"{head}: failed, {result['failure']}")
     if "failure" in result:
-        return f"{head}: failed, {result['failure']}"
+        words = f"{head}: failed, {result['failure']}"
+        # Nothing runs after such an error in the same process.
+        return sys.exit(words) if "CUDA error" in result["failure"] else words
     found = result["test"] or result["val"]
-    wanted = (
-        "node_mrr",
-        "precision@100",
-        "precision@1000",
-        "heart_mrr",
-        "hits@50",
-        "hits@100",
-        "auc",
-    )
+    wanted = (*list(MEASURES)[:3], "heart_mrr", "hits@50", "hits@100", "auc")
     figures = "  ".join(f"{name} {100 * found[name]:.2f}" for name in wanted if name in found)
     return f"{head}: {figures}  (epoch {result['best_epoch']}, {result['seconds']:.0f} s)"
+
+
+def _stage(stage: str) -> dict[Key, list[Line]]:
+    return runs_of(stage, RESULTS, SEARCH)
+
+
+def _asked(stage: str) -> Line:
+    asked: Line = described("ranking")[stage]
+    return asked
+
+
+def _missing(stage: str) -> str:
+    return f"Not run yet: `python experiments/ranking.py {stage} --device cuda`."
+
+
+def _cells(runs: Iterable[Line], part: str, shown: Iterable[str] = MEASURES) -> list[str]:
+    """Return what some runs reached, AUC with a digit more."""
+    own = list(runs)
+    return [mean_sd(percent(own, m, part), 2 if m == "auc" else 1) for m in shown]
+
+
+def _row(names: Sequence[str], runs: Sequence[Line], part: str = "test") -> list[str]:
+    return [*names, *_cells(runs, part), str(len(runs))]
+
+
+def _means(runs: Sequence[Line], measure: str, part: str = "val") -> float:
+    return mean(percent(runs, measure, part))
+
+
+Variants = dict[Key, dict[str, list[Line]]]
+"""Runs by graph and whether it has its features, then by the name of their settings."""
+
+
+def _variants(stage: str, only: Sequence[str] = ()) -> Variants:
+    lines = [x for x in sound(SEARCH) if x["stage"] == stage and (not only or x["name"] in only)]
+    # Of two lines about the same run the later one counts.
+    last = latest(lines, "graph", "features", "name", "seed").values()
+    return {
+        key: {name: runs for (name,), runs in grouped(own, "name").items()}
+        for key, own in grouped(last, "graph", "features").items()
+    }
+
+
+def _title(graph: str, has_features: bool) -> str:
+    return TITLES[graph] + ("" if has_features else ", features taken away")
+
+
+def _variant_rows(found: Variants) -> list[list[str]]:
+    """Return what each setting does on validation links."""
+    return [
+        _row([_title(*key), name], runs, "val")
+        for key, own in found.items()
+        for name, runs in own.items()
+    ]
+
+
+def search_table() -> str:
+    """What the last search found on validation links, as the rule has it and otherwise."""
+    rows = _variant_rows(_variants("search"))
+    first, second, third = (sum(x["stage"] == s for x in sound(SEARCH)) for s in EARLIER)
+    told = (
+        f"Before that, {first} runs found roughly where to look, {second} compared what "
+        f"is left, both with p linear in z itself, and {third} had p of z normalised and all w "
+        f"positive."
+    )
+    return table(f"graph | settings | {HEAD}", rows, told) if rows else _missing("search")
+
+
+def gone_table() -> str:
+    """What was tried and given up, beside what was kept."""
+    before, now = map(_variants, EARLIER[1:])
+    shown: Variants = {}
+    for key, found in before.items():
+        tried = {name: found[name] for name in SHOWN["gone"] if name in found}
+        shown[key] = {"base": found["base"], **tried} if tried else {}
+        # The same settings, with p of z and of its normalised form.
+        if key[1] and "input dropout 0.3" in found:
+            shown[key]["p of z"] = found["input dropout 0.3"]
+            seeds = [run["seed"] for run in shown[key]["p of z"]]
+            same = [run for run in now[key]["base"] if run["seed"] in seeds]
+            shown[key]["p of z normalised"] = same
+    return table(f"graph |  | {HEAD}", _variant_rows(shown))
+
+
+def trials_table() -> str:
+    """What two changes of the decoder are worth, of all that was tried on a CPU."""
+    return table(f"graph |  | {HEAD}", _variant_rows(_variants("trial", SHOWN["deciding"])))
+
+
+def left_out_table() -> str:
+    """Whether settings chosen on the other graphs of a kind are good on the one left out."""
+    rows = []
+    for has_features, graphs, stage in SHOWN["kinds"].values():
+        found = _variants(stage)
+        of = {g: found[g, has_features] for g in graphs if (g, has_features) in found}
+        if len(of) < len(graphs):
+            continue
+        names = [n for n in of[graphs[0]] if all(n in runs for runs in of.values())]
+        names = [n for n in names if not n.startswith("quick")]
+        for graph in graphs:
+            others = {g: runs for g, runs in of.items() if g != graph}
+            row = [_title(graph, has_features), str(len(names))]
+            for name in (_chosen(own, names) for own in (of, others, {graph: of[graph]})):
+                figures = (_means(of[graph][name], m) for m in ("node_mrr", "precision@100"))
+                row.append(f"{name} ({' / '.join(f'{value:.1f}' for value in figures)})")
+            rows.append(row)
+    head = "left out | settings | by all | by the others | by itself"
+    return table(head, rows) if rows else _missing("search")
+
+
+def _chosen(of: Mapping[str, Mapping[str, list[Line]]], names: Sequence[str]) -> str:
+    """Return the setting that is best over some graphs, each of which counts alike.
+
+    What counts is how far its node MRR is from the best one there, among settings that keep the
+    best hundred.
+    """
+    ranks, tops = (
+        {name: [_means(runs[name], measure) for runs in of.values()] for name in names}
+        for measure in ("node_mrr", "precision@100")
+    )
+    best = [max(values) for values in zip(*ranks.values(), strict=True)]
+    top = {name: mean(values) for name, values in tops.items()}
+    first = top.get("base", min(top.values()))
+    return max(
+        (name for name in names if top[name] >= first - MOST_LOST),
+        key=lambda name: mean(x / y for x, y in zip(ranks[name], best, strict=True)),
+    )
+
+
+def ablation_table() -> str:
+    """What each part of the model is worth on validation links."""
+    found, told = _stage("ablation"), _asked("ablation")["all"]
+    if not found:
+        return _missing("ablation")
+    shown = ("node_mrr", "precision@1000", "auc")
+    rows = [
+        [name, *(x for g in told["seeds"] for x in _cells(found.get((g, name), ()), "val", shown))]
+        for name in told["variants"]
+    ]
+    head = ["", *(f"{TITLES[graph]} {MEASURES[m]}" for graph in told["seeds"] for m in shown)]
+    return table(" | ".join(head), rows)
+
+
+def _curves() -> dict[str, dict[str, list[Line]]]:
+    """Return the runs of the stage `negatives` by graph and rows, on splits that have them all."""
+    found, curves = _stage("negatives"), dict[str, dict[str, list[Line]]]()
+    for part in _asked("negatives").values():
+        for graph in part["seeds"]:
+            runs = paired(*(found[graph, name] for name in part["variants"]))
+            if runs[0]:
+                curves[graph] = dict(zip(part["variants"], runs, strict=True))
+    return curves
+
+
+def negatives_table() -> str:
+    """Node MRR on validation links by the number of rows that a step looks at."""
+    curves = _curves()
+    if not curves:
+        return _missing("negatives")
+    names = {name for runs in curves.values() for name in runs} - {"all"}
+    order = [*sorted(names, key=lambda name: int(name.replace(",", ""))), "all"]
+    rows = [
+        [name, *(_cells(runs.get(name, ()), "val", ["node_mrr"])[0] for runs in curves.values())]
+        for name in order
+    ]
+    rows.append(["splits", *(str(len(runs["all"])) for runs in curves.values())])
+    few = "1,024"
+    apart = (
+        f"{_means(runs[few], 'node_mrr') - _means(runs['all'], 'node_mrr'):+.1f} on {TITLES[graph]}"
+        for graph, runs in curves.items()
+    )
+    return table(
+        " | ".join(["rows a step", *(f"{TITLES[graph]} node MRR" for graph in curves)]),
+        rows,
+        f"{few} rows a step instead of all: {', '.join(apart)}.",
+        "",
+        "![Node MRR on validation links against rows a step](images/ranking-rows.svg)",
+    )
+
+
+def negatives_plot() -> str:
+    """Return node MRR against rows a step, all rows at the number of nodes."""
+    curves = [
+        Curve(
+            TITLES[graph],
+            [own[0]["settings"]["sampled"] or own[0]["nodes"] for own in runs.values()],
+            [_means(own, "node_mrr") for own in runs.values()],
+        )
+        for graph, runs in _curves().items()
+    ]
+    return log_plot(curves, "Rows a step", "Node MRR, validation links, %") if curves else ""
+
+
+def engines_table() -> str:
+    """The fast engine beside the readable path over the same splits."""
+    rows, fast, plain = list[list[str]](), _stage("run"), _stage("readable")
+    for graph in _asked("readable")["graphs"]:
+        both = paired(fast.get((graph, OURS), ()), plain.get((graph, OURS), ()))
+        if not both[0]:
+            rows.append([TITLES[graph], "`readable`: not run yet", *[""] * 9])
+            continue
+        devices = dict.fromkeys(run["device"] for runs in both for run in runs)
+        preset = both[0][0]["settings"]["preset"]
+        cells = [TITLES[graph], f"{preset}, {', '.join(devices)}", str(len(both[0]))]
+        for measure, most in MOST_APART.items():
+            one, other = (percent(runs, measure) for runs in both)
+            apart = paired_difference(one, other)
+            error = "" if apart.sd is None else f" ± {apart.sd / apart.runs**0.5:.2f}"
+            cells += [mean_sd(other), mean_sd(one), f"{apart.mean:+.2f}{error}"]
+            cells.append("yes" if abs(apart.mean) <= most else "**no**")
+        rows.append(cells)
+    names = "readable, {0} | fast, {0} | difference | at most {1}"
+    shown = (names.format(MEASURES[measure], most) for measure, most in MOST_APART.items())
+    return table(" | ".join(["graph | preset, device | splits", *shown]), rows)
+
+
+def _difference(
+    found: dict[Key, list[Line]], graph: str, name: str, measure: str
+) -> Difference | None:
+    """Return ours minus another method's over common splits, None if there are none."""
+    sides = (found.get((graph, own), ()) for own in (OURS, name))
+    both = paired(*([run for run in runs if measure in run["test"]] for runs in sides))
+    if not both[0]:
+        return None
+    links = both[0][0]["links"]
+    values = [percent(runs, measure) for runs in both]
+    return paired_difference(*values, overlap=links["test"] / links["train"])
+
+
+def _tables(found: dict[Key, list[Line]], stage: str, names: Sequence[str]) -> list[str]:
+    """Return a table for each graph, with an empty line after it."""
+    asked, lines = _asked(stage), list[str]()
+    for graph in asked["graphs"]:
+        rows = []
+        for name in names:
+            most = asked["splits"].get(name, 5)
+            runs = [run for run in found.get((graph, name), ()) if run["seed"] < most]
+            if runs:
+                rows.append(_row([method_named(name).title], runs))
+        if rows:
+            lines += [table(f"{TITLES[graph]} | {HEAD}", rows), ""]
+    return lines
+
+
+def run_table() -> str:
+    """Every method on the same test links."""
+    found, asked = _stage("run"), _asked("run")
+    names = [name for name in METHODS if name in asked["splits"]]
+    if not any(name == OURS for _, name in found):
+        told = [_missing("run")]
+    else:
+        places = [(graph, name) for graph in asked["graphs"] for name in names if name != OURS]
+        told = [_ahead(found, places, "node_mrr"), "", _ahead(found, places, "precision@1000")]
+    return "\n".join([*_tables(found, "run", names), *told])
+
+
+def _ahead(found: dict[Key, list[Line]], places: Sequence[tuple[str, str]], measure: str) -> str:
+    """Return who is ahead of whom, by paired tests corrected for their number."""
+    apart = {
+        place: difference
+        for place in places
+        if (difference := _difference(found, *place, measure)) is not None
+    }
+    tested = dict(zip(apart, corrected([*apart.values()]), strict=True))
+    behind = [
+        f"{method_named(name).title} on {TITLES[graph]} ({own.mean:+.1f})"
+        for (graph, name), own in tested.items()
+        if own.mean < 0
+    ]
+    chances = [own.adjusted_p for own in tested.values() if own.mean > 0]
+    sure = sum(p is not None and p < LEVEL for p in chances)
+    return (
+        f"**{MEASURES[measure]}**: the mean is ahead in {len(tested) - len(behind)} of "
+        f"{len(tested)} comparisons, in {sure} by more than chance explains (paired test, "
+        f"corrected for overlapping splits and for the number of comparisons)."
+        + (f" Behind: {'; '.join(behind)}." if behind else "")
+    )
+
+
+def summary_table() -> str:
+    """Ours, the paper's model and the best formula, a row for each graph."""
+    found, shown = _stage("run"), ("node_mrr", "precision@100", "precision@1000", "auc")
+    rows = []
+    for graph in _asked("run")["graphs"]:
+        row = [TITLES[graph]]
+        for measure in shown:
+            values = {n: percent(found.get((graph, n), ()), measure) for n in METHODS}
+            best = max(mean(values[name] or [0.0]) for name in FORMULAS)
+            figures = [mean(values[name]) if values[name] else None for name in (OURS, "cgcl")]
+            digits = 2 if measure == "auc" else 1
+            words = ("" if x is None else f"{x:.{digits}f}" for x in (*figures, best))
+            row.append(" / ".join(words))
+        rows.append(row)
+    names = (MEASURES[measure] for measure in shown)
+    return table(" | ".join(["CGCL-rank / CGCL / the best of six formulas", *names]), rows)
+
+
+def bare_table() -> str:
+    """The same without features."""
+    # Formulas look at no features.
+    found = _stage("bare") | {k: runs for k, runs in _stage("run").items() if k[1] in FORMULAS}
+    lines = _tables(found, "bare", [OURS, "cgcl", *FORMULAS])
+    if not any(name == OURS for _, name in found):
+        return "\n".join([*lines, _missing("bare")])
+    ahead = [
+        f"{method_named(name).title} on {TITLES[graph]} ({MEASURES[measure]}, by {-less.mean:.1f})"
+        for graph in _asked("bare")["graphs"]
+        for measure in ("node_mrr", "precision@100")
+        for name in ("cgcl", *FORMULAS)
+        if (less := _difference(found, graph, name, measure)) and less.mean < 0
+    ]
+    told = f"Ahead of CGCL-rank over the same splits: {', '.join(ahead)}; nothing else."
+    return "\n".join([*lines, told if ahead else "Nothing is ahead of CGCL-rank here."])
+
+
+def first_table() -> str:
+    """The model as first tried, beside the one of today on the same splits."""
+    stages = {"today": _stage("run"), "as first tried": _stage("first")}
+    rows = [
+        _row([TITLES[graph], title], found.get((graph, OURS), []))
+        for graph in _asked("first")["graphs"]
+        for title, found in stages.items()
+    ]
+    return table(f" |  | {HEAD}", rows)
+
+
+def quick_table() -> str:
+    """The quick preset on two cores, beside Adamic-Adar."""
+    found, formulas, rows = _stage("quick"), _stage("run"), list[list[str]]()
+    for graph in _asked("quick")["graphs"]:
+        runs = found.get((graph, OURS), [])
+        if runs:
+            seconds = mean_sd([run["seconds"] for run in runs], 0)
+            rows.append([TITLES[graph], *_cells(runs, "test"), seconds, str(len(runs))])
+            there, _ = paired(formulas.get((graph, "adamic-adar"), ()), runs)
+            if there:
+                cells = [*_cells(there, "test"), "", str(len(there))]
+                rows.append(["Adamic-Adar there", *cells])
+    if not rows:
+        return _missing("quick").replace("--device cuda", "--threads 2")
+    return table(" | ".join(["", *MEASURES.values(), "seconds", "splits"]), rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "ranking-search": search_table,
+    "ranking-gone": gone_table,
+    "ranking-trials": trials_table,
+    "ranking-left-out": left_out_table,
+    "ranking-ablation": ablation_table,
+    "ranking-negatives": negatives_table,
+    "ranking-run": run_table,
+    "ranking-summary": summary_table,
+    "ranking-first": first_table,
+    "ranking-bare": bare_table,
+    "ranking-quick": quick_table,
+    "ranking-engines": engines_table,
+}
+IMAGES: dict[str, Callable[[], str]] = {"docs/images/ranking-rows.svg": negatives_plot}
 
 
 def main() -> None:
@@ -209,28 +562,27 @@ def main() -> None:
     parser.add_argument("--graphs", default="", help="only these, with commas")
     chosen = parser.parse_args()
     is_harder = chosen.stage in harder.STAGES
-    told = (HERE / ("harder.toml" if is_harder else "ranking.toml")).read_text(encoding="utf-8")
-    home = harder if is_harder else sys.modules[__name__]
-    log = home.SEARCH if chosen.stage in BLIND else home.RESULTS
+    experiment = described("harder" if is_harder else "ranking")
+    logs = (harder.RESULTS, harder.SEARCH) if is_harder else (RESULTS, SEARCH)
+    log = logs[chosen.stage in BLIND]
     lines = results_of(log, (*KEY, "settings"), chosen.out)
     have = {key_of(line, KEY): line["settings"] for line in lines if "failure" not in line}
-    methods, graphs = listed(chosen.methods), listed(chosen.graphs)
-    experiment = tomllib.loads(told)
     todo = [
         job
         for job in jobs_of(experiment, chosen.stage)
-        if (not methods or job["method"] in methods) and (not graphs or job["graph"] in graphs)
+        if job["method"] in (listed(chosen.methods) or [job["method"]])
+        and job["graph"] in (listed(chosen.graphs) or [job["graph"]])
     ]
     if chosen.stage in harder.SEARCHES:
         todo = [
             harder.with_winner(job, experiment, chosen.out) if job["method"] == OURS else job
             for job in todo
         ]
-    failed = {key_of(line, KEY) for line in lines} - have.keys()
+    # What has failed before comes last.
+    failed = latest(lines, *KEY).keys() - have.keys()
     todo.sort(key=lambda job: key_of(job, KEY) in failed)
-    place = {**place_of(chosen), "have": have}
     # What is there with the same settings is left out by `run_once`, which knows them.
-    run_missing(log, todo, run_once, shown, chosen, place=place, is_fresh=False)
+    run_missing(log, todo, run_once, shown, chosen, is_fresh=False, have=have)
 
 
 if __name__ == "__main__":

@@ -2,50 +2,244 @@
 
     python experiments/run.py experiments/presets.toml --threads 2
 
-A result is one line of JSON in experiments/results/. Results that are there are not computed
-again, so an interrupted run goes on where it stopped.
+And what the other scripts have in common: options, the log of results, and parts of tables. A
+result is one line of JSON in experiments/results/. What is there is not computed again, so an
+interrupted call goes on where it stopped.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import statistics
 import time
 import tomllib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from script import Job, Result, Where, options, run_missing, stamp
+import torch
 
+import cgcl
+from cgcl.errors import CGCLError
+from cgcl.experiments.log import AppendOnlyLog, read_log, run_side_by_side
+from cgcl.experiments.statistics import spread_of
+from cgcl.experiments.tables import markdown_table
+from cgcl.graph import Graph
+from cgcl.methods.settings import PRESETS
+from cgcl.split import Split
+from cgcl.train.config import Recipe, Resources
+from cgcl.train.execution import versions
+from cgcl.train.fit import Fitted, fit
+
+ROOT = Path(__file__).parents[1]
+HERE = ROOT / "experiments"
+RESULTS = HERE / "results"
+TITLES = {
+    "cora": "Cora",
+    "citeseer": "CiteSeer",
+    "pubmed": "PubMed",
+    "photo": "Photo",
+    "computers": "Computers",
+}
 KEY = ("graph", "variant", "seed")
 
-
-def jobs(experiment: dict[str, Any]) -> list[Job]:
-    """List what an experiment asks for, one run each."""
-    return [
-        {
-            "graph": graph,
-            "variant": variant,
-            "seed": seed,
-            "settings": settings_of(own, seed, experiment),
-        }
-        for seed in experiment["seeds"]
-        for graph in experiment["graphs"]
-        for variant, own in experiment["variants"].items()
-    ]
+Line = dict[str, Any]
+"""A job, its result, or what every job is told."""
+Key = tuple[Any, ...]
 
 
-def settings_of(own: dict[str, Any], seed: int, experiment: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of one run: its preset's, then its own."""
-    from cgcl.methods.settings import PRESETS
-
-    own = dict(own)
-    preset = own.pop("preset", experiment.get("preset", "quick"))
-    return {**PRESETS[preset], **own, "seed": seed}
+def described(name: str) -> Line:
+    """Return what an experiment's file says."""
+    return tomllib.loads((HERE / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def run(job: Job, place: Where) -> Result:
+def results_of(name: str, needed: Sequence[str] = (), folder: Path = RESULTS) -> list[Line]:
+    """Return all results of a kind: those of an older file that is one list, then the log's."""
+    older = folder / f"{name}.json"
+    found = json.loads(older.read_text(encoding="utf-8")) if older.exists() else []
+    return [*found, *read_log(folder / f"{name}.jsonl", needed)]
+
+
+def sound(name: str, folder: Path = RESULTS) -> list[Line]:
+    """Return the results of a kind that are no failure."""
+    return [line for line in results_of(name, folder=folder) if "failure" not in line]
+
+
+def key_of(line: Line, names: Sequence[str]) -> Key:
+    """Return what tells one run from another."""
+    return tuple(line[name] for name in names)
+
+
+def latest(lines: Iterable[Line], *names: str) -> dict[Key, Line]:
+    """Return the last line for each combination of these fields."""
+    return {key_of(line, names): line for line in lines}
+
+
+def grouped(lines: Iterable[Line], *names: str) -> dict[Key, list[Line]]:
+    """Return the lines by these fields, in their order."""
+    found: dict[Key, list[Line]] = defaultdict(list)
+    for line in lines:
+        found[key_of(line, names)].append(line)
+    return found
+
+
+def runs_of(stage: str, *names: str, folder: Path = RESULTS) -> dict[Key, list[Line]]:
+    """Return the runs of a stage in some logs by graph and name, in the order of seeds.
+
+    Of two lines about the same run the later one counts.
+    """
+    lines = [x for name in names for x in sound(name, folder) if x["stage"] == stage]
+    last = latest(lines, "graph", "name", "seed")
+    return grouped((last[key] for key in sorted(last)), "graph", "name")
+
+
+def paired(*sides: Iterable[Line]) -> list[list[Line]]:
+    """Return of each side the runs with the seeds that all sides have, in their order."""
+    of = [{line["seed"]: line for line in side} for side in sides]
+    seeds = sorted(set.intersection(*map(set, of)))
+    return [[own[seed] for seed in seeds] for own in of]
+
+
+def percent(lines: Iterable[Line], metric: str, part: str = "test") -> list[float]:
+    """Return a metric of each result that has it, in percent."""
+    return [100 * line[part][metric] for line in lines if metric in (line[part] or {})]
+
+
+def mean_sd(values: Sequence[float], digits: int = 2, sign: str = "") -> str:
+    """Return mean and, of several values, standard deviation as text; of no values nothing."""
+    if not values:
+        return ""
+    spread = spread_of(values)
+    mean = f"{spread.mean:{sign}.{digits}f}"
+    return mean if spread.sd is None else f"{mean} ± {spread.sd:.{digits}f}"
+
+
+def table(head: str, rows: Iterable[Sequence[str]], *notes: str) -> str:
+    """Return a table of a page.
+
+    Args:
+        head: The titles of the columns, with bars between them.
+        rows: A cell for each column.
+        notes: Lines below it.
+    """
+    return "\n".join([markdown_table(head.split(" | "), rows), *(["", *notes] if notes else ())])
+
+
+def options(doc: str | None, threads: int = 1) -> argparse.ArgumentParser:
+    """Return a parser for what every script can be told."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0] if doc else None)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=threads)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing after so long")
+    parser.add_argument("--data-root")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="the folder of the results")
+    return parser
+
+
+def listed(text: str) -> list[str]:
+    """Return the parts of a list with commas."""
+    return [part for part in text.split(",") if part]
+
+
+def stamp(place: Line) -> Line:
+    """Return what decides the last bits of a result: the device, threads and versions."""
+    cuda = torch.cuda.is_available() and place["device"] != "cpu"
+    return {
+        "device": torch.cuda.get_device_name() if cuda else "cpu",
+        "threads": place["threads"],
+        "versions": {name: versions()[name] for name in ("cgcl", "python", "torch", "numpy")},
+    }
+
+
+def trained_once(
+    line: Line,
+    graph: Graph,
+    split: Split,
+    recipe: Recipe,
+    place: Line,
+    **how: Any,  # noqa: ANN401
+) -> tuple[Line, Fitted | None]:
+    """Train and test once; return the line with what came out, and the model if it went well.
+
+    Args:
+        line: What is known before.
+        graph: As for `fit`.
+        split: As for `fit`.
+        recipe: As for `fit`.
+        place: Where to compute.
+        how: What else `fit` is told, and the engine.
+    """
+    line = {**line, "links": split.sizes, "split": split.fingerprint}
+    line |= {"fingerprint": graph.fingerprint}
+    try:
+        engine = how.pop("engine", "auto")
+        resources = Resources(device=place["device"], threads=place["threads"], engine=engine)
+        trained = fit(graph, split, recipe, resources, **how)
+    except (CGCLError, RuntimeError, MemoryError) as error:
+        return {**line, "failure": f"{type(error).__name__}: {error}"[:500]}, None
+    line |= {"val": trained.val, "test": trained.test, "best_epoch": trained.best_epoch}
+    line |= {"stopped": trained.stopped.reason if trained.stopped else None}
+    line |= {"seconds": round(trained.seconds, 2), "parameters": trained.parameters}
+    return line, trained
+
+
+def run_missing(
+    name: str,
+    jobs: Iterable[Line],
+    work: Callable[[Line, Line], Line | None],
+    shown: Callable[[Line], str],
+    chosen: argparse.Namespace,
+    key: Sequence[str] = (),
+    *,
+    is_fresh: bool = True,
+    **told: Any,  # noqa: ANN401
+) -> None:
+    """Make the results that are missing in a log, and tell of each.
+
+    Args:
+        name: Of the log.
+        jobs: What is asked for.
+        work: Makes one result, in another process; None if there is nothing to keep.
+        shown: A result in a line.
+        chosen: The options, which `work` is told besides its job.
+        key: What tells one run from another; a job with a result is left out. Empty if `work`
+            decides itself.
+        is_fresh: Every job has a process of its own.
+        told: What `work` is told besides.
+    """
+    place = {name: getattr(chosen, name) for name in ("device", "threads", "data_root", "out")}
+    place |= {"deadline": time.time() + chosen.seconds, **told}
+    lines = results_of(name, key, chosen.out) if key else []
+    done = {key_of(line, key) for line in lines if "failure" not in line}
+    todo = [job for job in jobs if key_of(job, key) not in done or not key]
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    with AppendOnlyLog(chosen.out / f"{name}.jsonl") as log:
+        results = run_side_by_side(
+            todo, work, place, chosen.workers, place["deadline"], print, is_fresh=is_fresh
+        )
+        for number, result in enumerate(results, start=1):
+            log.append(json.dumps(result).encode() + b"\n")
+            print(f"{number}/{len(todo)} {shown(result)}", flush=True)
+
+
+def jobs_of(experiment: Line) -> list[Line]:
+    """List what an experiment asks for: each run with the settings of its preset and its own."""
+    jobs: list[Line] = []
+    for seed in experiment["seeds"]:
+        for graph in experiment["graphs"]:
+            for variant, told in experiment["variants"].items():
+                own = dict(told)
+                preset = PRESETS[own.pop("preset", experiment.get("preset", "quick"))]
+                job = {"graph": graph, "variant": variant, "seed": seed}
+                jobs.append({**job, "settings": {**preset, **own, "seed": seed}})
+    return jobs
+
+
+def run(job: Line, place: Line) -> Line:
     """Train and test once."""
-    import cgcl
-
     graph = cgcl.read(job["graph"], data_root=place["data_root"])
     start = time.perf_counter()
     predictor = cgcl.LinkPredictor(
@@ -63,11 +257,61 @@ def run(job: Job, place: Where) -> Result:
     }
 
 
-def shown(result: Result) -> str:
+def shown(result: Line) -> str:
     """Return a result in a line."""
     figures = f"AUC {result['test']['auc']:.4f} AP {result['test']['ap']:.4f}"
     head = f"{result['graph']}, {result['variant']}, seed {result['seed']}"
     return f"{head}: {figures}, {result['seconds']:.0f} s"
+
+
+def complete(name: str) -> tuple[Line, dict[Key, list[Line]]]:
+    """Return an experiment and its results by graph and variant, if they are what it asks for."""
+    experiment = described(name)
+    results = sorted(results_of(name), key=lambda line: line["seed"])
+    found, asked = (sorted(key_of(x, KEY) for x in own) for own in (results, jobs_of(experiment)))
+    if found != asked:
+        raise SystemExit(f"{name}: the results are not those that the experiment asks for")
+    return experiment, grouped(results, "graph", "variant")
+
+
+def presets_table() -> str:
+    """Both presets on Cora, a row per split."""
+    experiment, of = complete("presets")
+    runs = {variant: of["cora", variant] for variant in ("quick", "paper")}
+    columns = [percent(own, metric) for own in runs.values() for metric in ("auc", "ap")]
+    rows = [
+        [f"seed {seed}", *(f"{value:.2f}" for value in values)]
+        for seed, *values in zip(experiment["seeds"], *columns, strict=True)
+    ]
+    published = [f"{mean:.2f} ± {sd:.2f}" for mean, sd in experiment["published"].values()]
+    rows += [["**mean ± sd**", *map(mean_sd, columns)], ["the paper's Table I | |", *published]]
+    quick, paper = (statistics.median(run["seconds"] for run in own) for own in runs.values())
+    one = runs["quick"][0]
+    return table(
+        "split | quick AUC | quick AP | paper AUC | paper AP",
+        rows,
+        f"Median time of a run: {quick:.0f} s (quick), {paper:.0f} s (paper) on {one['device']}, "
+        f"{one['threads']} threads, torch {one['versions']['torch']}.",
+    )
+
+
+def readings_table() -> str:
+    """What each reading changes, as paired differences over the same splits."""
+    experiment, of = complete("readings")
+    columns = [(graph, metric) for graph in experiment["graphs"] for metric in ("auc", "ap")]
+    base = {place: percent(of[place[0], "base"], place[1]) for place in columns}
+    rows = [["`paper` preset", *map(mean_sd, base.values())]]
+    for variant in [name for name in experiment["variants"] if name != "base"]:
+        values = (zip(percent(of[g, variant], m), base[g, m], strict=True) for g, m in columns)
+        rows.append([variant, *(mean_sd([a - b for a, b in own], sign="+") for own in values)])
+    head = " | ".join(f"{graph} {metric.upper()}" for graph, metric in columns)
+    runs = [run for own in of.values() for run in own]
+    devices = sorted({f"{run['device']}, torch {run['versions']['torch']}" for run in runs})
+    splits = len(experiment["seeds"])
+    return table(f"reading | {head}", rows, f"{splits} splits; {'; '.join(devices)}.")
+
+
+TABLES: dict[str, Callable[[], str]] = {"presets": presets_table, "readings": readings_table}
 
 
 def main() -> None:
@@ -76,7 +320,7 @@ def main() -> None:
     parser.add_argument("experiment", type=Path)
     chosen = parser.parse_args()
     experiment = tomllib.loads(chosen.experiment.read_text())
-    run_missing(chosen.experiment.stem, jobs(experiment), run, shown, chosen, KEY)
+    run_missing(chosen.experiment.stem, jobs_of(experiment), run, shown, chosen, KEY)
 
 
 if __name__ == "__main__":

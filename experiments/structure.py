@@ -10,25 +10,36 @@ structure.jsonl under experiments/results are not computed again.
 
 from __future__ import annotations
 
-import statistics
 import time
 import warnings
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from functools import partial
+from statistics import fmean
+from typing import cast
 
+import networkx as nx
 import torch
 from torch import Tensor
 
 from cgcl.graph import Graph
 from cgcl.graph.structure import Structure
+from cgcl.readers.datasets import load_dataset
 from cgcl.seeds import stream
-from script import Job, Result, Where, key_of, options, results_of, run_missing, stamp
+from cgcl.split import random_split
+from cgcl.train.config import Recipe
+from cgcl.train.trainer import Trainer, train
+from run import Line, grouped, key_of, options, percent, results_of, run_missing, stamp
 
 KEY = ("graph", "features", "seed")
 SEEDS = (0, 1, 2)
 # The largest graph is measured on one split only.
 ONCE = ("pubmed",)
 GRAPHS = ("pubmed", "cora", "citeseer", "groups", "hubs", "small world")
+MADE: dict[str, Callable[[], nx.Graph[int]]] = {
+    "groups": partial(nx.planted_partition_graph, 20, 50, 0.15, 0.002, seed=7),
+    "hubs": partial(nx.barabasi_albert_graph, 2000, 4, seed=7),
+    "small world": partial(nx.watts_strogatz_graph, 2000, 8, 0.1, seed=7),
+}
 
 
 def degree(links: Tensor, n: int) -> Tensor:
@@ -39,9 +50,7 @@ def degree(links: Tensor, n: int) -> Tensor:
 
 def counts(links: Tensor, n: int) -> Tensor:
     """Degree, PageRank, core number and clustering, standardised, and a one."""
-    import networkx as nx
-
-    graph = nx.Graph()
+    graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(range(n))
     graph.add_edges_from(links.T.tolist())
     columns = [
@@ -89,114 +98,98 @@ def propagated(links: Tensor, n: int, width: int) -> Tensor:
     return total.clamp(-9, 9).float()
 
 
-def identity(links: Tensor, n: int) -> Tensor:  # noqa: ARG001
-    """One feature per node: itself."""
-    return _bag(torch.arange(n), torch.arange(n), (n, n))
-
-
-def neighbours_and_itself(links: Tensor, n: int) -> Tensor:
-    """One feature per node: who is linked to it, or is it."""
-    return _bag(*_ends(links, n, True), (n, n))
-
-
-def scaled_neighbours(links: Tensor, n: int) -> Tensor:
-    """Neighbours and itself, divided by the square root of their number."""
-    row, column = _ends(links, n, True)
-    x = _bag(row, column, (n, n))
+def neighbours(links: Tensor, n: int, *, itself: bool = False, scaled: bool = False) -> Tensor:
+    """One feature per node: who is linked to it, or is it; or over the root of their number."""
+    x = _bag(*_ends(links, n, itself), (n, n))
+    if not scaled:
+        return x
     scale = (_degrees(links, n) + 1).rsqrt().float()
     values = x.values() * scale.index_select(0, x.indices()[0])
     return torch.sparse_coo_tensor(x.indices(), values, (n, n), check_invariants=True).coalesce()
 
 
-def shared(links: Tensor, n: int, width: int) -> Tensor:
-    """Neighbours, but nodes share features at random."""
-    row, column = _ends(links, n, False)
-    bucket = torch.randperm(n, generator=stream(0, "shared")) % width
-    return _bag(row, bucket[column], (n, width))
+def folded(links: Tensor, n: int, width: int, way: str) -> Tensor:
+    """Neighbours, but with fewer features than nodes.
+
+    Nodes share features at random; or only the nodes with most links are features; or half of the
+    features are for the nodes with most links, half for all others.
+    """
+    row, column = _ends(links, n)
+    rank, half = torch.empty(n, dtype=torch.int64), width // 2
+    rank[_degrees(links, n).argsort(descending=True, stable=True)] = torch.arange(n)
+    if way == "shared":
+        place = torch.randperm(n, generator=stream(0, "shared")) % width
+    elif way == "landmarks":
+        place = rank
+    else:
+        place = torch.where(rank < half, rank, half + rank % (width - half))
+    kept = place[column] < width
+    return _bag(row[kept], place[column][kept], (n, width))
 
 
-def landmarks(links: Tensor, n: int, width: int) -> Tensor:
-    """Neighbours, but only the nodes with most links are features."""
-    row, column = _ends(links, n, False)
-    rank = _ranks(links, n)
-    kept = rank[column] < width
-    return _bag(row[kept], rank[column[kept]], (n, width))
+Maker = Callable[[Tensor, int], Tensor]
 
 
-def half_shared(links: Tensor, n: int, width: int) -> Tensor:
-    """Neighbours: half of the features for the nodes with most links, half for all others."""
-    row, column = _ends(links, n, False)
-    rank, half = _ranks(links, n), width // 2
-    place = torch.where(rank < half, rank, half + rank % (width - half))
-    return _bag(row, place[column], (n, width))
-
-
-def beside(*parts: Tensor) -> Tensor:
+def beside(*makers: Maker) -> Maker:
     """Put features of two kinds side by side."""
-    if any(part.is_sparse for part in parts):
-        sparse = [part if part.is_sparse else part.to_sparse_coo() for part in parts]
-        return torch.cat(sparse, dim=1).coalesce()
-    return torch.cat(parts, dim=1)
+
+    def make(links: Tensor, n: int) -> Tensor:
+        parts = [maker(links, n) for maker in makers]
+        if any(part.is_sparse for part in parts):
+            sparse = [part if part.is_sparse else part.to_sparse_coo() for part in parts]
+            return torch.cat(sparse, dim=1).coalesce()
+        return torch.cat(parts, dim=1)
+
+    return make
 
 
+def identity(links: Tensor, n: int) -> Tensor:  # noqa: ARG001
+    """One feature per node: itself."""
+    return _bag(torch.arange(n), torch.arange(n), (n, n))
+
+
+SPECTRAL, ITSELF = partial(spectral, width=64), partial(neighbours, itself=True)
+SHARED = partial(folded, width=256, way="shared")
 CANDIDATES: dict[str, Callable[[Tensor, int], Tensor | Structure]] = {
     "identity": identity,
-    "identity + degree": lambda e, n: beside(identity(e, n), degree(e, n)),
-    "identity + spectral 64": lambda e, n: beside(identity(e, n), spectral(e, n, 64)),
+    "identity + degree": beside(identity, degree),
+    "identity + spectral 64": beside(identity, SPECTRAL),
     "degree": degree,
     "counts": counts,
-    "spectral 64": lambda e, n: spectral(e, n, 64),
-    "spectral 256": lambda e, n: spectral(e, n, 256),
-    "spectral 64 + degree": lambda e, n: beside(spectral(e, n, 64), degree(e, n)),
-    "adjacency 64": lambda e, n: spectral(e, n, 64, normalised=False),
-    "random 512": lambda e, n: random(e, n, 512),
-    "propagated 512": lambda e, n: propagated(e, n, 512),
+    "spectral 64": SPECTRAL,
+    "spectral 256": partial(spectral, width=256),
+    "spectral 64 + degree": beside(SPECTRAL, degree),
+    "adjacency 64": partial(spectral, width=64, normalised=False),
+    "random 512": partial(random, width=512),
+    "propagated 512": partial(propagated, width=512),
     "neighbours, seen": Structure.of,
-    "neighbours": lambda e, n: _bag(*_ends(e, n, False), (n, n)),
-    "neighbours, itself": neighbours_and_itself,
-    "neighbours, itself, scaled": scaled_neighbours,
-    "neighbours, itself + degree": lambda e, n: beside(neighbours_and_itself(e, n), degree(e, n)),
-    "neighbours, itself + spectral 64": lambda e, n: beside(
-        neighbours_and_itself(e, n), spectral(e, n, 64)
-    ),
-    "neighbours, 1024 shared": lambda e, n: shared(e, n, 1024),
-    "neighbours, 1024 landmarks": lambda e, n: landmarks(e, n, 1024),
-    "neighbours, 1024 half shared": lambda e, n: half_shared(e, n, 1024),
-    "neighbours, 256 shared": lambda e, n: shared(e, n, 256),
-    "neighbours, 256 landmarks": lambda e, n: landmarks(e, n, 256),
-    "neighbours, 256 half shared": lambda e, n: half_shared(e, n, 256),
-    "neighbours, 256 shared + spectral 64": lambda e, n: beside(
-        shared(e, n, 256), spectral(e, n, 64)
-    ),
+    "neighbours": neighbours,
+    "neighbours, itself": ITSELF,
+    "neighbours, itself, scaled": partial(neighbours, itself=True, scaled=True),
+    "neighbours, itself + degree": beside(ITSELF, degree),
+    "neighbours, itself + spectral 64": beside(ITSELF, SPECTRAL),
+    **{
+        f"neighbours, {width} {way}": partial(folded, width=width, way=way)
+        for width in (1024, 256)
+        for way in ("shared", "landmarks", "half shared")
+    },
+    "neighbours, 256 shared + spectral 64": beside(SHARED, SPECTRAL),
 }
 
 
 def graph_of(name: str, data_root: str | None) -> Graph:
     """Return a graph without features, from a data set or generated."""
-    import networkx as nx
-
-    from cgcl.readers.datasets import load_dataset
-
-    if name == "groups":
-        made = nx.planted_partition_graph(20, 50, 0.15, 0.002, seed=7)
-    elif name == "hubs":
-        made = nx.barabasi_albert_graph(2000, 4, seed=7)
-    elif name == "small world":
-        made = nx.watts_strogatz_graph(2000, 8, 0.1, seed=7)
-    else:
+    if name not in MADE:
         given = load_dataset(name, data_root, download=False)
         return Graph(given.title, given.names, given.edges)
+    made = MADE[name]()
     names = [f"{node:04d}" for node in made.nodes]
     return Graph.from_pairs(name, names, torch.tensor(list(made.edges)).T)
 
 
-def measure(job: Job, place: Where) -> Result:
+def measure(job: Line, place: Line) -> Line:
     """Train and test once with one kind of features."""
-    from cgcl.split import random_split
-    from cgcl.train.config import Recipe
-    from cgcl.train.trainer import Trainer, train
-
-    (name, features, seed), device = key_of(job, KEY), place["device"]
+    name, features, seed = key_of(job, KEY)
     torch.set_num_threads(1)
     graph = graph_of(name, place["data_root"])
     recipe = Recipe.of("cgcl", {"seed": seed})
@@ -204,7 +197,7 @@ def measure(job: Job, place: Where) -> Result:
     start = time.perf_counter()
     x = CANDIDATES[features](split.train, graph.num_nodes)
     made = time.perf_counter()
-    trainer = Trainer(x, split, recipe, torch.device(device))
+    trainer = Trainer(x, split, recipe, torch.device(place["device"]))
     stopped = train(trainer)
     trainer.keep_best()
     test = trainer.measure() or {}
@@ -222,38 +215,66 @@ def measure(job: Job, place: Where) -> Result:
     }
 
 
-def summary(results: list[dict[str, Any]]) -> str:
+def summary(results: Sequence[Line]) -> str:
     """Return a table: mean AUC in percent, validation and test, per graph and over all."""
-    graphs = [graph for graph in GRAPHS if any(line["graph"] == graph for line in results)]
-    head = f"| features | {' | '.join(graphs)} | mean validation | mean test | mean test AP |"
-    rows: list[tuple[float, str]] = []
+    of, rows = grouped(results, "graph", "features"), list[tuple[float, str]]()
+    graphs = [graph for graph in GRAPHS if any(graph == own for own, _ in of)]
     for features in CANDIDATES:
-        cells: list[str] = []
-        means: list[tuple[float, float, float]] = []
-        for graph in graphs:
-            found = [r for r in results if (r["graph"], r["features"]) == (graph, features)]
-            if not found:
-                cells.append("")
-                continue
-            val, auc, ap = (
-                100 * statistics.fmean(r[part][metric] for r in found)
-                for part, metric in (("val", "auc"), ("test", "auc"), ("test", "ap"))
-            )
-            means.append((val, auc, ap))
-            cells.append(f"{val:.1f} / {auc:.1f}")
-        if means:
-            total = [statistics.fmean(column) for column in zip(*means, strict=True)]
+        found = [of.get((graph, features), []) for graph in graphs]
+        columns = [
+            [fmean(percent(own, metric, part)) for own in found if own]
+            for part, metric in (("val", "auc"), ("test", "auc"), ("test", "ap"))
+        ]
+        if columns[0]:
+            figures = zip(*columns[:2], strict=True)
+            cells = [" / ".join(f"{x:.1f}" for x in next(figures)) if own else "" for own in found]
+            total = [fmean(column) for column in columns]
             cells += [f"{value:.2f}" for value in total]
             rows.append((total[0], f"| {features} | {' | '.join(cells)} |"))
+    head = f"| features | {' | '.join(graphs)} | mean validation | mean test | mean test AP |"
     lines = [head, "|---" * (len(graphs) + 4) + "|"]
     return "\n".join([*lines, *(row for _, row in sorted(rows, reverse=True))])
 
 
-def shown(result: Result) -> str:
+TABLES: dict[str, Callable[[], str]] = {"structure": lambda: summary(results_of("structure"))}
+
+
+def shown(result: Line) -> str:
     """Return a result in a line."""
     head = f"{result['graph']}, {result['features']}, seed {result['seed']}"
     figures = [result[part]["auc"] for part in ("val", "test")]
     return f"{head}: validation AUC {figures[0]:.4f}, test AUC {figures[1]:.4f}"
+
+
+def _degrees(links: Tensor, n: int) -> Tensor:
+    return torch.bincount(links.flatten(), minlength=n).double()
+
+
+def _column(values: dict[int, float]) -> Tensor:
+    return torch.tensor([values[node] for node in sorted(values)], dtype=torch.float64)
+
+
+def _ends(links: Tensor, n: int, itself: bool = False) -> tuple[Tensor, Tensor]:
+    nodes = torch.arange(n if itself else 0)
+    return torch.cat([links[0], links[1], nodes]), torch.cat([links[1], links[0], nodes])
+
+
+def _bag(row: Tensor, column: Tensor, shape: tuple[int, int]) -> Tensor:
+    entries = torch.stack([row, column])
+    ones = torch.ones(entries.shape[1])
+    return torch.sparse_coo_tensor(entries, ones, shape, check_invariants=True).coalesce()
+
+
+def _adjacency(links: Tensor, n: int, normalised: bool) -> Tensor:
+    row, column = _ends(links, n)
+    degrees = _degrees(links, n)
+    scale = (degrees + degrees.mean()).rsqrt() if normalised else torch.ones_like(degrees)
+    weight = scale[row] * scale[column]
+    matrix = torch.sparse_coo_tensor(
+        torch.stack([row, column]), weight, (n, n), check_invariants=True
+    )
+    with warnings.catch_warnings(action="ignore"):  # torch calls its compressed matrices unfinished
+        return matrix.coalesce().to_sparse_csr()
 
 
 def main() -> None:
@@ -274,44 +295,6 @@ def main() -> None:
         if not (graph in ONCE and seed)
     ]
     run_missing("structure", jobs, measure, shown, chosen, KEY)
-
-
-def _degrees(links: Tensor, n: int) -> Tensor:
-    return torch.bincount(links.flatten(), minlength=n).double()
-
-
-def _ranks(links: Tensor, n: int) -> Tensor:
-    rank = torch.empty(n, dtype=torch.int64)
-    rank[_degrees(links, n).argsort(descending=True, stable=True)] = torch.arange(n)
-    return rank
-
-
-def _column(values: dict[int, float]) -> Tensor:
-    return torch.tensor([values[node] for node in sorted(values)], dtype=torch.float64)
-
-
-def _ends(links: Tensor, n: int, itself: bool) -> tuple[Tensor, Tensor]:
-    nodes = torch.arange(n if itself else 0)
-    return torch.cat([links[0], links[1], nodes]), torch.cat([links[1], links[0], nodes])
-
-
-def _bag(row: Tensor, column: Tensor, shape: tuple[int, int]) -> Tensor:
-    entries = torch.stack([row, column])
-    ones = torch.ones(entries.shape[1])
-    return torch.sparse_coo_tensor(entries, ones, shape, check_invariants=True).coalesce()
-
-
-def _adjacency(links: Tensor, n: int, normalised: bool) -> Tensor:
-    row, column = _ends(links, n, False)
-    degrees = _degrees(links, n)
-    scale = (degrees + degrees.mean()).rsqrt() if normalised else torch.ones_like(degrees)
-    weight = scale[row] * scale[column]
-    matrix = torch.sparse_coo_tensor(
-        torch.stack([row, column]), weight, (n, n), check_invariants=True
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch calls its compressed matrices unfinished
-        return matrix.coalesce().to_sparse_csr()
 
 
 if __name__ == "__main__":

@@ -4,168 +4,189 @@
     python experiments/tables.py --check  fails if a committed table differs from its results
 
 A table stands between `<!-- table NAME -->` and `<!-- end -->`, what a command printed between
-`<!-- output NAME -->` and `<!-- end -->`. No number in either is typed.
+`<!-- output NAME -->` and `<!-- end -->`. No number in either is typed. Tables of an experiment are
+in the module that runs it; here are those of benchmarks and of `cgcl reproduce`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
-import statistics
 import sys
-import tomllib
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from functools import cache, partial
+from statistics import median
 
-import harder_tables
-import method_tables
-import own_graph_tables
-import ranking_tables
-import reproduced
-import speed_tables
-from script import Result, results_of
+import calibration
+import harder
+import methods
+import new_links
+import ranking
+import run
+import speed
+import structure
+from cgcl.experiments.reproduction import CHOSEN_HEAD, RUNS, index, read_records, records_of
+from cgcl.experiments.study import NAMES
+from cgcl.experiments.tables import csv, latex
+from cgcl.experiments.tables import toml_text as chosen_toml
+from reproduce import figure_of, page
+from reproduce.claims import claims_markdown, summary
+from reproduce.figures import rendered
+from run import RESULTS, ROOT, Line, table
 
-ROOT = Path(__file__).parents[1]
-PAGES = (
-    "README.md",
-    "docs/paper-to-code.md",
-    "docs/measured.md",
-    "docs/your-own-graph.md",
-    "docs/methods.md",
-    "docs/ranking.md",
-    "docs/harder-questions.md",
-    "docs/speed.md",
-    "docs/results.md",
-)
-
-
-def load(name: str) -> tuple[dict[str, Any], list[Result]]:
-    """Return an experiment and its results, checked to be complete and to have no others."""
-    experiment = tomllib.loads((ROOT / "experiments" / f"{name}.toml").read_text())
-    results = results_of(name)
-    found = sorted((r["graph"], r["variant"], r["seed"]) for r in results)
-    asked = sorted(
-        (graph, variant, seed)
-        for graph in experiment["graphs"]
-        for variant in experiment["variants"]
-        for seed in experiment["seeds"]
-    )
-    if found != asked:
-        raise SystemExit(f"{name}: the results are not those that the experiment asks for")
-    return experiment, results
-
-
-def percent(results: list[Result], metric: str) -> list[float]:
-    """Return one test metric of each result in percent, in the order of seeds."""
-    ordered = sorted(results, key=lambda result: result["seed"])
-    return [100 * result["test"][metric] for result in ordered]
-
-
-def spread(values: list[float], sign: str = "") -> str:
-    """Return mean and standard deviation as text."""
-    mean = f"{statistics.mean(values):{sign}.2f}"
-    return f"{mean} ± {statistics.stdev(values):.2f}"
-
-
-def presets_table() -> str:
-    """Both presets on Cora, a row per split."""
-    experiment, results = load("presets")
-    lines = [
-        "| split | quick AUC | quick AP | paper AUC | paper AP |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    of = {v: [r for r in results if r["variant"] == v] for v in experiment["variants"]}
-    columns = [percent(of[v], metric) for v in ("quick", "paper") for metric in ("auc", "ap")]
-    for number, seed in enumerate(experiment["seeds"]):
-        cells = " | ".join(f"{column[number]:.2f}" for column in columns)
-        lines.append(f"| seed {seed} | {cells} |")
-    lines.append(f"| **mean ± sd** | {' | '.join(spread(column) for column in columns)} |")
-    published = [f"{m:.2f} ± {d:.2f}" for m, d in experiment["published"].values()]
-    lines.append(f"| the paper's Table I | | | {' | '.join(published)} |")
-    seconds = {v: statistics.median(r["seconds"] for r in of[v]) for v in of}
-    machine = {(r["device"], r["threads"], r["versions"]["torch"]) for r in results}
-    device, threads, torch = machine.pop()
-    lines += [
-        "",
-        f"Median time of a run: {seconds['quick']:.0f} s (quick), {seconds['paper']:.0f} s (paper) "
-        f"on {device}, {threads} threads, torch {torch}.",
-    ]
-    return "\n".join(lines)
-
-
-def readings_table() -> str:
-    """What each reading changes, as paired differences over the same splits."""
-    experiment, results = load("readings")
-    graphs = experiment["graphs"]
-    header = " | ".join(f"{graph} AUC | {graph} AP" for graph in graphs)
-    lines = [f"| reading | {header} |", "| --- |" + " --- | --- |" * len(graphs)]
-    for variant in experiment["variants"]:
-        cells = []
-        for graph in graphs:
-            for metric in ("auc", "ap"):
-                own, base = (
-                    percent([r for r in results if (r["graph"], r["variant"]) == key], metric)
-                    for key in ((graph, variant), (graph, "base"))
-                )
-                paired = [a - b for a, b in zip(own, base, strict=True)]
-                cells.append(spread(base) if variant == "base" else spread(paired, "+"))
-        name = "`paper` preset" if variant == "base" else variant
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    devices = sorted({f"{r['device']}, torch {r['versions']['torch']}" for r in results})
-    lines += ["", f"{len(experiment['seeds'])} splits; {'; '.join(devices)}."]
-    return "\n".join(lines)
-
-
-TABLES: dict[str, Callable[[], str]] = {
-    "presets": presets_table,
-    "readings": readings_table,
-    "calibration": own_graph_tables.calibration_table,
-    "calibration-curves": own_graph_tables.curves_table,
-    "new_links": own_graph_tables.new_links_table,
-    "candidates": own_graph_tables.candidates_table,
-    "cost": own_graph_tables.cost_table,
-    "structure": own_graph_tables.structure_table,
-    **method_tables.TABLES,
-    **ranking_tables.TABLES,
-    **harder_tables.TABLES,
-    **speed_tables.TABLES,
-    **reproduced.TABLES,
+FIGURES = {
+    "fig2": "AUC and AP on Cora over r, a line for each d_v",
+    "fig3": "AUC and AP on Computers over r, a line for each d_v",
+    "fig4": "Loss, validation AUC and consistency over the epochs",
 }
 
 
-def fill(page: str) -> str:
+def benchmark(name: str) -> Line:
+    """Return a file of benchmarks/results/."""
+    return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
+
+
+def candidates_table() -> str:
+    """Candidates on PubMed against exact scoring."""
+    found = benchmark("candidates")
+    rows = [["all pairs (exact)", "1", f"{found['pairs']:,}", "1"]]
+    for way in found["ways"]:
+        figures = [f"{way['recall']:.4f}", f"{way['pairs']:,}", f"{way['times_fewer']:.0f}"]
+        rows.append([way["way"], *figures])
+    linear = found["ways"][0]
+    return table(
+        "candidates | recall of the best 100 of a node | pairs scored | times fewer",
+        rows,
+        f"All {found['nodes']:,} nodes of {found['graph']}, width {found['hidden']}. With the "
+        f"pairs that fit and check the candidates: {linear['times_fewer_with_everything']:.1f} "
+        f"times fewer. The worst node keeps {linear['worst_node']:.2f} of its best 100; "
+        f"{100 * linear['nodes_at_98_percent']:.1f} % of the nodes keep at least 0.98.",
+    )
+
+
+def cost_table() -> str:
+    """Reading and asking: seconds and memory."""
+    read, ask = benchmark("read_links"), benchmark("predict")
+    top, one = ask["top_1000"], ask["one_node"]
+    own, arrow = read["cgcl_read"]["seconds"], read["pyarrow_read_csv"]["seconds"]
+    calls, first = one["calls"][1:], top["calls"][0]
+    peak = max(call["peak_mib"] for call in calls)
+    imported = top["memory_of_import_torch_mib"]
+    rows = [
+        [
+            f"read {read['rows']:,} links with {read['nodes']:,} names from CSV",
+            f"{own:.2f}",
+            f"Arrow's own reader, same run: {arrow:.2f} s, ratio {read['ratio']:.1f}",
+        ],
+        [
+            "`cgcl predict --top 1000` on PubMed",
+            f"{first['seconds']:.1f}",
+            f"peak memory {first['peak_mib']:,} MiB, of which {imported} are torch",
+        ],
+        [
+            f"`cgcl predict --node` on {one['nodes']:,} nodes",
+            f"{median(call['seconds'] for call in calls):.1f}",
+            f"peak memory {peak:,} MiB",
+        ],
+    ]
+    about = f"Whole processes, {top['cores']} cores, torch {top['torch']}."
+    return table("what | seconds | beside it", rows, about)
+
+
+@cache
+def reproduced() -> page.Reproduced:
+    """Return the committed runs of `cgcl reproduce`."""
+    path = RESULTS / "reproduce" / RUNS
+    records = read_records(path)
+    if len(records) != len(path.read_bytes().splitlines()):
+        raise SystemExit(f"{path.name} has damaged lines")
+    return page.Reproduced(index(records))
+
+
+def figure_block(name: str) -> str:
+    """Return a figure if all of its runs are there, else how many are missing."""
+    missing, every = reproduced().missing(name)
+    if missing:
+        return f"Not run yet: {every - missing} of {every} runs are there."
+    return f"![{FIGURES[name]}](images/{name}.svg)"
+
+
+def figure_svg(name: str) -> str:
+    """Return a figure as SVG; empty before all of its runs are there."""
+    if reproduced().missing(name)[0]:
+        return ""
+    experiment, places = reproduced().places(name)
+    figure = figure_of(experiment, records_of(places, reproduced().found))
+    return rendered(figure, "svg", name).decode()
+
+
+_OF_RUNS: dict[str, Callable[[page.Reproduced], str]] = {
+    "summary": lambda own: summary(own, NAMES),
+    "repeats": page.repeats,
+    "progress": lambda own: page.progress(own, NAMES),
+    "choices": page.choices,
+    "level": page.level,
+    "table1": lambda own: page.table(own, "table1"),
+    "table2": lambda own: page.table(own, "table2"),
+    "claims": claims_markdown,
+    "contradictions": page.contradictions,
+    "others": page.level_of_others,
+    "unfinished": page.unfinished,
+    "budget": page.budget,
+    "devices": page.devices,
+}
+TABLES: dict[str, Callable[[], str]] = {
+    "candidates": candidates_table,
+    "cost": cost_table,
+    **{f"reproduced-{name}": partial(figure_block, name) for name in FIGURES},
+    **{f"reproduced-{name}": lambda own=own: own(reproduced()) for name, own in _OF_RUNS.items()},
+}
+for _module in (run, methods, ranking, harder, calibration, new_links, structure, speed):
+    TABLES |= _module.TABLES
+# What is not measured yet has no picture.
+FILES: dict[str, Callable[[], str]] = {
+    **speed.IMAGES,
+    **ranking.IMAGES,
+    "experiments/reproduce/chosen.toml": lambda: chosen_toml(reproduced().chosen, CHOSEN_HEAD),
+    **{
+        f"docs/results/{name}.{end}": lambda name=name, make=make: make(reproduced().table(name))
+        for name in ("table1", "table2")
+        for end, make in (("csv", csv), ("tex", latex))
+    },
+    **{f"docs/images/{name}.svg": partial(figure_svg, name) for name in FIGURES},
+}
+
+
+def fill(content: str) -> str:
     """Return a page with every table and every output in it put in anew."""
 
     def make(match: re.Match[str]) -> str:
-        return f"<!-- table {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->"
+        head, kind, name = match.groups()
+        if kind == "table":
+            return f"{head}\n{TABLES[name]()}\n<!-- end -->"
+        output = (RESULTS / f"{name}.txt").read_text().rstrip()
+        return f"{head}\n```text\n{output}\n```\n<!-- end -->"
 
-    def quote(match: re.Match[str]) -> str:
-        output = (ROOT / "experiments" / "results" / f"{match[1]}.txt").read_text()
-        return f"<!-- output {match[1]} -->\n```text\n{output.rstrip()}\n```\n<!-- end -->"
-
-    page = re.sub(r"<!-- table ([\w-]+) -->\n.*?<!-- end -->", make, page, flags=re.DOTALL)
-    return re.sub(r"<!-- output ([\w-]+) -->\n.*?<!-- end -->", quote, page, flags=re.DOTALL)
+    block = r"(<!-- (table|output) ([\w-]+) -->)\n.*?<!-- end -->"
+    return re.sub(block, make, content, flags=re.DOTALL)
 
 
 def main() -> None:
     """Write or check every page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    made = {name: fill((ROOT / name).read_text(encoding="utf-8")) for name in PAGES}
-    images = speed_tables.IMAGES | ranking_tables.IMAGES
-    # What is not measured yet has no picture.
-    made |= {name: picture for name, draw in images.items() if (picture := draw())}
-    made |= {name: make() for name, make in reproduced.FILES.items()}
-    for name, after in made.items():
-        path = ROOT / name
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    made = {path: fill(path.read_text(encoding="utf-8")) for path in pages}
+    made |= {ROOT / name: content for name, make in FILES.items() if (content := make())}
+    for path, after in made.items():
         before = path.read_text(encoding="utf-8") if path.exists() else ""
         if check and after != before:
-            sys.exit(f"{name} differs from the results: run make tables")
+            sys.exit(f"{path.relative_to(ROOT)} differs from the results: run make tables")
         if after != before:
             path.write_text(after, encoding="utf-8")
-            print(f"{name} written")
+            print(f"{path.relative_to(ROOT)} written")
 
 
 if __name__ == "__main__":

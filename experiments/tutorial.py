@@ -1,18 +1,25 @@
-"""Run the commands of docs/your-own-graph.md and keep what they print, and its pictures.
+"""Run the commands of docs/your-own-graph.md or of `make demo` and keep what they print.
 
-    python experiments/tutorial.py
+    python experiments/tutorial.py         the page, with its pictures
+    python experiments/tutorial.py demo    what `make demo` leaves on a terminal
 
-Texts go to experiments/results/tutorial-*.txt, pictures to docs/images/. The pictures of the report
-need chromium; where it is missing they stay as they are. Progress lines are left out.
+Texts go to experiments/results/, pictures to docs/images/. The pictures of the report need
+chromium; where it is missing they stay as they are. The progress line, which a terminal overwrites,
+is left out.
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import networkx as nx
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "experiments" / "results"
@@ -29,33 +36,36 @@ WIDTH = 1280
 HEIGHTS = {"links": 940, "probabilities": 960}
 
 
-def main() -> None:
-    """Run every step in an empty folder."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        make = [sys.executable, str(ROOT / "examples" / "make_graphs.py"), name]
-        subprocess.run(make, check=True)  # noqa: S603
-        for step, words in STEPS.items():
-            done = subprocess.run(  # noqa: S603
-                [sys.executable, "-m", "cgcl", *words.split()],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            said = [x for x in done.stderr.splitlines() if not x.startswith("  Training    epoch")]
-            text = "\n".join([f"$ cgcl {words}", *said, done.stdout.rstrip()])
-            (RESULTS / f"tutorial-{step}.txt").write_text(text.rstrip() + "\n", encoding="utf-8")
-        draw(folder / "novel+.graphml")
-        photograph(folder / "runs/novel-1/report.html", folder)
+def execute(folder: str, *command: str) -> tuple[list[str], str]:
+    """Run Python in a folder and return what it said, line by line, and what it answered."""
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, *command], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stderr.splitlines(), done.stdout.rstrip()
+
+
+def demo(folder: str) -> None:
+    """Run what `make demo` runs."""
+    said, run = execute(folder, "-m", "cgcl", "train", "cora", "--out", "runs/demo")
+    found, links = execute(folder, "-m", "cgcl", "predict", run, "--top", "10")
+    lasting = [line for line in said if not line.startswith("  Training ")]
+    (RESULTS / "demo.txt").write_text("\n".join([*lasting, *found, links, ""]))
+
+
+def tutorial(folder: str) -> None:
+    """Run every step of the page and make its pictures."""
+    execute(folder, str(ROOT / "examples" / "make_graphs.py"), folder)
+    for step, words in STEPS.items():
+        said, answer = execute(folder, "-m", "cgcl", *words.split())
+        lasting = [line for line in said if not line.startswith("  Training    epoch")]
+        text = "\n".join([f"$ cgcl {words}", *lasting, answer]).rstrip()
+        (RESULTS / f"tutorial-{step}.txt").write_text(f"{text}\n", encoding="utf-8")
+    draw(Path(folder, "novel+.graphml"))
+    photograph(Path(folder, "runs/novel-1/report.html"), Path(folder))
 
 
 def draw(path: Path) -> None:
     """Draw the completed graph: known links grey, new ones orange."""
-    import networkx as nx
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     graph = nx.read_graphml(path)
     known = [(a, b) for a, b, about in graph.edges(data=True) if about["known"]]
     new = [(a, b) for a, b, about in graph.edges(data=True) if not about["known"]]
@@ -92,20 +102,19 @@ def photograph(page: Path, folder: Path) -> None:
             f"{{ display: none }}</style></head>"
         )
         target.write_text(page.read_text(encoding="utf-8").replace("</head>", only, 1), "utf-8")
-        subprocess.run(  # noqa: S603
-            [
-                browser,
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--hide-scrollbars",
-                f"--window-size={WIDTH},{HEIGHTS[section]}",
-                f"--screenshot={IMAGES / f'novel-{section}.png'}",
-                target.as_uri(),
-            ],
-            check=True,
-            capture_output=True,
-        )
+        how = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+        how += [f"--window-size={WIDTH},{HEIGHTS[section]}"]
+        how += [f"--screenshot={IMAGES / f'novel-{section}.png'}", target.as_uri()]
+        subprocess.run([browser, *how], check=True, capture_output=True)  # noqa: S603
+
+
+def main() -> None:
+    """Run the commands in an empty folder."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", nargs="?", choices=["page", "demo"], default="page")
+    make = demo if parser.parse_args().what == "demo" else tutorial
+    with tempfile.TemporaryDirectory() as folder:
+        make(folder)
 
 
 if __name__ == "__main__":

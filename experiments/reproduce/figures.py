@@ -7,15 +7,16 @@ import io
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cgcl.errors import ConfigError
 from cgcl.experiments.reproduction import TRACE
 from cgcl.experiments.study import Record, differing
-from cgcl.experiments.tables import has_collapsed
+from cgcl.experiments.tables import METRICS, has_collapsed
 from cgcl.files import make_folder, write_atomically
 from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
 from cgcl.readers import DATASETS
@@ -35,37 +36,7 @@ NOTE = "#5d6876"
 LINE_HEIGHT = 0.18
 """Inches for a line of words."""
 _DPI = 200
-_STYLE: dict[str, Any] = {
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8.5,
-    "legend.frameon": False,
-    "mathtext.fontset": "dejavusans",
-    "lines.linewidth": 1.4,
-    "axes.edgecolor": NOTE,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.formatter.useoffset": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": "#e1e4e8",
-    "grid.linewidth": 0.7,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "savefig.facecolor": "white",
-    # Letters as shapes: the layout was measured with this font, and the formulas need its signs; a
-    # reader's machine with other fonts would move labels into each other.
-    "svg.fonttype": "path",
-    # Names inside an SVG file are drawn at random unless this is given.
-    "svg.hashsalt": "cgcl",
-}
-
-
+_STYLE = Path(__file__).with_name("figures.mplstyle")
 # Neither the time nor the version of matplotlib belongs to the content.
 _ABOUT: dict[str, dict[str, str | None]] = {
     "svg": {"Date": None, "Creator": "cgcl"},
@@ -104,11 +75,10 @@ def write_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
         ResourceError: The folder cannot be written.
     """
     make_folder(folder)
-    paths: list[Path] = []
-    for kind in _ABOUT:
-        paths.append(folder / f"{name}.{kind}")
-        write_atomically(paths[-1], rendered(figure, kind, name))
-    return paths
+    paths = {kind: folder / f"{name}.{kind}" for kind in _ABOUT}
+    for kind, path in paths.items():
+        write_atomically(path, rendered(figure, kind, name))
+    return [*paths.values()]
 
 
 def rendered(figure: Figure, kind: str, name: str) -> bytes:
@@ -167,18 +137,15 @@ _TERMS = {
 }
 # Two terms that are equal but for chance: the first shows as a rim of the second.
 _TERM_WIDTHS = (1.3, 1.3, 3.2, 1.3)
-_COLUMNS = (
-    "Loss (mean of $L_1$ and $L_2$)",
-    "Validation AUC (%)",
-    "Consistency $C$",
-    "Gap of Eq. 11",
-)
+_COLUMNS = ("Loss (mean of $L_1$ and $L_2$)", "Validation AUC (%)", "Consistency $C$")
+_COLUMNS += ("Gap of Eq. 11",)
 _LOSS, _AUC, _CONSISTENCY, _GAP = range(len(_COLUMNS))
 _BOUNDS = (CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND)
 _STYLES: tuple[Any, ...] = ("-", (0, (2.2, 1.1)), (0, (0.8, 1.2)))
 # How much darker a term is drawn, so that dashes show on a line of the same colour.
 _SHADES = (1.0, 0.55, 0.3)
 _BOUND_STYLE: dict[str, Any] = {"color": NOTE, "linestyle": (0, (7, 3)), "linewidth": 1.2}
+_PUBLISHED_STYLE: dict[str, Any] = {"color": INK, "linestyle": ":", "linewidth": 1.3}
 _KEPT_STYLE: dict[str, Any] = {"color": INK, "marker": "o", "markerfacecolor": "white"}
 _WIDTH, _ROW_HEIGHT, _LEGEND_HEIGHT = 10.5, 1.75, 0.9
 _PERCENT = 100
@@ -224,6 +191,8 @@ def convergence_figure(records: Iterable[Record], note: str = "") -> Figure:
 
 def _draw_run(row: Sequence[Axes], record: Record, share: int) -> None:
     """Draw the lines of a run whose share of test links is the first, second or third."""
+    from matplotlib.colors import to_rgb
+
     trace = record.measured[TRACE]
     epochs = trace["epoch"]
     auc = [_PERCENT * value for value in trace["val_auc"]]
@@ -235,23 +204,12 @@ def _draw_run(row: Sequence[Axes], record: Record, share: int) -> None:
         row[_AUC].plot(epochs[best], auc[best], **_KEPT_STYLE, markersize=5, zorder=3)
     for number, term in enumerate(_TERMS):
         if term in trace:
-            row[_CONSISTENCY].plot(
-                epochs,
-                trace[term],
-                color=_darker(COLOURS[number], _SHADES[share]),
-                linestyle=_STYLES[share],
-                linewidth=_TERM_WIDTHS[number] if share == 0 else 1.3,
-                zorder=2 + 0.1 * share,
-            )
+            about: dict[str, Any] = {"linewidth": _TERM_WIDTHS[number] if share == 0 else 1.3}
+            about |= {"linestyle": _STYLES[share], "zorder": 2 + 0.1 * share}
+            colour = [part * _SHADES[share] for part in to_rgb(COLOURS[number])]
+            row[_CONSISTENCY].plot(epochs, trace[term], color=colour, **about)
     if "gap" in trace:
         row[_GAP].plot(epochs, trace["gap"], **plain)
-
-
-def _darker(colour: str, share: float) -> tuple[float, float, float]:
-    from matplotlib.colors import to_rgb
-
-    red, green, blue = to_rgb(colour)
-    return red * share, green * share, blue * share
 
 
 def _set_scales(panels: Any) -> None:  # noqa: ANN401
@@ -287,17 +245,11 @@ def _legend(shares: Sequence[int]) -> list[Line2D]:
 Published = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
 """By graph, percent of test links and metric: mean and deviation in percent."""
 
-_METRICS = {"auc": "AUC", "ap": "AP"}
 _MARKERS = "osD^vP"
 _GRID_WIDTH, _GRID_ROW_HEIGHT, _GRID_LEGEND_HEIGHT = 7.2, 2.45, 0.6
 _DODGE = 0.11
-_HOLLOW: dict[str, Any] = {
-    "linestyle": "",
-    "markerfacecolor": "white",
-    "markeredgewidth": 1.3,
-    "markersize": 6,
-    "zorder": 3,
-}
+_HOLLOW: dict[str, Any] = {"linestyle": "", "markerfacecolor": "white", "markersize": 6}
+_HOLLOW |= {"markeredgewidth": 1.3, "zorder": 3}
 _COLLAPSED = (
     "Hollow: at least one of these runs collapsed; it counts, with its best epoch.\n"
     "Collapsed: training broke off, or AUC on validation links never rose above chance."
@@ -306,32 +258,8 @@ _COLLAPSED = (
 _TICKS = (50, 70, 80, 85, 90, 93, 95, 96, 97, 98, 98.5, 99, 99.5, 100)
 _ABOVE_ALL = 100.5
 
-
-class _Cell(NamedTuple):
-    """What tells one point from another."""
-
-    graph: str
-    test: int
-    hidden: int
-    lr: float
-
-
-class _Run(NamedTuple):
-    """What came out of a run."""
-
-    metrics: Mapping[str, float]
-    """On the test links, as fractions."""
-    has_collapsed: bool
-
-
-_Cells = Mapping[_Cell, Sequence[_Run]]
-
-
-class _Axis(NamedTuple):
-    """The values that stand side by side; the same in all panels."""
-
-    widths: list[int]
-    rates: list[float]
+_Cells = Mapping[tuple[str, int, int, float], Sequence[Record]]
+"""Runs with metrics by graph, percent of test links, d_v and r."""
 
 
 def sensitivity_figure(
@@ -357,45 +285,47 @@ def sensitivity_figure(
     with drawing():
         from matplotlib.figure import Figure
 
+        graphs = in_paper_order(graph for graph, *_ in cells)
         rows = [
-            (graph, test)
-            for graph in in_paper_order(cell.graph for cell in cells)
-            for test in sorted({cell.test for cell in cells if cell.graph == graph})
+            row for graph in graphs for row in sorted({key[:2] for key in cells if key[0] == graph})
         ]
         if not rows:
             return empty_figure("There are no runs over d_v and r yet.")
-        axis = _Axis(
-            sorted({cell.hidden for cell in cells}, reverse=True),
-            sorted({cell.lr for cell in cells}),
-        )
+        # The same in all panels.
+        widths = sorted({width for _, _, width, _ in cells}, reverse=True)
+        rates = sorted({rate for *_, rate in cells})
         words = _words(cells, note)
-        height = (
-            _GRID_ROW_HEIGHT * len(rows) + _GRID_LEGEND_HEIGHT + LINE_HEIGHT * words.count("\n")
-        )
-        figure = Figure(figsize=(_GRID_WIDTH, height), layout="constrained")
-        panels = figure.subplots(len(rows), len(_METRICS), squeeze=False)
+        height = _GRID_ROW_HEIGHT * len(rows) + _GRID_LEGEND_HEIGHT
+        size = (_GRID_WIDTH, height + LINE_HEIGHT * words.count("\n"))
+        figure = Figure(figsize=size, layout="constrained")
+        panels = figure.subplots(len(rows), len(METRICS), squeeze=False)
         first: dict[str, Axes] = {}
-        for number, ((graph, test), metric) in enumerate(
-            (row, metric) for row in rows for metric in _METRICS
-        ):
+        for number, ((graph, test), metric) in enumerate(product(rows, METRICS)):
             axes = panels.flat[number]
             axes.sharey(first.setdefault(graph, axes))
-            _draw_lines(axes, cells, axis, graph, test, metric)
+            lines = [[cells.get((graph, test, w, rate), ()) for rate in rates] for w in widths]
+            _draw_lines(axes, lines, rates, metric)
             there = (published or {}).get(graph, {}).get(str(test), {}).get(metric)
             if there is not None:
-                axes.axhline(there[0], color=INK, linestyle=":", linewidth=1.3, zorder=1)
+                axes.axhline(there[0], **_PUBLISHED_STYLE, zorder=1)
             letter = f"({chr(ord('a') + number)}) "
             axes.set_title(f"{letter}{graph_title(graph)}, {test} % test links", loc="left")
-            axes.set_ylabel(f"{_METRICS[metric]} (%)")
+            axes.set_ylabel(f"{metric.upper()} (%)")
         for axes in panels[-1]:
             axes.set_xlabel("Learning rate $r$")
-        _draw_legend(figure, axis, words, is_published=not first.keys().isdisjoint(published or {}))
+        handles = [key_line(f"$d_v$ = {own}", **_line_style(n)) for n, own in enumerate(widths)]
+        if not first.keys().isdisjoint(published or {}):
+            handles.append(key_line("published (Table I)", **_PUBLISHED_STYLE))
+        legend = figure.legend(
+            handles=handles, loc="outside lower center", ncols=len(handles), title=words
+        )
+        legend.get_title().set_multialignment("center")
         return lay_out(figure)
 
 
 def _cells_of(records: Iterable[Record]) -> _Cells:
-    """Return what came out of every cell's runs."""
-    cells: dict[_Cell, list[_Run]] = {}
+    """Return every cell's runs."""
+    cells: dict[tuple[str, int, int, float], list[Record]] = {}
     others: dict[tuple[str, int], dict[str, Any]] = {}
     for record in records:
         if record.metrics is None:
@@ -404,41 +334,34 @@ def _cells_of(records: Iterable[Record]) -> _Cells:
         named = differing(record.method, record.settings)
         rest = {key: own for key, own in named.items() if key not in ("hidden", "lr")}
         # Settings are chosen for each share of test links by itself; a panel has one of them.
-        if rest != others.setdefault((record.graph, record.test), rest):
+        panel = (record.graph, record.test)
+        if rest != others.setdefault(panel, rest):
             where = f"{record.graph} with {record.test} % test links"
             raise ValueError(f"Runs on {where} differ in more than d_v and r.")
-        cell = _Cell(record.graph, record.test, record.settings["hidden"], record.settings["lr"])
-        cells.setdefault(cell, []).append(_Run(record.metrics, has_collapsed(record)))
+        cell = (*panel, record.settings["hidden"], record.settings["lr"])
+        cells.setdefault(cell, []).append(record)
     return cells
 
 
-def _draw_lines(axes: Axes, cells: _Cells, axis: _Axis, graph: str, test: int, metric: str) -> None:
+def _draw_lines(
+    axes: Axes, lines: Sequence[Sequence[Sequence[Record]]], rates: Sequence[float], metric: str
+) -> None:
     """Draw a line for each width, side by side so that their whiskers can be told apart."""
     from matplotlib.ticker import FixedLocator, FormatStrFormatter
 
-    for place, width in enumerate(axis.widths):
-        runs = [cells.get(_Cell(graph, test, width, rate), ()) for rate in axis.rates]
-        values = [[_PERCENT * run.metrics[metric] for run in own] for own in runs]
+    for place, line in enumerate(lines):
+        values = [[_PERCENT * (run.metrics or {})[metric] for run in runs] for runs in line]
         means = [statistics.fmean(own) if own else math.nan for own in values]
-        shift = (place - (len(axis.widths) - 1) / 2) * _DODGE
-        across = [number + shift for number in range(len(axis.rates))]
-        axes.errorbar(
-            across,
-            means,
-            yerr=_whiskers(values, means),
-            elinewidth=1,
-            capsize=2,
-            **_line_style(place),
-        )
-        hollow = [number for number, own in enumerate(runs) if _any_collapsed(own)]
+        shift = (place - (len(lines) - 1) / 2) * _DODGE
+        across = [number + shift for number in range(len(rates))]
+        whiskers = _whiskers(values, means)
+        axes.errorbar(across, means, whiskers, elinewidth=1, capsize=2, **_line_style(place))
+        hollow = [number for number, runs in enumerate(line) if any(map(has_collapsed, runs))]
         if hollow:
-            axes.plot(
-                [across[number] for number in hollow],
-                [means[number] for number in hollow],
-                **{**_line_style(place), **_HOLLOW},
-            )
-    axes.set_xticks(range(len(axis.rates)), [f"{rate:g}" for rate in axis.rates])
-    axes.set_xlim(-0.4, len(axis.rates) - 0.6)
+            x, y = ([own[number] for number in hollow] for own in (across, means))
+            axes.plot(x, y, **{**_line_style(place), **_HOLLOW})
+    axes.set_xticks(range(len(rates)), [f"{rate:g}" for rate in rates])
+    axes.set_xlim(-0.4, len(rates) - 0.6)
     axes.set_yscale("function", functions=(_stretched, _unstretched))
     # Not set_yticks: it would make room for all of them.
     axes.yaxis.set_major_locator(FixedLocator(_TICKS))
@@ -463,38 +386,18 @@ def _unstretched(height: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _line_style(place: int) -> dict[str, Any]:
-    return {
-        "color": COLOURS[place % len(COLOURS)],
-        "marker": _MARKERS[place % len(_MARKERS)],
-        "markersize": 4.5,
-    }
-
-
-def _any_collapsed(runs: Iterable[_Run]) -> bool:
-    return any(run.has_collapsed for run in runs)
+    return {"color": COLOURS[place % 6], "marker": _MARKERS[place % 6], "markersize": 4.5}
 
 
 def _words(cells: _Cells, note: str) -> str:
     """Return what a reader must know, a line for each thing."""
-    counts = sorted({len(own) for own in cells.values()})
-    if counts[-1] == 1:
+    counts = {len(runs) for runs in cells.values()}
+    least, most = min(counts), max(counts)
+    if most == 1:
         lines = ["One run"]
     else:
-        count = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        count = f"{most}" if least == most else f"{least} to {most}"
         lines = [f"Mean, lowest and highest of {count} runs; the scale is stretched towards 100 %"]
-    if any(_any_collapsed(own) for own in cells.values()):
+    if any(has_collapsed(run) for runs in cells.values() for run in runs):
         lines.append(_COLLAPSED)
     return "\n".join([*lines, note]).rstrip()
-
-
-def _draw_legend(figure: Figure, axis: _Axis, words: str, *, is_published: bool) -> None:
-    handles = [
-        key_line(f"$d_v$ = {width}", **_line_style(place))
-        for place, width in enumerate(axis.widths)
-    ]
-    if is_published:
-        handles.append(key_line("published (Table I)", color=INK, linestyle=":", linewidth=1.3))
-    legend = figure.legend(
-        handles=handles, loc="outside lower center", ncols=len(handles), title=words
-    )
-    legend.get_title().set_multialignment("center")

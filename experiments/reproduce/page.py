@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import product
 from statistics import fmean
-from typing import Any
 
 from cgcl.experiments import tables
+from cgcl.experiments.reproduction import records_of
 from cgcl.experiments.study import (
     CellId,
     Chosen,
@@ -28,6 +29,7 @@ from cgcl.experiments.tables import (
     METRICS,
     REFERENCE,
     Cell,
+    Metric,
     Table,
     markdown_table,
     signed,
@@ -76,19 +78,24 @@ class Reproduced:
     def places(self, name: str) -> tuple[Experiment, dict[CellId, list[Job]]]:
         """Return an experiment and its runs, as far as settings have been chosen for them."""
         if name not in self._places:
-            self._places[name] = self._read(name)
+            experiment = read_experiment(name)
+            jobs = jobs_of(experiment, Selection(), self.chosen, only_chosen=True)
+            self._places[name] = (experiment, jobs)
         return self._places[name]
-
-    def _read(self, name: str) -> tuple[Experiment, dict[CellId, list[Job]]]:
-        experiment = read_experiment(name)
-        return experiment, jobs_of(experiment, Selection(), self.chosen, only_chosen=True)
 
     def table(self, name: str) -> Table:
         """Return what is known of a table."""
         if name not in self._tables:
-            experiment, places = self.places(name)
-            self._tables[name] = table_of(experiment, places, self.found, self.paper)
+            self._tables[name] = table_of(*self.places(name), self.found, self.paper)
         return self._tables[name]
+
+    def title(self, graph: str) -> str:
+        """Return a graph's name for people."""
+        return str(self.paper["datasets"][graph]["title"])
+
+    def where(self, place: CellId | Record) -> str:
+        """Return the graph and the share of test links of a cell or a run."""
+        return f"{self.title(place.graph)} {place.test} %"
 
     def missing(
         self,
@@ -105,19 +112,14 @@ class Reproduced:
         """
         experiment, places = self.places(name)
         # To count runs that wait for a choice, any choice will do.
-        every = jobs_of(
-            experiment,
-            Selection(),
-            {
-                choice_name(row.method, graph, test): asdict(Recipe.of(row.method, {}).settings)
-                for row in experiment.rows
-                for graph in experiment.graphs
-                for test in experiment.test
-            },
-        )
-        there = 0
-        total = 0
-        for place, jobs in every.items():
+        any_choice = {
+            choice_name(row.method, graph, test): asdict(Recipe.of(row.method, {}).settings)
+            for row in experiment.rows
+            for graph in experiment.graphs
+            for test in experiment.test
+        }
+        there = total = 0
+        for place, jobs in jobs_of(experiment, Selection(), any_choice).items():
             if (rows is None or place.row in rows) and protocol in (None, place.protocol):
                 total += len({job.key for job in jobs})
                 there += len({job.key for job in places.get(place, ())} & self.found.keys())
@@ -157,108 +159,89 @@ def table(reproduced: Reproduced, name: str) -> str:
 
 def choices(reproduced: Reproduced) -> str:
     """Return which settings were chosen for each method and graph, and by what."""
-    lines = [
-        "| method | graph | test links | chosen | AUC on validation links, percent "
-        "| runs of the grid |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    grid = read_experiment("grid")
+    grid, lines = read_experiment("grid"), list[list[str]]()
     rows = {row.method: row for row in grid.rows}
-    edges = {
-        (row.method, name): (min(tried), max(tried))
-        for row in rows.values()
-        for name in row.searched
-        for tried in [[one.settings[name] for one in grid.rows if one.method == row.method]]
-    }
     for row, graph, test in product(rows.values(), grid.graphs, grid.test):
         own = reproduced.chosen.get(choice_name(row.method, graph, test))
-        if own is not None:
-            title = reproduced.paper["datasets"][graph]["title"]
-            parts = [
-                f"{_SYMBOLS.get(name, name)} = {own[name]}"
-                f"{_EDGE if own[name] in edges[row.method, name] else ''}"
-                for name in row.searched
-            ]
-            lines.append(
-                f"| {row.title} | {title} | {test} % | {', '.join(parts)} "
-                f"| {100 * own['val_auc']:.2f} | {own['runs']} |"
-            )
-    if any(_EDGE in line for line in lines):
-        note = f"{_EDGE} The smallest or the largest value that was tried: one beyond it was not."
-        lines += ["", note]
-    return "\n".join(lines)
+        if own is None:
+            continue
+        parts = []
+        for name in row.searched:
+            tried = [one.settings[name] for one in grid.rows if one.method == row.method]
+            mark = _EDGE if own[name] in (min(tried), max(tried)) else ""
+            parts.append(f"{_SYMBOLS.get(name, name)} = {own[name]}{mark}")
+        ends = [f"{100 * own['val_auc']:.2f}", str(own["runs"])]
+        lines.append([row.title, reproduced.title(graph), f"{test} %", ", ".join(parts), *ends])
+    head = ["method", "graph", "test links", "chosen", "AUC on validation links, percent"]
+    text = markdown_table([*head, "runs of the grid"], lines)
+    if _EDGE not in text:
+        return text
+    note = "The smallest or the largest value that was tried: one beyond it was not."
+    return f"{text}\n\n{_EDGE} {note}"
+
+
+def own_cells(found: Table) -> dict[tuple[Protocol, str, int, Metric], Cell]:
+    """Return CGCL's cells of a table by protocol, graph, share of test links and metric."""
+    return {
+        (cell.place.protocol, cell.place.graph, cell.place.test, cell.metric): cell
+        for cell in found.cells
+        if cell.place.row == REFERENCE
+    }
 
 
 def level(reproduced: Reproduced) -> str:
     """Return whether CGCL's cells come up to the published ones, cell by cell."""
     found = reproduced.table("table1")
-    by_place = {
-        (cell.place.protocol, cell.place.graph, cell.place.test, cell.metric): cell
-        for cell in found.cells
-        if cell.place.row == "cgcl"
-    }
-    lines = [
-        "| graph | test links | metric | published | one split | splits | verdict |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    by_place = own_cells(found)
+    rows: list[list[str]] = []
     verdicts: list[str] = []
     alone: list[str] = []
     for graph, test, metric in product(found.experiment.graphs, found.experiment.test, METRICS):
         own = by_place.get(("paper", graph, test, metric))
         if own is not None and own.published is not None:
             splits = by_place.get(("splits", graph, test, metric))
-            verdict = verdict_on(own, splits)
-            verdicts.append(verdict)
-            published = f"{own.published[0]:.2f} ± {own.published[1]:.2f}"
-            lines.append(
-                f"| {found.graph_titles[graph]} | {test} % | {metric.upper()} | {published} "
-                f"| {_words(own)} | {_words(splits)} | {verdict} |"
-            )
+            verdicts.append(verdict_on(own, splits))
+            cells = ["{:.2f} ± {:.2f}".format(*own.published), _words(own), _words(splits)]
+            head = [reproduced.title(graph), f"{test} %", metric.upper()]
+            rows.append([*head, *cells, verdicts[-1]])
             # What the cell would be called if there were no other than the result over splits.
             alone.append(_NOT_RUN if splits is None else verdict_on(splits, splits))
     summary = f"Of {len(verdicts)} cells, {counted(verdicts)}."
     if verdicts:
         summary += f" By the results over splits alone: {counted(alone)}."
-    return "\n".join([*lines, "", summary])
+    titles = ["graph", "test links", "metric", "published", "one split", "splits", "verdict"]
+    return f"{markdown_table(titles, rows)}\n\n{summary}"
 
 
 def level_of_others(reproduced: Reproduced) -> str:
     """Return how many cells of each other row come up to the published ones, over splits."""
-    found = reproduced.table("table1")
-    rows: list[list[str]] = []
+    found, rows = reproduced.table("table1"), list[list[str]]()
     for row in (own for own in found.experiment.rows if own.name != REFERENCE):
-        own = [
-            cell
-            for cell in found.cells
-            if (cell.place.row, cell.place.protocol) == (row.name, "splits")
-        ]
+        places = (row.name, "splits")
+        own = [cell for cell in found.cells if (cell.place.row, cell.place.protocol) == places]
         verdicts = [verdict_on(cell, cell) for cell in own]
-        counts = [str(verdicts.count(word)) for word in _VERDICTS]
         apart = [cell.difference for cell in own if cell.difference is not None]
         ends = [signed(min(apart)), signed(max(apart))] if apart else ["", ""]
-        rows.append([row.title, *counts, *ends])
+        rows.append([row.title, *(str(verdicts.count(word)) for word in _VERDICTS), *ends])
     return markdown_table(["row", *_VERDICTS, "least", "most"], rows)
 
 
 def unfinished(reproduced: Reproduced) -> str:
     """Return in how many runs of Table I over splits the best epoch is among the last ones."""
     experiment, places = reproduced.places("table1")
-    titles = [reproduced.paper["datasets"][graph]["title"] for graph in experiment.graphs]
     rows: list[list[str]] = []
     for row in experiment.rows:
-        cells: list[str] = []
+        rows.append([row.title])
         for graph in experiment.graphs:
-            own = [
-                reproduced.found[job.key]
+            here = {
+                place: jobs
                 for place, jobs in places.items()
                 if (place.row, place.graph, place.protocol) == (row.name, graph, "splits")
-                for job in jobs
-                if job.key in reproduced.found
-            ]
+            }
+            own = records_of(here, reproduced.found)
             late = sum(one.best_epoch > _LATE * one.epochs for one in own)
-            cells.append(f"{late} of {len(own)}")
-        rows.append([row.title, *cells])
-    return markdown_table(["", *titles], rows)
+            rows[-1].append(f"{late} of {len(own)}")
+    return markdown_table(["", *map(reproduced.title, experiment.graphs)], rows)
 
 
 def counted(verdicts: Sequence[str]) -> str:
@@ -293,29 +276,19 @@ def contradictions(reproduced: Reproduced) -> str:
     """Return what in the paper contradicts itself or is not said, by kind."""
     parts: list[str] = []
     for kind, title in _KINDS.items():
-        own: list[dict[str, Any]] = [
-            one for one in reproduced.paper["contradictions"] if one["kind"] == kind
-        ]
-        lines = [f"- *{one['where']}.* {one['what']}" for one in own]
-        parts += [f"### {title}", "", *lines, ""]
-    return "\n".join(parts).strip()
+        own = [one for one in reproduced.paper["contradictions"] if one["kind"] == kind]
+        lines = "\n".join(f"- *{one['where']}.* {one['what']}" for one in own)
+        parts.append(f"### {title}\n\n{lines}")
+    return "\n\n".join(parts)
 
 
 def repeats(reproduced: Reproduced) -> str:
     """Return how far apart two results of the same training are, where it was made twice."""
     pairs: dict[str, dict[str, float]] = {}
-    for record in reproduced.found.values():
-        if record.metrics is not None:
-            plain = key_of(
-                record.graph,
-                record.test,
-                record.method,
-                record.settings,
-                record.split_seed,
-                record.seed,
-                (),
-            )
-            pairs.setdefault(plain, {})[record.key] = 100 * record.metrics["auc"]
+    for own in reproduced.found.values():
+        if own.metrics is not None:
+            about = (own.graph, own.test, own.method, own.settings, own.split_seed, own.seed)
+            pairs.setdefault(key_of(*about, ()), {})[own.key] = 100 * own.metrics["auc"]
     apart = [max(own.values()) - min(own.values()) for own in pairs.values() if len(own) > 1]
     if not apart:
         return "No training was made twice."
@@ -327,19 +300,15 @@ def repeats(reproduced: Reproduced) -> str:
 
 def budget(reproduced: Reproduced) -> str:
     """Return how many runs each method had and how long they took, on each device."""
-    hours: dict[str, dict[str, float]] = {}
-    runs: dict[str, int] = {}
+    runs, hours = Counter[str](), defaultdict[tuple[str, str], float](float)
     for record in _runs(reproduced):
-        own = hours.setdefault(record.method, {})
-        own[record.device] = own.get(record.device, 0.0) + record.seconds / 3600
-        runs[record.method] = runs.get(record.method, 0) + 1
-    places = sorted({device for own in hours.values() for device in own})
-    titles = {row.method: row.title for row in read_experiment("table1").rows}
+        runs[record.method] += 1
+        hours[record.method, record.device] += record.seconds / 3600
+    places = sorted({device for _, device in hours})
     rows = [
-        [title, f"{runs[method]:,}"]
-        + [f"{hours[method].get(device, 0.0):.1f}" for device in places]
-        for method, title in titles.items()
-        if method in hours
+        [row.title, f"{runs[row.method]:,}", *(f"{hours[row.method, own]:.1f}" for own in places)]
+        for row in read_experiment("table1").rows
+        if runs[row.method]
     ]
     return markdown_table(["method", "runs", *(f"hours on {own}" for own in places)], rows)
 
@@ -351,11 +320,10 @@ def _runs(reproduced: Reproduced) -> list[Record]:
 
 def devices(reproduced: Reproduced) -> str:
     """Return where the runs were made."""
-    places: dict[str, int] = {}
+    places = Counter[str]()
     for record in _runs(reproduced):
-        packages = [f"torch {record.versions.get('torch')}"]
+        where = f"{record.device}, torch {record.versions.get('torch')}"
         if record.device != "cpu" and "triton" in record.versions:
-            packages.append(f"Triton {record.versions['triton']}")
-        where = f"{record.device}, {', '.join(packages)}"
-        places[where] = places.get(where, 0) + 1
+            where += f", Triton {record.versions['triton']}"
+        places[where] += 1
     return "\n".join(f"- {count:,} runs on {where}" for where, count in sorted(places.items()))

@@ -20,7 +20,6 @@ from cgcl.methods.scoring import InnerProductScorer
 from cgcl.methods.settings import RULED, RankSettings, chosen_for
 from cgcl.model import softmax
 from cgcl.seeds import seeded, stream
-from cgcl.train.config import Recipe
 from cgcl.train.engines.plain import PlainEngine
 
 NODES = 24

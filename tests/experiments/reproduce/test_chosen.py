@@ -2,7 +2,7 @@
 
 import random
 import tomllib
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +12,6 @@ from cgcl.experiments import study as choosing
 from cgcl.experiments.reproduction import CHOSEN_HEAD, index, read_records
 from cgcl.experiments.study import (
     FOLDER,
-    Record,
     Selection,
     jobs_of,
     read_data,
@@ -39,23 +38,19 @@ def choose(places, found):
     return choosing.choose(read_experiment("grid"), places, found)
 
 
-def record(job, val, test):
-    return Record.of(
-        job,
-        split="s",
-        fingerprint="f",
-        device="cpu",
-        threads=1,
-        versions={},
-        val=None if val is None else {"auc": val, "ap": 1 - val},
-        metrics={"auc": test, "ap": test},
-    )
+@pytest.fixture
+def found(scored):
+    """Records of all jobs in some places, with these AUC on validation and test links."""
 
+    def make(places, vals, tests):
+        jobs = [job for own in places.values() for job in own]
+        made = {}
+        for job, val, test in zip(jobs, vals, tests, strict=True):
+            own = None if val is None else {"auc": val, "ap": 1 - val}
+            made[job.key] = scored(job, 0, val=own, metrics={"auc": test, "ap": test})
+        return made
 
-def found(places, vals, tests):
-    jobs = [job for own in places.values() for job in own]
-    made = [record(*own) for own in zip(jobs, vals, tests, strict=True)]
-    return {own.key: own for own in made}
+    return make
 
 
 def settings_of(places, number):
@@ -63,7 +58,7 @@ def settings_of(places, number):
     return {name: getattr(job.recipe.settings, name) for name in SETTINGS}
 
 
-def test_the_best_on_validation_links_is_chosen_whatever_the_test_says(grid):
+def test_the_best_on_validation_links_is_chosen_whatever_the_test_says(grid, found):
     places, order = grid("cora"), list(range(COUNT))
     random.Random(1).shuffle(order)
     vals = [place / 100 for place in order]
@@ -71,34 +66,22 @@ def test_the_best_on_validation_links_is_chosen_whatever_the_test_says(grid):
     records = found(places, vals, [1 - val for val in vals])
     best = order.index(COUNT - 1)
     assert best not in (0, COUNT - 1)
-    assert choose(places, records) == {
-        "cgcl-cora-10": {**settings_of(places, best), "val_auc": 0.47, "runs": COUNT}
-    }
+    chosen = {"cgcl-cora-10": {**settings_of(places, best), "val_auc": 0.47, "runs": COUNT}}
+    assert choose(places, records) == chosen
+    # Test metrics are not even looked at.
+    without = {key: replace(own, metrics={}, measured={}) for key, own in records.items()}
+    assert choose(places, without) == chosen
 
 
-def test_test_metrics_are_not_even_looked_at(grid):
+def test_of_equal_ones_the_first_counts_in_the_order_of_the_grid(grid, found):
     places = grid("cora")
-    vals = [number % 7 / 10 for number in range(COUNT)]
-    with_test = found(places, vals, [number / 100 for number in range(COUNT)])
-    without = {
-        key: Record(**{**asdict(own), "metrics": {}, "measured": {}})
-        for key, own in with_test.items()
-    }
-    assert choose(places, without) == choose(places, with_test)
-
-
-def test_of_equal_ones_the_first_counts(grid):
-    places = grid("cora")
-    vals = [0.5] * COUNT
-    vals[9] = vals[21] = vals[30] = 0.8
+    vals = [0.8 if number in (9, 21, 30) else 0.5 for number in range(COUNT)]
     records = found(places, vals, range(COUNT))
     expected = {"cgcl-cora-10": {**settings_of(places, 9), "val_auc": 0.8, "runs": COUNT}}
-    assert choose(places, records) == expected
-    # In the order of the grid, not of the runs.
-    assert choose(places, dict(reversed(records.items()))) == expected
+    assert choose(places, records) == choose(places, dict(reversed(records.items()))) == expected
 
 
-def test_a_grid_that_is_not_complete_chooses_nothing(grid):
+def test_a_grid_that_is_not_complete_chooses_nothing(grid, found):
     places = grid("cora", "photo")
     records = found(places, [0.5] * 2 * COUNT, [0.5] * 2 * COUNT)
     assert choose(places, records).keys() == {"cgcl-cora-10", "cgcl-photo-10"}
@@ -108,26 +91,35 @@ def test_a_grid_that_is_not_complete_chooses_nothing(grid):
     assert choose(places, {}) == {}
 
 
-def test_graphs_choose_for_themselves(grid):
-    places = grid("cora", "photo")
+@pytest.mark.parametrize(
+    ("graphs", "test", "names"),
+    [
+        (("cora", "photo"), (10,), ("cgcl-cora-10", "cgcl-photo-10")),
+        (("cora",), (10, 20), ("cgcl-cora-10", "cgcl-cora-20")),
+    ],
+)
+def test_graphs_and_shares_choose_for_themselves(found, graphs, test, names):
+    asked = Selection(graphs=graphs, methods=("cgcl",), test=test)
+    places = jobs_of(read_experiment("grid"), asked, {})
     vals = [0.5] * 2 * COUNT
     vals[3], vals[COUNT + 40] = 0.7, 0.6
-    chosen = choose(places, found(places, vals, [0.5] * 2 * COUNT))
-    assert chosen == {
-        "cgcl-cora-10": {**settings_of(places, 3), "val_auc": 0.7, "runs": COUNT},
-        "cgcl-photo-10": {**settings_of(places, COUNT + 40), "val_auc": 0.6, "runs": COUNT},
+    assert choose(places, found(places, vals, [0.5] * 2 * COUNT)) == {
+        names[0]: {**settings_of(places, 3), "val_auc": 0.7, "runs": COUNT},
+        names[1]: {**settings_of(places, COUNT + 40), "val_auc": 0.6, "runs": COUNT},
     }
 
 
-def test_a_run_without_validation_loses(grid):
+def test_a_run_without_validation_loses(grid, found):
     places = grid("cora")
     vals = [None, 0.1, *[None] * (COUNT - 2)]
     chosen = choose(places, found(places, vals, [0.9] * COUNT))
     assert chosen["cgcl-cora-10"].items() >= settings_of(places, 1).items()
 
 
-def test_what_is_written_reads_as_what_was_chosen(grid):
+def test_what_is_written_reads_as_what_was_chosen(grid, found):
     chosen = choose(grid("cora"), found(grid("cora"), [0.5] * COUNT, [0.5] * COUNT))
+    # Words and truth values can be chosen, too.
+    chosen["vgae-photo-10"] = {"views": "one", "row_normalised": True, "lr": 1e-5, "runs": 3}
     text = chosen_toml(chosen, ["One.", "Two."])
     assert text.startswith("# One.\n# Two.\n\n[cgcl-cora-10]\nhidden = 512\nlr = 0.001\n")
     assert text.endswith("\n")
@@ -141,15 +133,6 @@ def test_the_committed_choice_is_what_the_committed_runs_say(grid, project):
     assert chosen.keys() >= {f"cgcl-{graph}-10" for graph in read_experiment("grid").graphs}
     assert chosen_toml(chosen, CHOSEN_HEAD).encode() == (FOLDER / "chosen.toml").read_bytes()
     assert read_data("chosen") == chosen
-
-
-def test_shares_choose_for_themselves():
-    places = jobs_of(read_experiment("grid"), Selection(graphs=("cora",), methods=("cgcl",)), {})
-    vals = [0.5] * 2 * COUNT
-    vals[3], vals[COUNT + 40] = 0.7, 0.6
-    chosen = choose(places, found(places, vals, [0.5] * 2 * COUNT))
-    assert chosen["cgcl-cora-10"].items() >= settings_of(places, 3).items()
-    assert chosen["cgcl-cora-20"].items() >= settings_of(places, COUNT + 40).items()
 
 
 def test_no_test_link_of_the_split_that_is_tested_on_has_a_say():
@@ -176,7 +159,7 @@ def test_no_test_link_of_the_split_that_is_tested_on_has_a_say():
             )
 
 
-def test_methods_choose_for_themselves_from_grids_of_their_own():
+def test_methods_choose_for_themselves_from_grids_of_their_own(found):
     places = jobs_of(read_experiment("grid"), Selection(graphs=("photo",), test=(10,)), {})
     methods = {row.name: row.method for row in read_experiment("grid").rows}
     best = {"cgcl": 7, "graphsage": 1, "vgae": 2, "s2gae": 0, "maskgae": 1}
@@ -222,11 +205,6 @@ def test_a_grid_has_what_a_table_takes_from_it():
                 if place.graph == graph and one.recipe.name == row.method
             }
             assert jobs[0].key in keys
-
-
-def test_words_and_truth_values_can_be_chosen():
-    chosen = {"vgae-photo-10": {"views": "one", "row_normalised": True, "lr": 1e-5, "runs": 3}}
-    assert tomllib.loads(chosen_toml(chosen, [])) == chosen
 
 
 def test_two_grids_of_a_method_are_refused():

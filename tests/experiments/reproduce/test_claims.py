@@ -24,29 +24,20 @@ from .conftest import CHOSEN
 Number = Callable[[CellId, Job], float]
 
 
-def record(job: Job, auc: float, measured: dict | None = None) -> Record:
-    return Record.of(
-        job,
-        split=f"{job.graph} {job.test} {job.split_seed}",
-        fingerprint=job.graph,
-        device="cpu",
-        threads=1,
-        versions={},
-        val={"auc": auc / 100, "ap": auc / 100},
-        metrics={"auc": auc / 100, "ap": auc / 100},
-        measured=measured or {},
-    )
+@pytest.fixture
+def reproduced(scored: Callable[..., Record]) -> Callable[..., Reproduced]:
+    """All runs of some experiments, each with an AUC (and AP) in percent."""
 
+    def make(names: str, number: Number, measured: Callable[[Job], dict] | None = None):
+        found: dict[str, Record] = {}
+        for name in names.split():
+            for place, jobs in jobs_of(read_experiment(name), Selection(), CHOSEN).items():
+                for job in jobs:
+                    about = measured(job) if measured else {}
+                    found[job.key] = scored(job, number(place, job), measured=about)
+        return Reproduced(found, CHOSEN)
 
-def reproduced(name: str, number: Number, measured: Callable[[Job], dict] | None = None):
-    """All runs of an experiment, each with an AUC (and AP) in percent."""
-    places = jobs_of(read_experiment(name), Selection(), CHOSEN)
-    found = {
-        job.key: record(job, number(place, job), measured(job) if measured else None)
-        for place, jobs in places.items()
-        for job in jobs
-    }
-    return Reproduced(found, CHOSEN)
+    return make
 
 
 def noise(job: Job) -> float:
@@ -68,7 +59,7 @@ def test_every_claim_has_a_verdict_and_every_check_a_claim() -> None:
     assert heads == ["### Holds", "### Does not hold", "### Not run yet", "### Not tested"]
 
 
-def test_numbers_stand_in_a_table_below_their_claim() -> None:
+def test_numbers_stand_in_a_table_below_their_claim(reproduced) -> None:
     found = reproduced("table1", lambda place, job: 95 - 0.2 * (place.test == 20) + noise(job))
     text = claims_markdown(found)
     assert (
@@ -85,53 +76,46 @@ def cells(verdict: Verdict, place: str) -> list[str]:
     return [cell if cell.endswith("%") else cell.split()[0] for cell in line[1:]]
 
 
-def test_who_is_ahead_is_told_from_who_is_behind() -> None:
-    def ahead(place: CellId, job: Job) -> float:
-        return 90 + noise(job) + (1 + 0.01 * job.split_seed if place.row == "cgcl" else 0)
+def test_who_is_ahead_is_told_from_who_is_behind(reproduced) -> None:
+    def with_rival(*rival: str) -> Reproduced:
+        """CGCL is ahead by a point, of the rival on its graph behind by two."""
 
-    found = reproduced("table1", ahead)
-    assert verdict_of("superiority_10", found).word == "holds"
+        def number(place: CellId, job: Job) -> float:
+            own = 90 + noise(job) + (1 + 0.01 * job.split_seed if place.row == "cgcl" else 0)
+            return own + (3 if (place.row, place.graph) == rival else 0)
+
+        return reproduced("table1", number)
+
+    verdict = verdict_of("superiority_10", with_rival())
+    assert verdict.word == "holds"
     # Six rows, five graphs, two metrics, without MaskGAE on CiteSeer; SEAL and S3GRL have three
     # runs on two graphs.
-    evidence = verdict_of("superiority_10", found).evidence
-    assert "ahead in 50 of 50" in evidence
-    assert "8 over fewer than 5 splits are not tested" in evidence
-
-    def behind_once(place: CellId, job: Job) -> float:
-        is_better = (place.row, place.graph) == ("maskgae", "photo")
-        return ahead(place, job) + (3 if is_better else 0)
-
-    verdict = verdict_of("superiority_20", reproduced("table1", behind_once))
+    assert "ahead in 50 of 50" in verdict.evidence
+    assert "8 over fewer than 5 splits are not tested" in verdict.evidence
+    verdict = verdict_of("superiority_20", with_rival("maskgae", "photo"))
     assert verdict.word == "does not hold"
     assert "behind in 2: MaskGAE on Photo 20 % (AUC -1.9" in verdict.evidence
-
-    def allowed(place: CellId, job: Job) -> float:
-        is_better = (place.row, place.graph) == ("maskgae", "citeseer")
-        return ahead(place, job) + (3 if is_better else 0)
-
-    assert verdict_of("superiority_10", reproduced("table1", allowed)).word == "holds"
-    assert verdict_of("superiority_20", reproduced("table1", allowed)).word == "does not hold"
+    allowed = with_rival("maskgae", "citeseer")
+    assert verdict_of("superiority_10", allowed).word == "holds"
+    assert verdict_of("superiority_20", allowed).word == "does not hold"
 
     def sometimes(place: CellId, job: Job) -> float:
         is_known = place.graph == "cora" or place.row == "cgcl"
-        return 90 + (1 if is_known else job.split_seed % 3) + 0.01 * noise(job)
+        ahead = 1 + 0.01 * job.split_seed if place.row == "cgcl" else 0
+        return 90 + ahead + noise(job) + (1 if is_known else job.split_seed % 3)
 
-    unclear = reproduced("table1", lambda place, job: sometimes(place, job) + ahead(place, job))
-    assert verdict_of("superiority_20", unclear).word == "holds in part"
-
-
-def test_the_best_baseline_is_named() -> None:
-    def number(place: CellId, job: Job) -> float:
-        return 90 + noise(job) + (1 if place.row == "maskgae" else 0)
-
-    verdict = verdict_of("masked_runner_up", reproduced("table1", number))
-    assert verdict.word == "holds"
-    assert ("Cora 10 %", "MaskGAE") in verdict.numbers
-    other = reproduced("table1", lambda place, job: 90 + (place.row == "vgae") + noise(job))
-    assert verdict_of("masked_runner_up", other).word == "does not hold"
+    assert verdict_of("superiority_20", reproduced("table1", sometimes)).word == "holds in part"
 
 
-def test_the_margin_is_held_against_the_stated_one() -> None:
+@pytest.mark.parametrize(("best", "word"), [("maskgae", "holds"), ("vgae", "does not hold")])
+def test_the_best_baseline_is_named(reproduced, best: str, word: str) -> None:
+    found = reproduced("table1", lambda place, job: 90 + (place.row == best) + noise(job))
+    verdict = verdict_of("masked_runner_up", found)
+    assert verdict.word == word
+    assert ("Cora 10 %", {"vgae": "VGAE", "maskgae": "MaskGAE"}[best]) in verdict.numbers
+
+
+def test_the_margin_is_held_against_the_stated_one(reproduced) -> None:
     stated = read_data("paper")["stated"]["gain_auc_10"]
 
     def number(place: CellId, job: Job) -> float:
@@ -146,7 +130,7 @@ def test_the_margin_is_held_against_the_stated_one() -> None:
 @pytest.mark.parametrize(
     ("below", "word"), [(0.4, "holds"), (2.0, "holds in part"), (9.0, "does not hold")]
 )
-def test_the_level_is_held_against_each_printed_cell(below: float, word: str) -> None:
+def test_the_level_is_held_against_each_printed_cell(reproduced, below: float, word: str) -> None:
     published = read_data("paper")["table1"]
 
     def number(place: CellId, job: Job) -> float:
@@ -165,7 +149,9 @@ def test_the_level_is_held_against_each_printed_cell(below: float, word: str) ->
         (2.0, "does not hold", "does not hold"),
     ],
 )
-def test_what_more_test_links_cost(loss: float, citations: str, copurchases: str) -> None:
+def test_what_more_test_links_cost(
+    reproduced, loss: float, citations: str, copurchases: str
+) -> None:
     found = reproduced("table1", lambda place, job: 95 - loss * (place.test == 20) + noise(job))
     assert verdict_of("robust_on_citations", found).word == citations
     verdict = verdict_of("unchanged_on_copurchases", found)
@@ -173,7 +159,7 @@ def test_what_more_test_links_cost(loss: float, citations: str, copurchases: str
     assert ("Photo", f"{-loss:+.2f}", f"{-loss:+.2f}") in verdict.numbers
 
 
-def test_views_are_compared_at_equal_epochs_and_at_equal_steps() -> None:
+def test_views_are_compared_at_equal_epochs_and_at_equal_steps(reproduced) -> None:
     worth = {"one": 0.0, "one-equal": 1.0, "none": -1.0, "own": 2.0, "cgcl": 0.5}
 
     def number(place: CellId, job: Job) -> float:
@@ -206,7 +192,7 @@ def test_views_are_compared_at_equal_epochs_and_at_equal_steps() -> None:
     assert cells(masks, "Cora") == ["-0.50", "+0.50"]
 
 
-def test_the_dropped_share_can_matter_and_hurt() -> None:
+def test_the_dropped_share_can_matter_and_hurt(reproduced) -> None:
     worth = {"seen-10": -6.0, "seen-30": -1.0, "seen-50": 1.0, "seen-70": 2.0, "seen-90": 0.0}
 
     def number(place: CellId, job: Job) -> float:
@@ -244,12 +230,12 @@ def embeddings(job: Job, cosine: float = 0.2, rank: float = 50.0, alike: float =
     ("cosine", "rank", "word"),
     [(0.2, 50.0, "holds"), (0.6, 50.0, "holds in part"), (0.6, 5.0, "does not hold")],
 )
-def test_distinct_embeddings(cosine: float, rank: float, word: str) -> None:
+def test_distinct_embeddings(reproduced, cosine: float, rank: float, word: str) -> None:
     found = reproduced("claims", lambda *_: 90.0, lambda job: embeddings(job, cosine, rank))
     assert verdict_of("distinct_embeddings", found).word == word
 
 
-def test_invariant_representations() -> None:
+def test_invariant_representations(reproduced) -> None:
     for alike, word in ((0.95, "holds"), (0.3, "does not hold")):
         found = reproduced("claims", lambda *_: 90.0, lambda job, a=alike: embeddings(job, alike=a))
         verdict = verdict_of("invariant_representations", found)
@@ -257,24 +243,14 @@ def test_invariant_representations() -> None:
         assert cells(verdict, "Photo") == [f"{alike:.2f}", f"{alike:.2f}", "0.05", "0.80", "0.10"]
 
 
-def trace(loss: list[float], auc: list[float], terms: float = -0.3) -> dict:
-    steps = len(loss)
-    return {
-        "trace": {
-            "epoch": [*range(steps)],
-            "loss": loss,
-            "val_auc": auc,
-            "val_ap": auc,
-            "views": [terms] * steps,
-            "reconstructions": [terms + 0.01] * steps,
-            "view_1": [terms] * steps,
-            "view_2": [terms] * steps,
-            "gap": [0.2, *[0.1] * (steps - 1)],
-        }
-    }
+def trace(loss: list[float], auc: list[float]) -> dict:
+    terms = {"views": -0.3, "reconstructions": -0.29, "view_1": -0.3, "view_2": -0.3, "gap": 0.1}
+    columns = {name: [value] * len(loss) for name, value in terms.items()}
+    columns["gap"][0] = 0.2
+    return {"trace": {"epoch": [*range(len(loss))], "loss": loss, "val_auc": auc, **columns}}
 
 
-def test_convergence_and_theory_are_read_from_traces() -> None:
+def test_convergence_and_theory_are_read_from_traces(reproduced) -> None:
     auc = [0.9] * 18 + [0.95, 0.949]
     falling = [0.5 + 0.8**step for step in range(20)]
     good = reproduced("fig4", lambda *_: 90.0, lambda _: trace(falling, auc))
@@ -301,61 +277,51 @@ def test_convergence_and_theory_are_read_from_traces() -> None:
         assert verdict_of("converges", bad).word == "does not hold"
 
 
-def test_stability_needs_all_cells_and_names_the_worst() -> None:
+def test_stability_needs_all_cells_and_names_the_worst(reproduced) -> None:
     def number(_: CellId, job: Job) -> float:
         rate = asdict(job.recipe.settings)["lr"]
         return 95 - 20 * (rate == 0.05) - 2 * (rate == 0.01)
 
-    both = {**reproduced("fig2", number).found, **reproduced("fig3", number).found}
-    verdict = verdict_of("insensitive_to_width_and_rate", Reproduced(both, CHOSEN))
+    def judged(found: Reproduced) -> Verdict:
+        return verdict_of("insensitive_to_width_and_rate", found)
+
+    both = reproduced("fig2 fig3", number)
+    verdict = judged(both)
     assert verdict.word == "does not hold"
     assert cells(verdict, "Cora 10 %") == ["75.00", "93.00", "0"]
     assert "75.00 (d_v 512, r 0.05) to 95.00" in verdict.numbers[1]
-    half = verdict_of("insensitive_to_width_and_rate", reproduced("fig2", number))
-    assert half.word == "not run yet"
-    assert half.evidence == "`cgcl reproduce fig3` decides it: 0 of 96 runs are there."
-    few = dict(list(both.items())[:-3])
-    early = verdict_of("insensitive_to_width_and_rate", Reproduced(few, CHOSEN))
-    assert early.word == "not run yet"
-    assert early.evidence.endswith(" decides it: 93 of 96 runs are there.")
-
-    def fast_alone(_: CellId, job: Job) -> float:
-        return 95 - 20 * (asdict(job.recipe.settings)["lr"] == 0.05)
-
-    parts = {**reproduced("fig2", fast_alone).found, **reproduced("fig3", fast_alone).found}
-    part = verdict_of("insensitive_to_width_and_rate", Reproduced(parts, CHOSEN))
-    assert part.word == "holds in part"
+    for some, there in ((both.found.items(), 93), (reproduced("fig2", number).found.items(), 0)):
+        few = Reproduced(dict(list(some)[: -3 if there else None]), CHOSEN)
+        told = f"`cgcl reproduce fig3` decides it: {there} of 96 runs are there."
+        assert (judged(few).word, judged(few).evidence) == ("not run yet", told)
+    fast = reproduced("fig2 fig3", lambda _, job: 95 - 20 * (job.recipe.settings.lr == 0.05))
+    assert judged(fast).word == "holds in part"
 
 
-def test_a_part_of_the_runs_decides_nothing() -> None:
-    whole = reproduced("table1", lambda place, job: 90 + (place.row == "cgcl") + noise(job)).found
-    last = [key for key, own in whole.items() if own.split_seed == 9 and own.method == "seal"][-1]
-    few = {key: own for key, own in whole.items() if key != last}
-    verdict = verdict_of("superiority_10", Reproduced(few, CHOSEN))
-    assert verdict.word == "not run yet"
-    # CGCL's own row is complete.
-    assert verdict_of("robust_on_citations", Reproduced(few, CHOSEN)).word == "holds"
-
-
-def test_who_is_ahead_over_splits_waits_for_no_run_on_the_papers_split() -> None:
-    whole = reproduced("table1", lambda place, job: 90 + (place.row == "cgcl") + noise(job)).found
-    splits = {key: own for key, own in whole.items() if own.split_seed != 10}
-    assert len(splits) < len(whole)
+def test_each_verdict_waits_for_the_runs_that_it_rests_on_alone(reproduced) -> None:
+    whole = reproduced("table1", lambda place, job: 90 + (place.row == "cgcl") + noise(job))
+    splits = {key: own for key, own in whole.found.items() if own.split_seed != 10}
+    over_splits = Reproduced(splits, CHOSEN)
+    assert len(splits) < len(whole.found)
     judged = ("superiority_10", "superiority_20", "masked_runner_up", "margin_over_runner_up")
     for claim in (*judged, "robust_on_citations", "unchanged_on_copurchases"):
-        both = [verdict_of(claim, Reproduced(own, CHOSEN)) for own in (whole, splits)]
-        assert both[0] == both[1]
-        assert both[0].word != "not run yet"
+        verdict = verdict_of(claim, whole)
+        assert verdict == verdict_of(claim, over_splits)
+        assert verdict.word != "not run yet"
     # What the paper prints was measured on one split.
-    level = verdict_of("published_level", Reproduced(splits, CHOSEN))
+    level = verdict_of("published_level", over_splits)
     assert level.evidence == "`cgcl reproduce table1` decides it: 100 of 200 runs are there."
     missing = verdict_of("superiority_10", Reproduced({}, CHOSEN))
     assert missing.evidence.startswith("`cgcl reproduce table1 --protocol splits` decides it: 0 of")
+    # All runs but one decide nothing, but for CGCL's own row.
+    last = [key for key, own in splits.items() if own.method == "seal"][-1]
+    few = Reproduced({key: own for key, own in splits.items() if key != last}, CHOSEN)
+    assert verdict_of("superiority_10", few).word == "not run yet"
+    assert verdict_of("robust_on_citations", few).word == "holds"
 
 
-def test_noise_is_told_from_a_difference() -> None:
+def test_noise_is_told_from_a_difference(reproduced) -> None:
     same = reproduced("table2", lambda _, job: 90 + noise(job))
-    assert verdict_of("two_views_beat_one", same).word == "cannot be told"
-    for claim in ("masking_beats_plain", "cross_view_training", "no_information_loss"):
+    claims = ("masking_beats_plain", "cross_view_training", "no_information_loss")
+    for claim in (*claims, "two_views_beat_one", "robust_by_coupled_views"):
         assert verdict_of(claim, same).word == "cannot be told"
-    assert verdict_of("robust_by_coupled_views", same).word == "cannot be told"

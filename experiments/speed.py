@@ -1,0 +1,530 @@
+"""The tables and plots of docs/speed.md, from benchmarks/results/speed*.jsonl.
+
+Lines come from several commands, on several machines, over several days: where two say the same,
+the later one counts, and what nobody has measured yet is said to be so. A plot is an SVG file of
+its own: same numbers, same bytes, legible in light and dark.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+from jinja2 import Environment, FileSystemLoader
+
+from run import HERE, ROOT, TITLES, Key, Line, grouped, latest, mean_sd, paired, table
+
+RESULTS = ROOT / "benchmarks" / "results"
+YARDSTICK, READABLE, FAST, DIRECTED = "plain PyG", "readable", "fast", "fast, directed"
+CHOICES = {
+    FAST: "TF32 (default), ms",
+    "fast, fp32": "`--precision fp32`, ms",
+    "fast, bf16": "`--precision bf16`, ms",
+    "fast, deterministic": "`--deterministic`, ms",
+}
+PARTS = ("draws", "features", "propagation", "decoder", "optimizer", "other", "idle")
+MISSING = "Not measured yet."
+
+# What was asked for, not what was measured.
+ALLOWED_MS = {"cora": 0.9, "citeseer": 1.0, "pubmed": 2.4, "photo": 5.0, "computers": 8.0}
+ALLOWED_RANKING_MS = {"cora": 0.9, "citeseer": 1.1, "pubmed": 16.0, "photo": 4.0, "computers": 9.0}
+ASKED_RATIO = {"cora": 2.5, "citeseer": 2.5, "pubmed": 2.0, "photo": 3.5, "computers": 3.5}
+ALLOWED_GIB = {"computers": 1.5}
+ALLOWED_DIFFERENCE = 0.1
+ALLOWED_ROW_MINUTES = 6
+
+
+def lines_of(kind: str, results: Path = RESULTS) -> list[Line]:
+    """Return all lines of a kind that are no failure, in the order of files and lines."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted(results.glob("speed*.jsonl"))]
+    lines = [json.loads(line) for text in texts for line in text.splitlines()]
+    return [line for line in lines if line["kind"] == kind and "failure" not in line]
+
+
+def is_gpu(line: Line) -> bool:
+    """Say whether a line was measured on a GPU."""
+    return line["device"] != "cpu"
+
+
+def machine_of(line: Line) -> str:
+    """Return in words where a line was measured."""
+    versions = line["versions"]
+    torch = f"torch {versions['torch']}"
+    if is_gpu(line):
+        triton = f", Triton {versions['triton']}" if "triton" in versions else ""
+        return f"{line['device']}, {torch}{triton}"
+    threads = f"{line['threads']} thread{'s' if line['threads'] > 1 else ''}"
+    return f"{threads} of {line['processor']}, {torch}"
+
+
+def _by_place(lines: Iterable[Line]) -> dict[str, list[Line]]:
+    named = grouped(({"place": machine_of(line), "line": line} for line in lines), "place")
+    return {place: [one["line"] for one in own] for (place,), own in named.items()}
+
+
+def _places(lines: Iterable[Line]) -> str:
+    return "; ".join(_by_place(lines))
+
+
+def _ms(line: Line | None) -> str:
+    """Return milliseconds: the middle of the rounds and, in brackets, the smallest."""
+    return "" if line is None else f"{_figures(line['ms'])} ({_figures(line['ms_smallest'])})"
+
+
+def _figures(value: float) -> str:
+    """Return a number with three figures that count, thousands apart."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    places = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{places}f}"
+
+
+def _ratio(line: Line | None) -> str:
+    return "" if line is None else f"{line['ratio']:.1f}x"
+
+
+def _gib(line: Line | None) -> str:
+    value = None if line is None else line["memory_bytes"]
+    return "" if value is None else f"{value / 2**30:.2f}"
+
+
+def _verdict(is_met: bool) -> str:
+    return "yes" if is_met else "**no**"
+
+
+def epochs_table(*, gpu: bool) -> str:
+    """Milliseconds, ratios and memory of an epoch, a table for each machine."""
+    # A line without a ratio was timed without the yardstick beside it.
+    lines = [x for x in lines_of("epoch") if x["ratio"] is not None and is_gpu(x) == gpu]
+    parts = []
+    for place, own in _by_place(lines).items():
+        found, rows = latest(own, "graph", "way"), list[list[str]]()
+        for graph, title in TITLES.items():
+            every = [found.get((graph, way)) for way in (YARDSTICK, READABLE, FAST, DIRECTED)]
+            if any(every):
+                *_, fast, directed = every
+                times = [*map(_ms, every[:3]), _ratio(fast), *_asked(graph, fast, gpu=gpu)]
+                memory = map(_gib, every[:3])
+                rows.append([title, *times, _ms(directed), _ratio(directed), *memory])
+        parts.append(
+            table(
+                "graph | plain PyG, ms | readable, ms | **fast, ms** | ratio | "
+                f"{'at most, ms' if gpu else 'at least'} | met | fast, `directed`, ms | ratio "
+                "| memory, GiB: plain PyG | readable | fast",
+                rows,
+                f"{_width(own)}; {place}; {_rounds(found.values())}.",
+                *([] if gpu else _memory_words(found)),
+            )
+        )
+    return "\n\n".join(parts) or MISSING
+
+
+def ranking_table() -> str:
+    """Milliseconds and memory of an epoch of CGCL-rank on a GPU, beside the readable torch."""
+    lines = [line for line in lines_of("cgcl-rank epoch") if is_gpu(line)]
+    found, rows = latest(lines, "graph", "way"), list[list[str]]()
+    if not found:
+        return MISSING
+    for graph, title in TITLES.items():
+        readable, fast = found.get((graph, READABLE)), found.get((graph, FAST))
+        if readable is None or fast is None:
+            rows.append([title, "not measured yet", *[""] * 6])
+            continue
+        limit = ALLOWED_RANKING_MS[graph]
+        times = [_ms(readable), _ms(fast), _ratio(fast), str(limit), _verdict(fast["ms"] <= limit)]
+        rows.append([title, *times, _gib(readable), _gib(fast)])
+    head = "graph | readable, ms | **fast, ms** | ratio | at most, ms | met "
+    about = f"{_width(lines)}; {_places(lines)}; {_rounds(found.values())}."
+    return table(f"{head}| memory, GiB: readable | fast", rows, about)
+
+
+def _width(lines: Iterable[Line]) -> str:
+    return "d_v " + ", ".join(str(hidden) for hidden in sorted({line["hidden"] for line in lines}))
+
+
+def _rounds(lines: Collection[Line]) -> str:
+    """Return of how many rounds the milliseconds are, and what is beside them."""
+    counts = sorted({len(line["rounds"]) for line in lines})
+    spread = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"median of {spread} rounds, the smallest in brackets"
+
+
+def _asked(graph: str, fast: Line | None, *, gpu: bool) -> list[str]:
+    """Return two cells: what was asked for, and whether it is met."""
+    limit = ALLOWED_MS[graph] if gpu else ASKED_RATIO[graph]
+    is_met = fast is not None and (fast["ms"] <= limit if gpu else fast["ratio"] >= limit)
+    return [f"{limit}{'' if gpu else 'x'}", "" if fast is None else _verdict(is_met)]
+
+
+def _memory_words(found: dict[Key, Line]) -> list[str]:
+    words = []
+    for graph, limit in ALLOWED_GIB.items():
+        line = found.get((graph, FAST))
+        if line and line["memory_bytes"] is not None:
+            used = line["memory_bytes"] / 2**30
+            words.append(
+                f"{TITLES[graph]} takes {used:.2f} GiB beyond the imports; at most {limit} is "
+                f"the target: {'met' if used < limit else '**not met**'}."
+            )
+    return words
+
+
+def choices_table() -> str:
+    """What another precision and repeatable last bits cost on a GPU."""
+    lines = [line for line in lines_of("epoch") if is_gpu(line) and line["way"] in CHOICES]
+    found = latest(lines, "graph", "way")
+    if not {way for _, way in found} - {FAST}:
+        return MISSING
+    of = {title: [_ms(found.get((g, way))) for way in CHOICES] for g, title in TITLES.items()}
+    rows = [[title, *cells] for title, cells in of.items() if any(cells)]
+    return table(" | ".join(["graph", *CHOICES.values()]), rows, f"{_places(found.values())}.")
+
+
+def bits_table() -> str:
+    """Return which ways give the same bits twice, and what they take."""
+    lines = [*latest(lines_of("bits"), "on", "graph", "method", "way").values()]
+    rows = [
+        [
+            *(str(line[name]) for name in ("method", "way", "epochs")),
+            f"{line['seconds']:.2f}",
+            "yes" if line["same_bits"] else "no",
+            f"{line['largest_difference']:.1g}",
+        ]
+        for line in lines
+    ]
+    if not rows:
+        return MISSING
+    notes = dict.fromkeys(line["note"] for line in lines if "note" in line)
+    words = "; ".join([lines[-1]["graph"].capitalize(), machine_of(lines[-1]), *notes])
+    head = "method | way | epochs | seconds | same bits twice | largest difference"
+    return table(head, rows, f"{words}.")
+
+
+def breakdown_table(*, gpu: bool) -> str:
+    """Where the milliseconds of the fast engine go, beside the least possible."""
+    lines = [x for x in lines_of("breakdown") if is_gpu(x) == gpu and x["way"] == FAST]
+    found = latest(lines, "graph")
+    if not found:
+        return MISSING
+    shown = [part for part in PARTS if any(part in line["shares"] for line in found.values())]
+    rows = []
+    for line in (found[graph,] for graph in TITLES if (graph,) in found):
+        cells = [_figures(line["ms"] * line["shares"].get(part, 0)) for part in shown]
+        floor = sum(line["floor_ms"].values())
+        ends = [f"{line['tflop']:.3f}", _figures(floor), f"{line['ms'] / floor:.1f}"]
+        rows.append([TITLES[line["graph"]], _figures(line["ms"]), *cells, *ends])
+    machines = [line["machine"] for line in found.values()]
+    rates = _span(f"{_figures(1000 * machine['tflops'])} GFLOP/s" for machine in machines)
+    speeds = _span(f"{_figures(1000 * machine['tb_per_s'])} GB/s" for machine in machines)
+    source = "as its maker says" if gpu else "as measured beside it"
+    words = f"{rates} of matrix products and {speeds} of memory, {source}"
+    head = " | ".join(["graph | ms", *shown, "TFLOP | floor, ms | times the floor"])
+    return table(head, rows, f"{_places(found.values())}; the floor is for {words}.")
+
+
+def _span(words: Iterable[str]) -> str:
+    """Return one of them, or the first and last in order of the numbers that they begin with."""
+    ordered = sorted(set(words), key=lambda word: float(word.split()[0].replace(",", "")))
+    return ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
+
+
+def kernels_table() -> str:
+    """What each kernel takes of an epoch, on the largest graph that was profiled."""
+    lines = [x for x in lines_of("breakdown") if x.get("kernels") and x["way"] == FAST]
+    found = latest(lines, "graph")
+    line = next((found[graph,] for graph in reversed(TITLES) if (graph,) in found), None)
+    if line is None:
+        return MISSING
+    rows = [
+        [f"`{_short(own['name'])}`", own["part"], _figures(own["ms"]), f"{own['calls']:.1f}"]
+        for own in line["kernels"]
+    ]
+    about = f"{TITLES[line['graph']]}; {machine_of(line)}."
+    return table("kernel | part | ms an epoch | launches an epoch", rows, about)
+
+
+def _short(name: str) -> str:
+    """Return a kernel's name without types and arguments; a product's own name if it has one."""
+    product = re.search(r"Kernel\d?<(\w+)", name)
+    if product:
+        return product[1]
+    return re.split(r"[<(]", name.removeprefix("void "))[0].replace("|", "/")
+
+
+def _series() -> dict[str, list[Line]]:
+    """Return the measured sizes in order, by machine; a GPU last."""
+    lines = [line for line in lines_of("scaling") if line["asked_engine"] == "auto"]
+    return {
+        place: [line for _, line in sorted(latest(own, "links").items())]
+        for place, own in _by_place(sorted(lines, key=is_gpu)).items()
+    }
+
+
+def slope(sizes: list[int], values: list[float]) -> float:
+    """Return the power of the size that fits the values best: their slope on a log-log plot."""
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def scaling_table() -> str:
+    """Time and memory by size, and the slopes over all sizes and over the upper ones."""
+    series, rows = _series(), list[list[str]]()
+    if not series:
+        return MISSING
+    nodes = {line["links"]: line["nodes"] for lines in series.values() for line in lines}
+    for links in sorted(nodes):
+        row = [f"{links:,}", f"{nodes[links]:,}"]
+        for lines in series.values():
+            line = next((line for line in lines if line["links"] == links), None)
+            mib = f"{line['memory_bytes'] / 2**20:,.0f}" if line else ""
+            row += [_figures(line["ms"]) if line else "", mib]
+        rows.append(row)
+    for smallest, words in ((0, "all sizes"), (10**6, "from 1,000,000")):
+        row = [f"**slope, {words}** |"]
+        for lines in series.values():
+            own = [line for line in lines if line["links"] >= smallest]
+            sizes = [line["links"] for line in own]
+            for what in ("ms", "memory_bytes"):
+                values = [line[what] for line in own]
+                row.append(f"{slope(sizes, values):.2f}" if len(own) > 1 else "")
+        rows.append(row)
+    return table(" | ".join(["links | nodes", *(f"{own}: ms | MiB" for own in series)]), rows)
+
+
+def scaling_plot(what: str) -> str:
+    """Return cost against size on a log-log plot, as a file of its own; empty without lines.
+
+    Args:
+        what: `ms` or `memory_bytes`.
+    """
+    unit, name = (1.0, "Milliseconds an epoch") if what == "ms" else (2.0**20, "Peak memory, MiB")
+    curves = [
+        Curve(
+            lines[0]["device"] if is_gpu(lines[0]) else f"CPU, {lines[0]['threads']} threads",
+            [line["links"] for line in lines],
+            [line[what] / unit for line in lines],
+        )
+        for lines in _series().values()
+    ]
+    return log_plot(curves, "Links", name, "in proportion to links") if curves else ""
+
+
+def plots() -> str:
+    """Show the plots."""
+    if not _series():
+        return MISSING
+    return (
+        "![Milliseconds an epoch against the number of links](images/speed-time.svg)\n"
+        "![Peak memory against the number of links](images/speed-memory.svg)"
+    )
+
+
+def accuracy_table() -> str:
+    """Mean test AUC of both engines over the same splits, and their difference.
+
+    The runs of the row of Table I with a tenth of the links to test on count, too.
+    """
+    lines = lines_of("accuracy") + [
+        {**line, "asked_engine": "auto", "test": {"auc": line["auc"]}}
+        for line in lines_of("row")
+        if line["test"] == 0.1 and line["runs"] > 1
+    ]
+    where = ("epochs", "views", "lr", "graph")
+    last = latest(lines, *where, "seed", "asked_engine").values()
+    found, rows = grouped(last, *where, "asked_engine"), list[list[str]]()
+    for place in dict.fromkeys(key[:3] for key in found):
+        for graph, title in TITLES.items():
+            key = (*place, graph)
+            both = paired(*(found.get((*key, engine), ()) for engine in ("auto", "plain")))
+            if not both[0]:
+                continue
+            fast, readable = ([100 * line["test"]["auc"] for line in own] for own in both)
+            apart = fmean(fast) - fmean(readable)
+            here, other = map(_places, both)
+            cells = [f"{here}; {place[0]} epochs, `{place[1]}`", other, str(len(fast))]
+            cells += [mean_sd(readable), mean_sd(fast), f"{apart:+.3f}", str(ALLOWED_DIFFERENCE)]
+            rows.append([title, *cells, _verdict(abs(apart) <= ALLOWED_DIFFERENCE)])
+    head = "graph | fast | readable | splits | readable, AUC | fast, AUC | difference | at most"
+    return table(f"{head} | met", rows) if rows else MISSING
+
+
+def row_table() -> str:
+    """The CGCL row of Table I, trained cell by cell: AUC, AP and time."""
+
+    def about(_: dict[Key, list[Line]], seconds: float) -> str:
+        met = _verdict(seconds / 60 <= ALLOWED_ROW_MINUTES)
+        words = f"the target is at most {ALLOWED_ROW_MINUTES}: {met}"
+        return f"{seconds / 60:.1f} minutes in all, {words}"
+
+    head = "graph | test links | runs | AUC | AP | seconds"
+    return _row_tables("row", ("graph", "test"), ("auc", "ap"), head, about)
+
+
+def ranking_row_table() -> str:
+    """The same row of CGCL-rank: AUC, node MRR and time."""
+
+    def about(cells: dict[Key, list[Line]], seconds: float) -> str:
+        runs = sum(map(len, cells.values()))
+        return f"{runs} runs on {len(cells)} of {len(TITLES)} graphs in {seconds:.0f} s"
+
+    head = "graph | runs | AUC | node MRR | seconds"
+    return _row_tables("cgcl-rank row", ("graph",), ("auc", "node_mrr"), head, about)
+
+
+def _row_tables(
+    kind: str,
+    fields: Sequence[str],
+    metrics: Sequence[str],
+    head: str,
+    about: Callable[[dict[Key, list[Line]], float], str],
+) -> str:
+    """Return a row of Table I for each machine, cell by cell; a cell's seconds count once."""
+    parts = []
+    for place, lines in _by_place(lines_of(kind)).items():
+        cells = grouped(latest(lines, *fields, "seed").values(), *fields)
+        rows = [
+            [
+                TITLES[graph],
+                *(f"{share:.0%}" for share in shares),
+                str(len(own)),
+                *(mean_sd([100 * line[name] for line in own]) for name in metrics),
+                f"{own[0]['cell_seconds']:.1f}",
+            ]
+            for (graph, *shares), own in cells.items()
+        ]
+        seconds = sum(own[0]["cell_seconds"] for own in cells.values())
+        parts.append(table(head, rows, f"{place}: {about(cells, seconds)}."))
+    return "\n\n".join(parts) or MISSING
+
+
+def startup_table() -> str:
+    """How long a command takes that trains one epoch, beside the import of torch."""
+    lines, rows = lines_of("startup"), list[list[str]]()
+    if not lines:
+        return MISSING
+    for place, own in _by_place(lines).items():
+        line = own[-1]
+        limit = 3 * line["import_torch"] + 1
+        times = [
+            f"{line[x]:.2f} ({line[f'{x}_smallest']:.2f})" for x in ("seconds", "import_torch")
+        ]
+        names = [f"`{name}`" for name, is_there in line["imported"].items() if is_there]
+        met = _verdict(line["seconds"] <= limit)
+        rows.append([place, *times, f"{limit:.2f}", met, ", ".join(names) or "none of them"])
+    looked = ", ".join(f"`{name}`" for name in lines[-1]["imported"])
+    return table(
+        'where | `cgcl train cora --method cgcl --epochs 1`, s | `python -c "import torch"`, s '
+        "| at most, s | met | imports",
+        rows,
+        f"Median, the smallest in brackets. Looked for: {looked}.",
+    )
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "speed-cpu": partial(epochs_table, gpu=False),
+    "speed-gpu": partial(epochs_table, gpu=True),
+    "speed-ranking": ranking_table,
+    "speed-choices": choices_table,
+    "speed-bits": bits_table,
+    "speed-breakdown-cpu": partial(breakdown_table, gpu=False),
+    "speed-breakdown-gpu": partial(breakdown_table, gpu=True),
+    "speed-kernels": kernels_table,
+    "speed-scaling": scaling_table,
+    "speed-plots": plots,
+    "speed-accuracy": accuracy_table,
+    "speed-row": row_table,
+    "speed-ranking-row": ranking_row_table,
+    "speed-startup": startup_table,
+}
+IMAGES: dict[str, Callable[[], str]] = {
+    "docs/images/speed-time.svg": partial(scaling_plot, "ms"),
+    "docs/images/speed-memory.svg": partial(scaling_plot, "memory_bytes"),
+}
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 406.0, 54.0, 256.0
+# No two curves differ by colour alone: each has its own dashes and its own marks.
+_STYLES = (("one", "circle"), ("two", "square"), ("three", "diamond"), ("four", "circle"))
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What was measured in one place."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    """Positive, one for each x."""
+
+
+class _Axis:
+    """Where numbers lie along an axis: of logarithms over whole powers of ten, or of tens."""
+
+    def __init__(
+        self, values: Iterable[float], start: float, end: float, is_log: bool = True
+    ) -> None:
+        self.start, self.end, self.is_log = start, end, is_log
+        steps = [self.step(value) for value in values]
+        self.low, high = math.floor(min(steps)), math.ceil(max(steps))
+        self.high = max(high, self.low + 1)
+
+    def step(self, value: float) -> float:
+        return math.log10(value) if self.is_log else value / 10
+
+    def place(self, value: float) -> float:
+        share = (self.step(value) - self.low) / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
+
+    def marks(self) -> list[tuple[float, str]]:
+        """Return where a line of the grid is, and its number."""
+        steps = range(self.low, self.high + 1)
+        if self.is_log:
+            return [(self.place(10.0**power), _power(power)) for power in steps]
+        return [(self.place(10 * tens), str(10 * tens)) for tens in steps]
+
+
+def log_plot(curves: Sequence[Curve], xlabel: str, ylabel: str, guide: str | None = None) -> str:
+    """Return the curves over axes of powers of ten.
+
+    Args:
+        curves: What to draw, at most four.
+        xlabel: What the horizontal axis shows.
+        ylabel: What the vertical axis shows.
+        guide: What to call the dotted lines of slope 1 that end where each curve ends; None for no
+            such lines and a vertical axis without logarithms.
+    """
+    across = _Axis((x for c in curves for x in c.x), _LEFT, _RIGHT)
+    up = _Axis((y for c in curves for y in c.y), _BOTTOM, _TOP, guide is not None)
+
+    def placed(x: Iterable[float], y: Iterable[float]) -> list[tuple[float, float]]:
+        return [(across.place(a), up.place(b)) for a, b in zip(x, y, strict=True)]
+
+    drawn = []
+    for curve, style in zip(curves, _STYLES, strict=False):
+        x_last, y_last = curve.x[-1], curve.y[-1]
+        first = max(curve.x[0], x_last * 10**up.low / y_last)  # not below the lowest power
+        ends = placed([first, x_last], [y_last * first / x_last, y_last]) if guide else None
+        drawn.append((*style, placed(curve.x, curve.y), ends))
+    legend = [(c.label, *style) for c, style in zip(curves, _STYLES, strict=False)]
+    legend += [(guide, "guide", "")] if guide else []
+    told = "both axes" if guide else "horizontal axis"
+    about = {"label": f"{ylabel} against {xlabel.lower()}, {told} logarithmic"}
+    about |= {"xlabel": xlabel, "ylabel": ylabel}
+    how = {"trim_blocks": True, "keep_trailing_newline": True}
+    plot = Environment(loader=FileSystemLoader(HERE), autoescape=True, **how).get_template(
+        "plot.svg.jinja"
+    )
+    return plot.render(about, across=across, up=up, legend=legend, drawn=drawn)
+
+
+def _power(power: int) -> str:
+    """Return a power of ten as people read it."""
+    if power < 0:
+        return f"{10.0**power:.{-power}f}"
+    return f"{10**power:,}" if power < 4 else "10" + str(power).translate(_RAISED)
