@@ -60,8 +60,7 @@ def measure(curve: Any, sets: dict[str, Any], base_rate: float) -> dict[str, Any
     """
     import numpy as np
 
-    from cgcl.metrics.calibration import probability_of
-    from cgcl.metrics.reliability import expected_calibration_error, log_loss
+    from cgcl.metrics.calibration import expected_calibration_error, log_loss, probability_of
     from cgcl.predict.digits import decimals, told_apart
 
     logits, labels = sets["even"]

@@ -58,7 +58,7 @@ def normalised(graph: Graph) -> Graph:
 
     import torch
 
-    from cgcl.graph.feature_matrix import compact
+    from cgcl.graph.features import compact
 
     assert graph.x is not None
     x = torch.nn.functional.normalize(graph.x.to_dense(), p=1.0, dim=1)

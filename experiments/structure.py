@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from cgcl.graph import Graph
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure
 from cgcl.seeds import stream
 from script import Job, Result, Where, key_of, options, results_of, run_missing, stamp
 

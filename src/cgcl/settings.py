@@ -13,8 +13,6 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_ty
 
 from cgcl.errors import ConfigError
 
-__all__ = ["Range", "Settings", "check_range", "pick"]
-
 _KIND_IN_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 

@@ -13,7 +13,7 @@ from cgcl.evidence.explain import explained
 from cgcl.evidence.messages import Reason, RestsOn
 from cgcl.evidence.sorted_lists import blocks_of, neighbour_lists
 from cgcl.graph import Graph
-from cgcl.graph.structure import with_structural_features
+from cgcl.graph.features import with_structural_features
 
 
 def graph_of(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cgcl.evidence import messages
 from cgcl.evidence.messages import rests_on, without_each_link
 from cgcl.graph import Graph
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure
 from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.settings import RankSettings
 from cgcl.predict import LinkPredictor

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgcl.graph import Graph
-from cgcl.graph.prepare import prepare
-from cgcl.graph.stored import read_stored_graph, write_graph
-from cgcl.graph.structure import Structure, has_structural_features
+from cgcl.graph.features import Structure, has_structural_features, prepare
+from cgcl.graph.graph import read_stored_graph, write_graph
 from cgcl.split import random_split
 
 # A star around node 0, a link between 3 and 4, and node 5 alone.

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cgcl.errors import GraphContentError, SplitError
 from cgcl.graph import Graph
 from cgcl.split import Split, random_split
-from cgcl.split.stored import read_split, write_split
+from cgcl.split.split import read_split, write_split
 
 
 def as_set(pairs: torch.Tensor) -> set[tuple[int, int]]:

@@ -122,7 +122,7 @@ class _Costs:
 
     @classmethod
     def of(cls, graph: Graph, speed: float, threads: int, free: int) -> _Costs:
-        from cgcl.graph.prepare import prepare
+        from cgcl.graph.features import prepare
         from cgcl.train.estimate import estimate_graph
 
         try:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cgcl.evidence.sorted_lists import Numbers, SortedLists, blocks_of, neighbour_lists
 from cgcl.graph import Graph
-from cgcl.graph.structure import has_structural_features
+from cgcl.graph.features import has_structural_features
 
 __all__ = ["Evidence", "evidence_of"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cgcl.graph import Graph
-from cgcl.graph.components import connected_components
+from cgcl.graph.adjacency import connected_components
 
 __all__ = ["Numbers", "SortedLists", "blocks_of", "neighbour_lists"]
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cgcl.errors import FeatureError
 from cgcl.graph import Graph
-from cgcl.graph.structure import has_structural_features
+from cgcl.graph.features import has_structural_features
 from cgcl.graph.wording import listed, shown
 from cgcl.readers.features import read_features
 

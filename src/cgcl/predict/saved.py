@@ -9,11 +9,11 @@ from typing import Any
 from cgcl.errors import ModelFileError, RunFolderError
 from cgcl.files import make_folder
 from cgcl.graph import Graph
-from cgcl.graph.stored import read_stored_graph, write_graph
+from cgcl.graph.graph import read_stored_graph, write_graph
 from cgcl.methods.method import Learner
 from cgcl.metrics.calibration import Calibration
 from cgcl.split import Split
-from cgcl.split.stored import read_split, write_split
+from cgcl.split.split import read_split, write_split
 from cgcl.train.history import read_history, write_history
 from cgcl.train.model_file import MODEL, describe_model, read_model, write_model
 from cgcl.train.recipe import Recipe

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cgcl.errors import FeatureError, GraphContentError
 from cgcl.graph import Graph
-from cgcl.graph.structure import has_structural_features
+from cgcl.graph.features import has_structural_features
 from cgcl.graph.wording import listed, shown
 
 __all__ = ["with_new_nodes"]

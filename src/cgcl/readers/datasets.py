@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from cgcl.errors import GraphFormatError, ResourceError
-from cgcl.graph.feature_matrix import compact, from_compressed_rows
+from cgcl.graph.features import compact, from_compressed_rows
 from cgcl.graph.graph import Graph
 from cgcl.graph.wording import shown
 from cgcl.readers.download import download as fetch

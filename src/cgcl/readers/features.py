@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import ConfigError, FeatureError, GraphFormatError
-from cgcl.graph.feature_matrix import compact, same_for_every_node
+from cgcl.graph.features import compact, same_for_every_node
 from cgcl.graph.wording import listed, shown
 from cgcl.readers.feature_arrow import columns_of_frame, columns_of_parquet
 from cgcl.readers.feature_columns import FeatureColumns, TextColumns

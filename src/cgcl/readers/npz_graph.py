@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from cgcl.errors import CGCLError, ConfigError, GraphFormatError
-from cgcl.graph.feature_matrix import compact, from_compressed_rows
+from cgcl.graph.features import compact, from_compressed_rows
 from cgcl.graph.wording import listed, shown
 from cgcl.readers.edge_table import EdgeTable
 from cgcl.readers.matrix_links import edges_from_entries, edges_from_index, index_columns

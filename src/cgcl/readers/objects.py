@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from cgcl.errors import ConfigError, FeatureError, GraphFormatError
-from cgcl.graph.feature_matrix import compact
+from cgcl.graph.features import compact
 from cgcl.graph.wording import shown
 from cgcl.readers.columnar import edges_from_columns
 from cgcl.readers.edge_table import EdgeTable, ignored_note

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import GraphFormatError
-from cgcl.graph.feature_matrix import compact, from_compressed_rows
+from cgcl.graph.features import compact, from_compressed_rows
 from cgcl.graph.wording import shown
 from cgcl.readers.delimited import read_bytes
 

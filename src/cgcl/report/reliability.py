@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from cgcl.metrics.reliability import ReliabilityBin
+    from cgcl.metrics.calibration import ReliabilityBin
 
 __all__ = ["Reliability", "reliability"]
 
@@ -45,7 +45,7 @@ def reliability(links: npt.ArrayLike | None, others: npt.ArrayLike | None) -> Re
     Returns:
         None where there is nothing to compare.
     """
-    from cgcl.metrics.reliability import expected_calibration_error, reliability_curve
+    from cgcl.metrics.calibration import expected_calibration_error, reliability_curve
 
     if links is None or others is None:
         return None

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cgcl.errors import SplitError
 from cgcl.graph import Graph
-from cgcl.graph.structure import has_structural_features
+from cgcl.graph.features import has_structural_features
 from cgcl.methods.heuristics import PageRank, PageRankSettings
 from cgcl.methods.method import PairScorer
 from cgcl.metrics import ON_REQUEST, Ranked, own_ranks

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from cgcl.graph import Graph
-from cgcl.graph.prepare import features_of, prepare
+from cgcl.graph.features import features_of, prepare
 from cgcl.methods.method import Known, Learner, PairScorer
 from cgcl.split import Split
 from cgcl.train.config import Resources

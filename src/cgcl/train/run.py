@@ -12,7 +12,7 @@ import torch
 
 from cgcl.errors import CGCLError, ResourceError
 from cgcl.graph import Graph
-from cgcl.graph.prepare import features_of
+from cgcl.graph.features import features_of
 from cgcl.split import Split
 from cgcl.train.calibrating import calibrate
 from cgcl.train.checkpoint import recover_checkpoint, write_checkpoint

@@ -9,12 +9,12 @@ from typing import Any
 
 from cgcl.errors import ConfigError, RunFolderError
 from cgcl.graph import Graph
-from cgcl.graph.prepare import prepare
-from cgcl.graph.stored import read_stored_graph, write_graph
+from cgcl.graph.features import prepare
+from cgcl.graph.graph import read_stored_graph, write_graph
 from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.settings import pick
 from cgcl.split import Split, random_split
-from cgcl.split.stored import read_split, write_split
+from cgcl.split.split import read_split, write_split
 from cgcl.train.config import Resources
 from cgcl.train.estimate import estimate_graph, require_memory
 from cgcl.train.execution import machine, resolve_device, versions

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from cgcl.graph import Graph
-from cgcl.graph.feature_matrix import placed
-from cgcl.graph.prepare import features_of, prepare
+from cgcl.graph.features import features_of, placed, prepare
 from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.method import Known
 from cgcl.methods.settings import CGCLSettings, RankSettings

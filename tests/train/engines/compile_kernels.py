@@ -18,7 +18,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure
 from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.method import Known

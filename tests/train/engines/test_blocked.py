@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cgcl.errors import SplitError
 from cgcl.graph import Graph
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure
 from cgcl.methods.cgcl import CrossViewLearner, draw
 from cgcl.methods.method import Epoch, Known
 from cgcl.methods.settings import CGCLSettings

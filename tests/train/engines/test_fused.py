@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cgcl.coins import base_key, epoch_key, mix, words
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure
 from cgcl.methods.cgcl import CrossViewLearner, draw
 from cgcl.methods.method import Epoch, Known
 from cgcl.methods.settings import CGCLSettings

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure
 from cgcl.methods.cgcl_rank import RankingLearner, scores_of
 from cgcl.methods.method import Epoch, Known
 from cgcl.methods.settings import RankSettings

@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 from cgcl.train.engines.engine import Moments
 
-__all__ = ["Adam"]
-
 
 class Adam:
     """Steps weights along their gradients."""

@@ -23,8 +23,6 @@ from cgcl.train.engines.kernels.softmax import (
     sum_tiles,
 )
 
-__all__ = ["AllPairs", "Turns", "product_into"]
-
 # The logarithm of an empty sum, as in `row_logsumexp`.
 _NOTHING = -1e30
 # Numbers of a row that are multiplied at once, entries that are masked at once, links a program.

@@ -14,8 +14,6 @@ from cgcl.train.engines.blocked_decoder import BlockedDecoder, scored_pairs
 from cgcl.train.engines.blocked_encoder import BlockedEncoder
 from cgcl.train.engines.engine import Moments
 
-__all__ = ["BlockedEngine"]
-
 
 class BlockedEngine:
     """Trains CGCL on a CPU.

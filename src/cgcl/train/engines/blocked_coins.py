@@ -7,8 +7,6 @@ from torch import Tensor
 
 from cgcl.coins import mix
 
-__all__ = ["Coins", "draw_words"]
-
 _SIDES = 2**16  # a coin is a number of 16 bits, compared with a threshold
 _HALF = _SIDES // 2
 # The multipliers of `cgcl.coins`, as numbers of 32 bits with a sign.

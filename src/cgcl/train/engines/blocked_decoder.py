@@ -15,8 +15,6 @@ from cgcl.model.loss import Targets
 from cgcl.train.engines.blocked_coins import Coins, draw_words
 from cgcl.train.execution import default_threads_kept
 
-__all__ = ["BlockedDecoder", "Scored", "scored_pairs"]
-
 # Each worker sums the gradients in Z on its own; together they take no more than 512 MB for it.
 _MOST_NUMBERS = 2**27
 

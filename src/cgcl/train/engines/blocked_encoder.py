@@ -11,8 +11,6 @@ from cgcl.model import GCNEncoder
 from cgcl.train.engines.blocked_features import Features, features_for
 from cgcl.train.engines.blocked_sparse import Propagation, multiply
 
-__all__ = ["BlockedEncoder"]
-
 
 class BlockedEncoder:
     """Embeddings from a view, and the gradients in the encoder's weights."""

@@ -10,8 +10,6 @@ from torch import Tensor
 from cgcl.train.engines.blocked_coins import Coins, draw_words
 from cgcl.train.engines.blocked_sparse import CompressedRows, multiply
 
-__all__ = ["DenseFeatures", "Features", "SparseFeatures", "features_for"]
-
 # A list of entries tosses its coins in rows of so many: a row takes one word of the generator.
 _COLUMNS = 1024
 # How many entries of dense features toss their coins at once, to stay in the cache.

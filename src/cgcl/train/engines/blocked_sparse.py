@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["CompressedRows", "Propagation", "multiply"]
-
 
 @dataclass(frozen=True, eq=False)
 class CompressedRows:

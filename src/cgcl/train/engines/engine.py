@@ -6,8 +6,6 @@ from typing import Protocol
 
 from torch import Tensor
 
-__all__ = ["Engine", "Moments"]
-
 Moments = dict[int, dict[str, Tensor]]
 """Adam's memory by the number of the weight: `step`, `exp_avg` and `exp_avg_sq`."""
 

@@ -25,8 +25,6 @@ from cgcl.train.engines.fused_memory import ADAM_BLOCK, FeatureRows, LinkRows, W
 from cgcl.train.engines.kernels.adam import adam_step
 from cgcl.train.engines.kernels.launch import launch
 
-__all__ = ["FusedEngine", "FusedRuns", "supports"]
-
 # Widest hidden layer that a program can hold.
 _MOST_UNITS = 512
 

@@ -19,8 +19,6 @@ from cgcl.train.engines.kernels.decoding import (
 )
 from cgcl.train.engines.kernels.launch import blocks, dropping, launch, power_of_2
 
-__all__ = ["EPOCHS_AT_ONCE", "FusedDecoder"]
-
 EPOCHS_AT_ONCE = 32
 """How many epochs' losses are kept before the host asks for them."""
 

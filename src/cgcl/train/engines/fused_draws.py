@@ -13,8 +13,6 @@ from cgcl.train.engines.fused_memory import LinkRows
 from cgcl.train.engines.kernels.drawing import draw_negatives, draw_views, scale_nodes
 from cgcl.train.engines.kernels.launch import blocks, launch
 
-__all__ = ["INPUTS", "INPUT_KEY", "NUM_KEYS", "PAIRS", "PAIR_KEY", "FusedDraws"]
-
 INPUTS = ("inputs 1", "inputs 2")
 """The purpose of the coins that drop features in each turn."""
 PAIRS = ("pairs 1", "pairs 2")

@@ -15,8 +15,6 @@ from cgcl.train.engines.kernels.encoding import (
 )
 from cgcl.train.engines.kernels.launch import blocks, dropping, launch, power_of_2
 
-__all__ = ["FusedEncoder"]
-
 _BLOCK = 1024
 _MANY_LINKS = 16  # links per node, from which on smaller blocks of columns pay
 

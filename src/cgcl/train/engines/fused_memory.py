@@ -11,20 +11,6 @@ from torch import Tensor, nn
 from cgcl.methods.method import Known
 from cgcl.train.engines.engine import Moments
 
-__all__ = [
-    "ADAM_BLOCK",
-    "B1",
-    "B2",
-    "BIAS",
-    "W1",
-    "W2",
-    "FeatureRows",
-    "LinkRows",
-    "SparseRows",
-    "W",
-    "Weights",
-]
-
 # The order of CGCL's parameters.
 W, BIAS, W1, B1, W2, B2 = range(6)
 

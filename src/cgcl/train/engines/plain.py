@@ -13,8 +13,6 @@ from cgcl.seeds import seeded
 from cgcl.train.engines.adam import Adam
 from cgcl.train.engines.engine import Moments
 
-__all__ = ["PlainEngine"]
-
 
 class PlainEngine:
     """Runs any method, on any device."""

@@ -30,8 +30,6 @@ from cgcl.train.engines.kernels.ranking import (
     sort_links,
 )
 
-__all__ = ["RankingSteps"]
-
 _BLOCK = 1024
 # Entries of whole rows that a program holds.
 _HELD = 4096

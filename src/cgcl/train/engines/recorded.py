@@ -19,8 +19,6 @@ from cgcl.methods.settings import RankSettings
 from cgcl.train.engines.engine import Moments
 from cgcl.train.engines.ranking_steps import RankingSteps
 
-__all__ = ["RecordedEngine", "supports"]
-
 # The widest vector of which a program holds whole rows.
 _MOST_WIDTH = 4096
 

@@ -8,8 +8,6 @@ import math
 import triton
 import triton.language as tl
 
-__all__ = ["adam_step"]
-
 _BETA_1 = tl.constexpr(0.9)
 _BETA_2 = tl.constexpr(0.999)
 _LOG_1 = tl.constexpr(math.log2(0.9))

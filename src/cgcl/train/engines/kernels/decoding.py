@@ -14,8 +14,6 @@ import triton.language as tl
 
 from cgcl.train.engines.kernels.hashing import epoch_key, keeps, word
 
-__all__ = ["decode_backward", "decode_forward", "decode_only", "first_layer_gradient"]
-
 
 @triton.jit
 def _dot(a, b, PRECISION: tl.constexpr):

@@ -8,8 +8,6 @@ import triton.language as tl
 
 from cgcl.train.engines.kernels.hashing import epoch_key, word
 
-__all__ = ["draw_negatives", "draw_views", "is_seen", "scale_nodes"]
-
 
 @triton.jit
 def _in_view(there, back, VIEW: tl.constexpr, KIND: tl.constexpr):

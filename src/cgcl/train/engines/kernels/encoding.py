@@ -9,8 +9,6 @@ import triton.language as tl
 from cgcl.train.engines.kernels.drawing import is_seen
 from cgcl.train.engines.kernels.hashing import epoch_key, keeps, mix
 
-__all__ = ["drop_features", "elu_backward", "multiply_sparse", "propagate"]
-
 
 @triton.jit
 def multiply_sparse(

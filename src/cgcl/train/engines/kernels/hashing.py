@@ -6,8 +6,6 @@
 import triton
 import triton.language as tl
 
-__all__ = ["epoch_key", "keeps", "mix", "word"]
-
 _GOLDEN = tl.constexpr(0x9E3779B9)
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import triton
 
-__all__ = ["THRESHOLDS", "blocks", "dropping", "launch", "power_of_2"]
-
 THRESHOLDS = 2**24
 """Chances are whole numbers of this part inside a kernel."""
 

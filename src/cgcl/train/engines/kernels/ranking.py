@@ -9,11 +9,6 @@ import triton.language as tl
 from cgcl.train.engines.kernels.hashing import epoch_key, keeps, mix, word
 from cgcl.train.engines.kernels.softmax import to_sum
 
-__all__ = [
-    "activate", "add_columns", "add_links", "first_layer", "normalise", "normalise_back",
-    "see_links", "send", "send_back", "sort_links",
-]  # fmt: skip
-
 # As in `cgcl.model.ranker` and in torch's layer norm: they keep a length away from zero.
 _TINY = tl.constexpr(1e-6)
 _EPSILON = tl.constexpr(1e-5)

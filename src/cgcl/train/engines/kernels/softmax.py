@@ -6,8 +6,6 @@
 import triton
 import triton.language as tl
 
-__all__ = ["TILE", "add_up", "add_up_rows", "link_costs", "share_tiles", "sum_tiles", "to_sum"]
-
 TILE = 128
 """Rows and columns of a tile."""
 _TILE = tl.constexpr(TILE)
