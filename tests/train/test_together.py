@@ -14,8 +14,7 @@ from cgcl.train import together
 from cgcl.train.config import Resources
 from cgcl.train.engines.fused import FusedEngine, FusedRuns
 from cgcl.train.engines.plain import PlainEngine
-from cgcl.train.engines.ranking_steps import RankingSteps
-from cgcl.train.engines.recorded import RecordedEngine
+from cgcl.train.engines.recorded import RankingSteps, RecordedEngine
 from cgcl.train.once import train_once
 from cgcl.train.recipe import Recipe
 from cgcl.train.together import Ahead, fit_together, train_together

@@ -177,7 +177,7 @@ class _Batch:
         self, should_stop: Callable[[], bool]
     ) -> tuple[list[Stopped | None], list[list[dict[str, Any]]]]:
         """Train all to the end; return why each ended early, if it did, and its history."""
-        from cgcl.train.engines.fused_decoder import EPOCHS_AT_ONCE
+        from cgcl.train.engines.fused import EPOCHS_AT_ONCE
 
         trainers = self._trainers
         stopped: list[Stopped | None] = [None] * len(trainers)

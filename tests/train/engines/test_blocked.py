@@ -23,11 +23,14 @@ from cgcl.methods.settings import CGCLSettings
 from cgcl.model import View, symmetric
 from cgcl.model.loss import consistency_loss
 from cgcl.seeds import seeded
-from cgcl.train.engines import PlainEngine, blocked_decoder
-from cgcl.train.engines.blocked import BlockedEngine
-from cgcl.train.engines.blocked_coins import draw_words
-from cgcl.train.engines.blocked_decoder import scored_pairs
-from cgcl.train.engines.blocked_features import DenseFeatures, SparseFeatures, features_for
+from cgcl.train.engines import PlainEngine, blocked
+from cgcl.train.engines.blocked import BlockedEngine, scored_pairs
+from cgcl.train.engines.blocked_features import (
+    DenseFeatures,
+    SparseFeatures,
+    draw_words,
+    features_for,
+)
 
 Build = Callable[[int], Graph]
 KINDS = ("sparse", "dense", "structural")
@@ -55,7 +58,7 @@ def double(known: Known):  # after the graph, whose features are float32
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let even a toy graph need many blocks, the last of them cut short."""
-    monkeypatch.setattr(blocked_decoder, "block_size", lambda _width: BLOCK)
+    monkeypatch.setattr(blocked, "block_size", lambda _width: BLOCK)
 
 
 @pytest.fixture
@@ -281,7 +284,7 @@ def test_any_number_of_workers_finds_the_same(
     known: Known, monkeypatch: pytest.MonkeyPatch, most_numbers: int
 ) -> None:
     """Even where there is room for the sums of two workers only, or of one."""
-    monkeypatch.setattr(blocked_decoder, "_MOST_NUMBERS", most_numbers)
+    monkeypatch.setattr(blocked, "_MOST_NUMBERS", most_numbers)
     options = CGCLSettings(hidden=10, views="directed")
     found: list[list[Tensor]] = []
     for threads in (1, 3):

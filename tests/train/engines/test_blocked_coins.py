@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgcl.train.engines.blocked_coins import Coins, draw_words
+from cgcl.train.engines.blocked_features import Coins, draw_words
 
 
 def tossed(probability: float, rows: int, columns: int, seed: int = 0) -> torch.Tensor:

@@ -15,9 +15,8 @@ from cgcl.model import consistency_loss, symmetric
 from cgcl.seeds import seeded
 from cgcl.train.config import Resources
 from cgcl.train.engines import can_fuse
-from cgcl.train.engines.fused import FusedEngine, FusedRuns, supports
-from cgcl.train.engines.fused_draws import INPUTS, PAIRS
-from cgcl.train.engines.fused_memory import W1, FeatureRows
+from cgcl.train.engines.fused import INPUTS, PAIRS, FusedEngine, FusedRuns, supports
+from cgcl.train.engines.gpu import W1, FeatureRows
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 GOLDEN = 0x9E3779B9
@@ -203,7 +202,7 @@ def test_precision_reaches_every_product_of_the_decoder(
 
     settings, known = CGCLSettings(**SMALL), a_graph(1)
     runs = FusedRuns([a_learner(5, settings)], [known], [settings], [5], precision)
-    monkeypatch.setattr("cgcl.train.engines.fused_decoder.launch", noted)
+    monkeypatch.setattr("cgcl.train.engines.fused.launch", noted)
     runs.decoder.step(0)
     runs.logits(torch.tensor([[[0], [1]]]))
     assert found == [asked] * 4

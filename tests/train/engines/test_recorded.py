@@ -13,11 +13,10 @@ from cgcl.methods.method import Epoch, Known
 from cgcl.methods.settings import RankSettings
 from cgcl.model.softmax import softmax_loss
 from cgcl.seeds import seeded, stream
-from cgcl.train.engines import ranking_steps as module
+from cgcl.train.engines import recorded as module
 from cgcl.train.engines.all_pairs import AllPairs, Turns
 from cgcl.train.engines.plain import PlainEngine
-from cgcl.train.engines.ranking_steps import RankingSteps
-from cgcl.train.engines.recorded import RecordedEngine, supports
+from cgcl.train.engines.recorded import RankingSteps, RecordedEngine, supports
 
 HAS_GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if HAS_GPU else "cpu")
