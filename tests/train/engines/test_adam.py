@@ -40,14 +40,6 @@ def test_steps_are_those_of_torch_to_the_last_bit(weight_decay: float) -> None:
         assert all(torch.equal(value, saved[index][name]) for name, value in memory.items())
 
 
-def test_a_first_step_by_hand() -> None:
-    """The first step is lr times the sign of the gradient, whatever its size."""
-    weight = nn.Parameter(torch.tensor([1.0, 1.0]))
-    weight.grad = torch.tensor([4.0, -0.25])
-    Adam([weight], 0.5).step()
-    assert weight.tolist() == pytest.approx([0.5, 1.5])
-
-
 def test_no_gradient_no_step_and_gradients_are_forgotten() -> None:
     own = weights(0)
     optimizer = Adam(own, 0.1)

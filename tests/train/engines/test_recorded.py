@@ -80,10 +80,16 @@ def to_sums_of(pairs: AllPairs, is_asked: torch.Tensor) -> torch.Tensor:
     return pairs.link_sums + (1 - pairs.row_share) * (pairs.with_own - pairs.log_total).exp()
 
 
-@pytest.mark.parametrize("kind", ["features", "sides"])
-@pytest.mark.parametrize(("nodes", "width"), [(60, 12), (300, 70)])
+FULL = 2e-3 if HAS_GPU else 1e-5
+
+
 @pytest.mark.parametrize(
-    ("precision", "within"), [(torch.float16, 2e-2), (torch.float32, 2e-3 if HAS_GPU else 1e-5)]
+    ("kind", "nodes", "width", "precision", "within"),
+    [
+        ("features", 60, 12, torch.float16, 2e-2),
+        ("features", 300, 70, torch.float32, FULL),
+        ("sides", 300, 12, torch.float32, FULL),
+    ],
 )
 def test_tiles_give_the_readable_loss(
     kind: str, nodes: int, width: int, precision: torch.dtype, within: float
