@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from numbers import Real
 from typing import Any
@@ -16,7 +15,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from cgcl.errors import ConfigError, ModelFileError
-from cgcl.graph.wording import shown
 from cgcl.metrics.ranking import Scores, as_scores
 
 Floats = npt.NDArray[np.float64]
@@ -249,33 +247,24 @@ class Calibration:
         Raises:
             ModelFileError: Something is missing, of the wrong kind, or out of range.
         """
+        parts: dict[str, Any] = {}
         if isinstance(found, dict):
-            found = {"margin": None, **found}  # earlier versions knew of none
-        parts = _mapping(found, "it", [field.name for field in fields(cls)])
-        method, prior, notes = parts["method"], parts["prior"], parts["notes"]
-        _require(
-            isinstance(method, str) and method in _METHODS,
-            f"its method is not one of {', '.join(_METHODS)}",
-        )
-        _require(
-            0 < _number(prior, "its base rate") < 1,
-            f"its base rate is {prior}, not between 0 and 1",
-        )
-        counts = _mapping(parts["counts"], "its counts", _COUNTS)
-        whole = all(type(count) is int and count >= 0 for count in counts.values())
-        _require(whole, "its counts are not whole numbers")
-        _require(
-            isinstance(notes, list) and all(isinstance(note, str) for note in notes),
-            "its notes are not a list of sentences",
-        )
+            parts = {"margin": None, **found}  # earlier versions knew of none
+        _require(parts.keys() == _SHAPES.keys(), f"it should have {', '.join(_SHAPES)}")
+        wrong = [name for name, shape in _SHAPES.items() if not _fits(parts[name], shape)]
+        _require(not wrong, f"no calibration has such a {' and '.join(wrong)}")
+        method, prior, counts = parts["method"], float(parts["prior"]), parts["counts"]
+        _require(method in _CURVES, f"its method is not one of {', '.join(_CURVES)}")
+        _require(0 < prior < 1, f"its base rate is {prior}, not between 0 and 1")
+        _require(min(counts.values()) >= 0, "a count of it is below 0")
         return cls(
             method,
             _read_curve(parts["curve"], method),
-            float(prior),
-            _read_losses(parts["losses"]),
+            prior,
+            parts["losses"],
             counts,
-            _read_shift(parts["shift"]),
-            tuple(notes),
+            parts["shift"],
+            tuple(parts["notes"]),
             _read_margin(parts["margin"]),
         )
 
@@ -294,97 +283,73 @@ def _as_array(logits: Logits) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
-_LINES = ("temperature", "platt")
-_METHODS = (*_LINES, "isotonic", "bent")
-_COUNTS = ("links", "non_links", "unknown_pairs")
 _MAX_KNOTS = 10_000
+# What is stored: a type, a list of one, a mapping of names, or of any text; a tuple has
+# alternatives. Numbers are finite.
+_LINE = {"slope": float, "offset": float}
+_STEPS = {"logits": [float], "log_ratios": [float]}
+_CURVES = {
+    "temperature": _LINE,
+    "platt": _LINE,
+    "isotonic": _STEPS,
+    "bent": {**_STEPS, "below": float, "above": float},
+}
+_LINKS = {"expected": float, "observed": float, "ratio": (float, None)}
+_SHAPES: dict[str, Any] = {
+    "method": str,
+    "curve": tuple(_CURVES.values()),
+    "prior": float,
+    "losses": {str: {str: float}},
+    "counts": {"links": int, "non_links": int, "unknown_pairs": int},
+    "shift": (None, {**_LINKS, "top": {"pairs": float, **_LINKS}, "warning": (str, None)}),
+    "notes": [str],
+    "margin": (None, {"logits": [float], "widths": [float]}),
+}
 
 
-def _read_curve(found: Any, method: str) -> Curve:  # noqa: ANN401
-    if method in _LINES:
-        parts = _mapping(found, "its curve", ("slope", "offset"))
-        slope, offset = (_number(parts[name], f"its {name}") for name in ("slope", "offset"))
-        _require(slope >= 0, f"its slope is {slope}, so that better scores would mean fewer links")
-        return Line(slope, offset)
-    ends = () if method == "isotonic" else ("below", "above")
-    parts = _mapping(found, "its curve", ("logits", "log_ratios", *ends))
-    logits, ratios = _points(parts, "log_ratios")
+def _fits(found: Any, shape: Any) -> bool:  # noqa: ANN401
+    """Say whether a part of a stored calibration has a shape."""
+    if isinstance(shape, tuple):
+        return any(_fits(found, one) for one in shape)
+    if isinstance(shape, list):
+        return isinstance(found, list) and all(_fits(own, shape[0]) for own in found)
+    if isinstance(shape, dict):
+        if not isinstance(found, dict) or (str not in shape and found.keys() != shape.keys()):
+            return False
+        return all(_fits(own, shape.get(str) or shape[name]) for name, own in found.items())
+    if shape is None or isinstance(found, bool):  # a bool is an int to Python
+        return found is shape
+    if shape is float:  # written so that NaN fails, and whole numbers of hundreds of digits
+        return isinstance(found, int | float) and abs(found) < 1e300
+    return isinstance(found, shape)
+
+
+def _read_curve(found: dict[str, Any], method: str) -> Curve:
+    _require(_fits(found, _CURVES[method]), f"its curve is none of {method}")
+    slopes = [float(found.get(name, 0)) for name in ("slope", "below", "above")]
+    _require(min(slopes) >= 0, "its curve falls, so that better scores would mean fewer links")
+    if "slope" in found:
+        return Line(slopes[0], float(found["offset"]))
+    logits, ratios = _points(found, "log_ratios")
     _require(all(a <= b for a, b in pairwise(ratios)), "its log ratios decrease")
-    slopes = [_number(parts[name], f"its slope {name}") for name in ends]
-    _require(
-        all(slope >= 0 for slope in slopes),
-        "better scores would mean fewer links beyond an end of its curve",
-    )
-    return Knots(logits, ratios, *slopes)
+    return Knots(logits, ratios, *slopes[1:])
 
 
-def _read_margin(found: Any) -> Margin | None:  # noqa: ANN401
+def _read_margin(found: dict[str, Any] | None) -> Margin | None:
     if found is None:
         return None
-    logits, widths = _points(_mapping(found, "its margin", ("logits", "widths")), "widths")
-    _require(all(width >= 0 for width in widths), "a width of its margin is below 0")
+    logits, widths = _points(found, "widths")
+    _require(min(widths) >= 0, "a width of its margin is below 0")
     return Margin(logits, widths)
 
 
-def _points(parts: dict[str, Any], name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _points(found: dict[str, Any], name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return logits and as many numbers by some name."""
-    logits, values = _numbers(parts["logits"], "logits"), _numbers(parts[name], name)
+    logits, values = tuple(map(float, found["logits"])), tuple(map(float, found[name]))
+    _require(1 <= len(logits) <= _MAX_KNOTS, f"it has {len(logits):,} logits")
     _require(len(logits) == len(values), f"it has {len(logits)} logits and {len(values)} {name}")
     _require(all(a < b for a, b in pairwise(logits)), "its logits do not increase")
     return logits, values
-
-
-def _read_losses(found: Any) -> dict[str, dict[str, float]]:  # noqa: ANN401
-    losses = _mapping(found, "its losses")
-    return {
-        name: {kind: _number(loss, "a loss") for kind, loss in _mapping(of, "a loss").items()}
-        for name, of in losses.items()
-    }
-
-
-def _read_shift(found: Any) -> dict[str, Any] | None:  # noqa: ANN401
-    if found is None:
-        return None
-    numbers = ("expected", "observed", "ratio")
-    shift = _mapping(found, "its shift", (*numbers, "top", "warning"))
-    top = _mapping(shift["top"], "its shift", ("pairs", *numbers))
-    _number(top["pairs"], "its number of best pairs")
-    for region in (shift, top):
-        for name in numbers:
-            if name != "ratio" or region[name] is not None:
-                _number(region[name], f"the {name} of its shift")
-    _require(isinstance(shift["warning"], str | None), "its warning is no sentence")
-    return shift
-
-
-def _mapping(found: Any, what: str, keys: Sequence[str] = ()) -> dict[str, Any]:  # noqa: ANN401
-    """Return a mapping with exactly these keys, or with any text keys if none are given."""
-    _require(
-        isinstance(found, dict) and all(isinstance(key, str) for key in found),
-        f"{what} is no mapping",
-    )
-    wrong = shown(", ".join(sorted(set(found) ^ set(keys))))
-    _require(not keys or not wrong, f"{what} should have {', '.join(keys)}; wrong: {wrong}")
-    return found
-
-
-def _numbers(found: Any, name: str) -> tuple[float, ...]:  # noqa: ANN401
-    _require(
-        isinstance(found, list) and 1 <= len(found) <= _MAX_KNOTS,
-        f"its {name} are not a list of 1 to {_MAX_KNOTS:,} numbers",
-    )
-    return tuple(_number(value, f"one of its {name}") for value in found)
-
-
-def _number(found: Any, what: str) -> float:  # noqa: ANN401
-    is_number = isinstance(found, int | float) and not isinstance(found, bool)
-    _require(is_number, f"{what} is not a number")
-    # A whole number may have hundreds of digits, which no float can hold.
-    _require(
-        math.isfinite(found) if isinstance(found, float) else abs(found) < 1e300,
-        f"{what} is not a finite number",
-    )
-    return float(found)
 
 
 def _require(kept: bool, why: str) -> None:

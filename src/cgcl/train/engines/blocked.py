@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from cgcl.graph.pairs import decode, encode
 from cgcl.methods.cgcl import CrossViewLearner, draw
 from cgcl.methods.method import Epoch, Known
 from cgcl.methods.scoring import block_size
@@ -59,7 +60,7 @@ class BlockedEncoder:
         """
         propagation = Propagation(edge_index, self._z.shape[0], self._z.dtype)
         adjacency = propagation.matrix()
-        self._back = adjacency if self._is_symmetric else propagation.transposed()
+        self._back = adjacency if self._is_symmetric else propagation.matrix(transposed=True)
         features = self.see(edge_index)
         features.drop(generator)
         features.times(self._encoder.weight, out=self._h)
@@ -127,10 +128,10 @@ def _counted(view: View) -> tuple[Tensor, Tensor]:
     """Return each unordered pair of a view once, and how often the view holds it."""
     if view.edge_index.shape != view.pairs.shape:  # messages flow both ways along each pair
         return view.pairs, torch.ones_like(view.pairs[0])
-    low, high = view.pairs.amin(dim=0), view.pairs.amax(dim=0)
-    base = int(high.max()) + 1
-    codes, times = torch.unique(low * base + high, return_counts=True)
-    return torch.stack([codes // base, codes % base]), times
+    base = int(view.pairs.max()) + 1
+    codes = encode(view.pairs[0], view.pairs[1], base)
+    codes, times = torch.unique(codes, return_counts=True)
+    return decode(codes, base), times
 
 
 class BlockedDecoder:

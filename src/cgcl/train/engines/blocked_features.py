@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from cgcl.coins import mix
+from cgcl.graph.pairs import decode, encode_ordered
 
 _SIDES = 2**16  # a coin is a number of 16 bits, compared with a threshold
 _HALF = _SIDES // 2
@@ -121,18 +121,13 @@ class Propagation:
         self._target = torch.cat([edge_index[1], loops])
         self._scale = torch.bincount(self._target, minlength=num_nodes).to(dtype).rsqrt()
 
-    def matrix(self) -> Tensor:
+    def matrix(self, *, transposed: bool = False) -> Tensor:
         """Return the matrix that takes messages from their source to their target, [n, n]."""
-        return self._matrix(self._target, self._source)
-
-    def transposed(self) -> Tensor:
-        """Return the matrix for the way back, [n, n]."""
-        return self._matrix(self._source, self._target)
-
-    def _matrix(self, row: Tensor, column: Tensor) -> Tensor:
+        row, column = self._target, self._source
+        if transposed:
+            row, column = column, row
         num_nodes = self._scale.numel()
-        codes = (row * num_nodes + column).sort().values
-        row, column = codes // num_nodes, codes % num_nodes
+        row, column = decode(encode_ordered(row, column, num_nodes).sort().values, num_nodes)
         values = self._scale.index_select(0, row) * self._scale.index_select(0, column)
         shape = (num_nodes, num_nodes)
         return CompressedRows.from_sorted(row, column, values, shape).tensor()
@@ -150,41 +145,6 @@ _CACHED_ENTRIES = 2**19
 # Nanoseconds forth and back at d_v = 512: for an entry of a dense product, for one of a sparse
 # product, and to find out whether a sparse one is dropped.
 _DENSE, _SPARSE, _CHOICE = 13.0, 77.0, 7.0
-
-
-class Features(Protocol):
-    """X, of which another part is dropped at every step."""
-
-    def drop(self, generator: torch.Generator) -> None:
-        """Toss the coins of a step."""
-        ...
-
-    def times(self, weight: Tensor, out: Tensor) -> None:
-        """Write X W, [n, d_v], where X is what the last `drop` left."""
-        ...
-
-    def transposed_times(self, h: Tensor, out: Tensor) -> None:
-        """Write X^T H, [d, d_v]."""
-        ...
-
-    def dropped(self) -> Tensor:
-        """Return a copy of X as the last `drop` left it, dense [n, d], to look at."""
-        ...
-
-
-def features_for(x: Tensor, probability: float) -> Features:
-    """Return features in the form whose products take less time, once some are dropped.
-
-    Args:
-        x: Features, [n, d], dense or coalesced sparse COO.
-        probability: Chance of an entry to be dropped.
-    """
-    if not x.is_sparse:
-        share = int(torch.count_nonzero(x)) / max(x.numel(), 1)
-        if share * (_SPARSE * (1 - probability) + _CHOICE) > _DENSE:
-            return DenseFeatures(x, probability)
-        x = x.to_sparse_coo()
-    return SparseFeatures(x, probability)
 
 
 class DenseFeatures:
@@ -278,3 +238,21 @@ class SparseFeatures:
     def dropped(self) -> Tensor:
         """Return a copy of X as the last `drop` left it, dense [n, d], to look at."""
         return self._forth.to_dense()
+
+
+Features = DenseFeatures | SparseFeatures
+
+
+def features_for(x: Tensor, probability: float) -> Features:
+    """Return features in the form whose products take less time, once some are dropped.
+
+    Args:
+        x: Features, [n, d], dense or coalesced sparse COO.
+        probability: Chance of an entry to be dropped.
+    """
+    if not x.is_sparse:
+        share = int(torch.count_nonzero(x)) / max(x.numel(), 1)
+        if share * (_SPARSE * (1 - probability) + _CHOICE) > _DENSE:
+            return DenseFeatures(x, probability)
+        x = x.to_sparse_coo()
+    return SparseFeatures(x, probability)
