@@ -53,13 +53,6 @@ def test_features_say_who_is_linked_to_whom() -> None:
     ]
 
 
-def test_features_are_made_of_the_links_that_are_looked_at_and_of_no_others() -> None:
-    structure = Structure.of(LINKS, 6)
-    x = structure.features(both_ways(LINKS[:, :1])).to_dense()
-    assert x.nonzero().tolist() == [[0, 1], [1, 0]]
-    assert structure.features(LINKS[:, :0]).to_dense().sum() == 0
-
-
 def test_a_link_in_one_direction_is_known_to_the_end_where_it_arrives() -> None:
     x = Structure.of(LINKS, 6).features(torch.tensor([[0], [1]])).to_dense()
     assert x.nonzero().tolist() == [[1, 0]]
