@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from cgcl.graph import Graph
-from cgcl.graph.prepare import features_of, prepare
+from cgcl.graph.features import features_of, prepare
 from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.readers import read
 from cgcl.split import random_split

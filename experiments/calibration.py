@@ -24,9 +24,8 @@ from scipy.stats import chi2
 from torch import Tensor
 
 import cgcl
-from cgcl.metrics.calibration import Curve, probability_of
+from cgcl.metrics.calibration import Curve, expected_calibration_error, log_loss, probability_of
 from cgcl.metrics.calibrators import METHODS
-from cgcl.metrics.reliability import expected_calibration_error, log_loss
 from cgcl.predict.links import decimals, told_apart
 from cgcl.split import Split, UnlinkedPairs, random_split
 from cgcl.train.calibrating import calibrate, validation_sample

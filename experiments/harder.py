@@ -25,7 +25,7 @@ from torch import Tensor
 
 import cgcl
 from cgcl.graph import Graph
-from cgcl.graph.feature_matrix import compact
+from cgcl.graph.features import compact
 from cgcl.methods.heuristics import AdamicAdar, CommonNeighbours, ResourceAllocation
 from cgcl.methods.method import PairScorer
 from cgcl.methods.table import METHODS, method_named

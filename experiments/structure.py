@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from cgcl.graph import Graph
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure
 from cgcl.readers.datasets import load_dataset
 from cgcl.seeds import stream
 from cgcl.split import random_split

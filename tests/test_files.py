@@ -96,20 +96,24 @@ def test_a_growing_file_keeps_whole_lines_and_cuts_off_a_torn_one(tmp_path) -> N
     assert path.read_bytes() == b"one\ntwo\nfour\n"
 
 
+class Disk:
+    """Takes three bytes at a time, as long as there is room."""
+
+    def __init__(self, real, room: int) -> None:
+        self.fileno, self._real, self._room = real.fileno, real, room
+
+    def write(self, content: memoryview) -> int:
+        if not self._room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written = self._real.write(content[: min(self._room, 3)])
+        self._room -= written
+        return written
+
+
 def test_a_line_that_is_taken_in_parts_is_written_whole(tmp_path: Path, monkeypatch) -> None:
     file = AppendOnlyLog(tmp_path / "lines")
     real = file._file
-
-    class Slow:
-        """A disk that takes three bytes at a time."""
-
-        def write(self, content: memoryview) -> int:
-            return real.write(content[:3])
-
-        def fileno(self) -> int:
-            return real.fileno()
-
-    monkeypatch.setattr(file, "_file", Slow())
+    monkeypatch.setattr(file, "_file", Disk(real, 1000))
     file.append(b"a long line\n")
     file.append(b"another\n")
     real.close()
@@ -120,22 +124,7 @@ def test_a_line_that_does_not_fit_leaves_nothing_behind(tmp_path: Path, monkeypa
     file = AppendOnlyLog(tmp_path / "lines")
     file.append(b"one\n")
     real = file._file
-
-    class Full:
-        """A disk with room for three more bytes."""
-
-        room = 3
-
-        def write(self, content: memoryview) -> int:
-            if not self.room:
-                raise OSError(28, "No space left on device")
-            written, self.room = real.write(content[: self.room]), 0
-            return written
-
-        def fileno(self) -> int:
-            return real.fileno()
-
-    monkeypatch.setattr(file, "_file", Full())
+    monkeypatch.setattr(file, "_file", Disk(real, 3))
     with pytest.raises(OSError, match="No space left"):
         file.append(b"two and more\n")
     real.close()

@@ -34,6 +34,8 @@ def test_only_one_module_knows_pickle_and_none_loads_arrays_unsafely() -> None:
             r"(?<!safetensors\.)torch\.(load|save)\(|\b(np|numpy)\.load\(", source
         ), path
         assert "allow_pickle=True" not in source
+        # What only some systems have.
+        assert not re.search(r"^\s*(import|from) (fcntl|resource|pwd)\b", source, re.M), path
 
 
 def test_gradients_never_flow_through_fancy_indexing() -> None:

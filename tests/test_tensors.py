@@ -54,12 +54,10 @@ def test_somebody_elses_safetensors_are_refused(tmp_path) -> None:
 
 def test_a_header_whose_length_looks_like_a_pickle_is_read(tmp_path) -> None:
     """640 is 0x0280: the file begins with the two bytes of a pickle of protocol 2."""
-    for padding in range(700):
-        write_tensors(tmp_path / "f", KIND, TENSORS, {"padding": "x" * padding})
-        if (tmp_path / "f").read_bytes()[:2] == b"\x80\x02":
-            break
-    else:
-        pytest.fail("no header of that length")
+    write_tensors(tmp_path / "f", KIND, TENSORS, {"padding": ""})
+    length = int.from_bytes((tmp_path / "f").read_bytes()[:8], "little")
+    write_tensors(tmp_path / "f", KIND, TENSORS, {"padding": "x" * (640 - length)})
+    assert (tmp_path / "f").read_bytes()[:2] == b"\x80\x02"
     assert set(read_tensors(tmp_path / "f", KIND)[0]) == {"a", "b"}
 
 
@@ -117,7 +115,7 @@ def test_every_flipped_bit_is_refused_or_harmless(written) -> None:
     assert refused == 3 * len(content)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_raise_only_our_errors(tmp_path_factory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("bytes") / "file"

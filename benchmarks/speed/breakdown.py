@@ -47,14 +47,14 @@ WATCHED: dict[str, tuple[str, ...]] = {
     ),
     "propagation": (
         "cgcl.model.encoder:propagate",
-        "cgcl.train.engines.blocked_encoder:BlockedEncoder.forth",
-        "cgcl.train.engines.blocked_encoder:BlockedEncoder.back",
+        "cgcl.train.engines.blocked:BlockedEncoder.forth",
+        "cgcl.train.engines.blocked:BlockedEncoder.back",
     ),
     "decoder": (
         "cgcl.model.decoder:PairDecoder.forward",
         "cgcl.model.cgcl:consistency_loss",
         "cgcl.train.engines.blocked:scored_pairs",
-        "cgcl.train.engines.blocked_decoder:BlockedDecoder.run",
+        "cgcl.train.engines.blocked:BlockedDecoder.run",
     ),
 }
 # Kernels of a GPU, by part; the first that fits counts.

@@ -38,7 +38,7 @@ from torch import Tensor
 
 import cgcl
 from cgcl.graph import Graph
-from cgcl.graph.prepare import prepare
+from cgcl.graph.features import prepare
 from cgcl.model import symmetric
 from cgcl.split import Split, random_split
 from cgcl.train.execution import computing_with

@@ -11,8 +11,6 @@ import hashlib
 import torch
 from torch import Tensor
 
-__all__ = ["WORDS", "base_key", "epoch_key", "integers", "mix", "words", "words_below"]
-
 WORDS = 2**32
 """How many different words there are."""
 

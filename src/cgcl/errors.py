@@ -5,20 +5,6 @@ Every message says what was found, what was expected and what to do, in at most 
 
 from __future__ import annotations
 
-__all__ = [
-    "CGCLError",
-    "ConfigError",
-    "FeatureError",
-    "GraphContentError",
-    "GraphFormatError",
-    "ModelFileError",
-    "NotFittedError",
-    "ResourceError",
-    "RunFolderError",
-    "SplitError",
-    "TrainingError",
-]
-
 
 class CGCLError(Exception):
     """Base of all errors that the package raises on purpose."""

@@ -11,15 +11,6 @@ from typing import BinaryIO
 
 from cgcl.errors import ResourceError
 
-__all__ = [
-    "TEMPORARY_SUFFIX",
-    "make_folder",
-    "remove_leftovers",
-    "sync_folder",
-    "write_atomically",
-    "writing_atomically",
-]
-
 TEMPORARY_SUFFIX = ".tmp"
 
 

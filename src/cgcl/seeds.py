@@ -13,8 +13,6 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["seeded", "stream"]
-
 
 def stream(
     seed: int, purpose: str, epoch: int = 0, device: torch.device | str = "cpu"

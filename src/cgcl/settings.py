@@ -6,14 +6,13 @@ Nothing heavy is imported, so that the command line can ask for its options at o
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from cgcl.errors import ConfigError
-
-__all__ = ["Range", "Settings", "check_range", "pick"]
 
 _KIND_IN_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
@@ -65,27 +64,20 @@ def check_range(name: str, value: float, bounds: Range) -> None:
     Raises:
         ConfigError: It is.
     """
-    low, above, high, below = bounds.low, bounds.above, bounds.high, bounds.below
-    wanted = [
-        text
-        for bound, text in (
-            (low, f"at least {low:,}" if low is not None else ""),
-            (above, f"above {above:,}" if above is not None else ""),
-            (high, f"at most {high:,}" if high is not None else ""),
-            (below, f"below {below:,}" if below is not None else ""),
+    asked = [
+        (bound, words, holds)
+        for bound, words, holds in (
+            (bounds.low, "at least", operator.ge),
+            (bounds.above, "above", operator.gt),
+            (bounds.high, "at most", operator.le),
+            (bounds.below, "below", operator.lt),
         )
         if bound is not None
     ]
-    inside = (
-        not math.isnan(value)
-        and not math.isinf(value)
-        and (low is None or value >= low)
-        and (above is None or value > above)
-        and (high is None or value <= high)
-        and (below is None or value < below)
-    )
-    if not inside:
-        raise ConfigError(f"{name} is {value}; it must be {' and '.join(wanted)}.")
+    is_number = not math.isnan(value) and not math.isinf(value)
+    if not (is_number and all(holds(value, bound) for bound, _, holds in asked)):
+        wanted = " and ".join(f"{words} {bound:,}" for bound, words, _ in asked)
+        raise ConfigError(f"{name} is {value}; it must be {wanted}.")
 
 
 @cache

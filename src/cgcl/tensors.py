@@ -20,8 +20,6 @@ from torch import Tensor
 from cgcl.errors import ModelFileError
 from cgcl.files import write_atomically
 
-__all__ = ["read_tensors", "write_tensors"]
-
 _HEADER = "cgcl"
 _PICKLE_PROTOCOLS = (b"\x02", b"\x03", b"\x04", b"\x05")
 _MAX_HEADER_BYTES = 100_000_000  # safetensors' own limit

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from cgcl.graph import Graph
-from cgcl.graph.stored import read_stored_graph
+from cgcl.graph.graph import read_stored_graph
 from cgcl.split import Split
-from cgcl.split.stored import read_split
+from cgcl.split.split import read_split
 
 QUICK = ["--epochs", "4", "--hidden", "4", "--threads", "1"]
 NAMES = ["007", "NA", "1e3", "é", "a b", *(f"n{number:02d}" for number in range(11))]

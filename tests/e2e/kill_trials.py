@@ -22,7 +22,7 @@ import sklearn.metrics  # noqa: F401  imported before the fork
 import cgcl.report.results
 import cgcl.train.run  # noqa: F401  imported before the fork
 from cgcl.cli.main import main
-from cgcl.train.engines.adam import Adam
+from cgcl.train.engines.plain import Adam
 
 TRAIN = [
     "train", "toy.csv", "--epochs", "12", "--evaluate-every", "3", "--hidden", "8", "--threads",

@@ -26,7 +26,7 @@ from cgcl.experiments.reproduction import Records, run_jobs
 from cgcl.experiments.search import tune
 from cgcl.experiments.study import Job
 from cgcl.graph import Graph
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure
 from cgcl.metrics import auc, link_metrics
 from cgcl.metrics.table import METRICS
 from cgcl.seeds import stream
@@ -229,7 +229,7 @@ def require_no_trace(way: Way, folder: Path) -> None:
 @pytest.mark.parametrize("most", [50_000, 8], ids=["a feature each", "shared features"])
 @pytest.mark.parametrize("name", WAYS)
 def test_held_out_links_change_no_bit(name: str, most: int, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("cgcl.graph.structure.MAX_FEATURES", most)
+    monkeypatch.setattr("cgcl.graph.features.MAX_FEATURES", most)
     require_no_trace(WAYS[name], tmp_path)
 
 
@@ -253,7 +253,7 @@ def test_it_barks_at_features_made_of_all_links(name: str, tmp_path: Path, monke
 def test_it_barks_at_features_shared_by_the_degrees_of_all_links(
     name: str, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("cgcl.graph.structure.MAX_FEATURES", 8)
+    monkeypatch.setattr("cgcl.graph.features.MAX_FEATURES", 8)
     original = fitting.prepare
     monkeypatch.setattr(fitting, "prepare", lambda graph, _: original(graph, graph.edges))
     with pytest.raises(AssertionError, match="weights tell"):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cgcl.graph import Graph
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure
 from cgcl.methods.table import METHODS, method_named
 from cgcl.seeds import stream
 from cgcl.split import Split, random_split

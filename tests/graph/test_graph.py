@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from cgcl.errors import GraphContentError
 from cgcl.graph import Graph
-from cgcl.graph.stored import read_stored_graph, write_graph
+from cgcl.graph.graph import read_stored_graph, write_graph
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40))

@@ -5,7 +5,7 @@ import torch
 
 from cgcl.errors import FeatureError
 from cgcl.graph import Graph
-from cgcl.graph.prepare import features_of, prepare
+from cgcl.graph.features import features_of, prepare
 
 PAIRS = torch.tensor([[0, 1], [1, 2]])
 

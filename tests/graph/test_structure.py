@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgcl.graph import Graph
-from cgcl.graph.prepare import prepare
-from cgcl.graph.stored import read_stored_graph, write_graph
-from cgcl.graph.structure import Structure, has_structural_features
+from cgcl.graph.features import Structure, has_structural_features, prepare
+from cgcl.graph.graph import read_stored_graph, write_graph
 from cgcl.split import random_split
 
 # A star around node 0, a link between 3 and 4, and node 5 alone.
@@ -52,13 +51,6 @@ def test_features_say_who_is_linked_to_whom() -> None:
         [0, 0, 0, 1, 0, 0],
         [0, 0, 0, 0, 0, 0],
     ]
-
-
-def test_features_are_made_of_the_links_that_are_looked_at_and_of_no_others() -> None:
-    structure = Structure.of(LINKS, 6)
-    x = structure.features(both_ways(LINKS[:, :1])).to_dense()
-    assert x.nonzero().tolist() == [[0, 1], [1, 0]]
-    assert structure.features(LINKS[:, :0]).to_dense().sum() == 0
 
 
 def test_a_link_in_one_direction_is_known_to_the_end_where_it_arrives() -> None:

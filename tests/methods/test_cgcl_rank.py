@@ -10,7 +10,7 @@ from torch import Tensor
 from cgcl import LinkPredictor
 from cgcl.coins import words, words_below
 from cgcl.graph import Graph
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure
 from cgcl.methods import cgcl_rank
 from cgcl.methods.cgcl import tossed, view_key
 from cgcl.methods.cgcl_rank import RankingLearner

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from cgcl.graph.adjacency import Adjacency
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure
 from cgcl.methods import subgraphs as extraction
 from cgcl.methods.cgcl import draw
 from cgcl.methods.cgcl_rank import RankingLearner

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgcl.metrics.reliability import (
-    brier_score,
+from cgcl.metrics.calibration import (
     expected_calibration_error,
     log_loss,
     reliability_curve,
@@ -33,10 +32,6 @@ def test_bins_hold_equal_numbers_of_pairs_and_count_by_their_size() -> None:
     assert [bin_.observed for bin_ in found] == [0.5, 0.0]
     error = expected_calibration_error([0.7, 0.4, 0.1], [0, 1, 0], bins=2)
     assert error == pytest.approx((2 * 0.25 + 0.7) / 3)
-
-
-def test_probabilities_that_say_what_happens_have_no_error() -> None:
-    assert expected_calibration_error([0.0, 1.0, 0.0, 1.0], [0, 1, 0, 1]) == 0
 
 
 def test_wilson_interval_of_one_in_ten_by_hand() -> None:
@@ -65,20 +60,13 @@ def test_every_bin_holds_its_share_within_its_interval(
     assert all(a <= b + 1e-12 for a, b in pairwise(predicted))
 
 
-def test_log_loss_by_hand_and_with_weights() -> None:
+def test_log_loss_by_hand() -> None:
     # -log 0.8 for the link, -log 0.5 for the other.
     assert log_loss([0.8, 0.5], [1, 0]) == pytest.approx((-math.log(0.8) - math.log(0.5)) / 2)
-    weighted = log_loss([0.8, 0.5], [1, 0], weights=[3, 1])
-    assert weighted == pytest.approx((-3 * math.log(0.8) - math.log(0.5)) / 4)
 
 
 def test_log_loss_of_a_certain_mistake_is_large_but_finite() -> None:
     assert 600 < log_loss([1.0], [0]) < math.inf
-
-
-def test_brier_score_by_hand_and_with_weights() -> None:
-    assert brier_score([0.8, 0.5], [1, 0]) == pytest.approx((0.04 + 0.25) / 2)
-    assert brier_score([0.8, 0.5], [1, 0], weights=[3, 1]) == pytest.approx((0.12 + 0.25) / 4)
 
 
 @pytest.mark.parametrize(
@@ -97,12 +85,6 @@ def test_what_is_no_probability_or_label_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         expected_calibration_error(probabilities, labels)
-
-
-@pytest.mark.parametrize("weights", [[1.0], [-1.0, 2.0], [0.0, 0.0]])
-def test_weights_that_cannot_be_averaged_with_are_refused(weights: list[float]) -> None:
-    with pytest.raises(ValueError, match="Weights"):
-        log_loss([0.5, 0.5], [0, 1], weights)
 
 
 def test_a_curve_without_bins_and_a_share_of_nothing_are_refused() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgcl.graph import Graph
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure
 from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.methods.settings import RankSettings

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgcl.graph import Graph
-from cgcl.graph.structure import with_structural_features
+from cgcl.graph.features import with_structural_features
 from cgcl.predict.edge_importance import Reason, RestsOn
 from cgcl.predict.evidence import evidence_of, explained
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cgcl.errors import FeatureError, GraphContentError
 from cgcl.graph import Graph
-from cgcl.graph.prepare import prepare
+from cgcl.graph.features import prepare
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.model import CGCL, symmetric
 from cgcl.predict.new_nodes import read_new_features, with_new_nodes

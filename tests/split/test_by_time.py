@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgcl.errors import GraphContentError, SplitError
+from cgcl.errors import SplitError
 from cgcl.graph import Graph
 from cgcl.split import audit_split, time_split
 
@@ -92,11 +92,3 @@ def test_a_graph_without_times_is_refused(two_cliques: Graph) -> None:
 def test_links_of_one_time_only_are_refused() -> None:
     with pytest.raises(SplitError, match="All 60 links of 'path' have the same time, 1970-01-02,"):
         time_split(path([DAY] * 60), as_dates=True)
-
-
-def test_too_few_links_are_refused_as_in_a_random_split() -> None:
-    with pytest.raises(SplitError, match="a 10 % test set would hold 1 link"):
-        time_split(path(torch.arange(12.0)))
-    empty = Graph.from_pairs("e", ["a", "b"], torch.empty(2, 0, dtype=torch.int64))
-    with pytest.raises(GraphContentError, match="no links"):
-        time_split(empty)

@@ -10,7 +10,7 @@ import torch
 
 from cgcl.errors import ResourceError
 from cgcl.graph import Graph
-from cgcl.graph.feature_matrix import SPARSE_UP_TO
+from cgcl.graph.features import SPARSE_UP_TO
 from cgcl.memory import free_memory
 from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.train.config import Resources, SplitConfig

@@ -17,8 +17,7 @@ from cgcl.train import fit as fitting
 from cgcl.train.config import Recipe, Resources
 from cgcl.train.engines.fused import FusedEngine, FusedRuns, supports
 from cgcl.train.engines.plain import PlainEngine
-from cgcl.train.engines.ranking_steps import RankingSteps
-from cgcl.train.engines.recorded import RecordedEngine
+from cgcl.train.engines.recorded import RankingSteps, RecordedEngine
 from cgcl.train.fit import Ahead, Fitted, fit, fit_many, fit_together, known_of
 from cgcl.train.top_of_list import ranking_metrics
 from cgcl.train.trainer import EpochRecord

@@ -279,7 +279,7 @@ def test_a_graph_without_features_or_on_two_sides_is_asked_too() -> None:
 def test_degree_metrics_are_those_of_the_drawn_pairs() -> None:
     graph, split = small()
     found = metrics_against(Sums(30), split, graph, "degree", seed=4)
-    pairs = cgcl.split.degree_negatives(split, 4)
+    pairs = cgcl.split.negatives(split, 4)
     assert found.metrics["degree_auc"] == auc(split.test.sum(dim=0), pairs.sum(dim=0))
     assert found.to_json()["against"]["negatives_per_link"] == [1, 1]
 

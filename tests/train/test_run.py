@@ -344,6 +344,14 @@ def test_a_folder_in_use_is_refused_and_free_again_when_its_owner_dies(tmp_path:
     RunFolder(tmp_path / "r").close()
 
 
+def test_a_lock_that_is_a_link_is_refused_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("kept")
+    (tmp_path / "lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(RunFolderError, match="lock is a link"):
+        RunFolder(tmp_path)
+    assert (tmp_path / "precious").read_text() == "kept"
+
+
 def test_where_there_can_be_no_run_is_told_before_training(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ResourceError, match=r"file is a file, not a folder\. Choose another --out"):

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from cgcl import LinkPredictor
-from cgcl.graph.structure import has_structural_features
+from cgcl.graph.features import has_structural_features
 from cgcl.train.run import resume_run
 
 FOLDER = Path(__file__).parent / "stored_features"

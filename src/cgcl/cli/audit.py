@@ -77,9 +77,9 @@ def audit(
 
 def _audit_run(run: Path) -> Audit:
     from cgcl.errors import RunFolderError
-    from cgcl.graph.stored import read_stored_graph
+    from cgcl.graph.graph import read_stored_graph
     from cgcl.split import audit_split
-    from cgcl.split.stored import read_split
+    from cgcl.split.split import read_split
     from cgcl.train.run_folder import GRAPH, SPLIT
 
     if not (run / SPLIT).is_file():

@@ -114,7 +114,7 @@ def _costs(
     graph: Graph, resources: Resources, speed: float
 ) -> tuple[dict[str, Estimate], dict[str, Any]]:
     """Return what training takes with each preset and notes, or the problem why it cannot be."""
-    from cgcl.graph.prepare import prepare
+    from cgcl.graph.features import prepare
     from cgcl.train.estimate import estimate_graph
 
     try:

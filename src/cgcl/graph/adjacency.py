@@ -18,8 +18,6 @@ from cgcl.graph.pairs import decode, encode_ordered, is_in
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["Adjacency", "Numbers", "blocks_of", "connected_components", "ranges"]
-
 Numbers = npt.NDArray[np.int64]
 """An array of whole numbers."""
 

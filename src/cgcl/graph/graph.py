@@ -1,4 +1,4 @@
-"""The graph as the rest of the package sees it."""
+"""The graph as the rest of the package sees it, and the file that keeps it beside a model."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from cgcl.errors import FeatureError, GraphContentError
-from cgcl.graph.structure import Structure
-
-__all__ = ["Graph"]
+from cgcl.errors import CGCLError, FeatureError, GraphContentError, ModelFileError
+from cgcl.graph.features import Structure
+from cgcl.graph.pairs import decode, encode, encode_ordered, unique_sorted
+from cgcl.graph.wording import listed
+from cgcl.tensors import read_tensors, write_tensors
 
 # Finding the nearest name takes about a second for this many.
 _COMPARED_NAMES = 50_000
@@ -71,7 +74,7 @@ class Graph:
                 f"Links must be an int64 tensor of shape [2, m], found {self.edges.dtype} "
                 f"{list(self.edges.shape)}. Use Graph.from_pairs to build one."
             )
-        if not _is_canonical(self.edges, self.num_nodes):
+        if not self._is_canonical():
             raise GraphContentError(
                 "Links must be listed once, smaller node number first, sorted, within "
                 f"0..{self.num_nodes - 1}. Use Graph.from_pairs to build a graph from any pairs."
@@ -84,6 +87,12 @@ class Graph:
                 f"There are {len(self.feature_names):,} feature names for "
                 f"{self.num_features:,} features."
             )
+
+    def _is_canonical(self) -> bool:
+        low, high = self.edges
+        codes = encode_ordered(low, high, self.num_nodes)
+        inside = (low >= 0) & (low < high) & (high < self.num_nodes)
+        return bool(inside.all() and (codes[1:] > codes[:-1]).all())
 
     def _check_sides_and_times(self) -> None:
         sides, times = self.sides, self.times
@@ -149,25 +158,17 @@ class Graph:
             ('1 self-link dropped.', '1 repeated link merged.')
         """
         num_nodes = len(names)
-        _check_pairs(pairs, num_nodes)
-        low, high = torch.minimum(pairs[0], pairs[1]), torch.maximum(pairs[0], pairs[1])
-        links = low != high
-        codes = (low * num_nodes + high)[links]
-        code = _distinct(codes)
-        edges = torch.stack([code // max(num_nodes, 1), code % max(num_nodes, 1)])
-        kept, repeats = codes.numel(), codes.numel() - code.numel()
-        counted = [
-            *_count(pairs.shape[1] - kept, "self-link", "dropped"),
-            *_count(repeats, "repeated link", "merged"),
-        ]
+        check_pairs(pairs, num_nodes, "Pairs", "Node numbers")
+        codes, distinct, counted = distinct_links(pairs, num_nodes)
+        links = pairs[0] != pairs[1]
         return cls(
             title,
             tuple(names),
-            edges,
+            decode(distinct, num_nodes),
             x,
-            (*notes, *counted),
+            (*notes, *(f"{count}." for count in counted)),
             sides=sides,
-            times=None if times is None else _first_times(times[links], codes, code),
+            times=None if times is None else _first_times(times[links], codes, distinct),
             feature_names=tuple(feature_names),
         )
 
@@ -208,6 +209,11 @@ class Graph:
         return torch.cat([self.edges, self.edges.flip(0)], dim=1)
 
     @cached_property
+    def codes(self) -> Tensor:
+        """The code of each link, int64 [m]; they rise."""
+        return encode_ordered(self.edges[0], self.edges[1], self.num_nodes)
+
+    @cached_property
     def node_of(self) -> dict[str, int]:
         """The number of every node by its name."""
         return {name: number for number, name in enumerate(self.names)}
@@ -226,10 +232,8 @@ class Graph:
             )
         unknown = [name for name in names if name not in self.node_of]
         if unknown:
-            listed = ", ".join(repr(name) for name in unknown[:5])
-            more = f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
             raise GraphContentError(
-                f"No node is called {listed}{more}. The graph '{self.title}' has "
+                f"No node is called {listed(unknown)}. The graph '{self.title}' has "
                 f"{self.num_nodes:,} nodes{self._hint(unknown[0])}"
             )
         return torch.tensor([self.node_of[name] for name in names], dtype=torch.int64)
@@ -288,9 +292,49 @@ class Graph:
         return f"Graph({self.num_nodes:,} nodes, {links}, {features}{bipartite})"
 
 
-def _count(count: int, what: str, fate: str) -> list[str]:
-    """Return a sentence about what happened to `count` things; none if there are none."""
-    return [f"{count:,} {what}{'' if count == 1 else 's'} {fate}."] if count else []
+def check_pairs(pairs: Tensor, num_nodes: int, what: str, whose: str) -> None:
+    """Refuse what is not node pairs of a graph.
+
+    Args:
+        pairs: What was given.
+        num_nodes: Number of nodes.
+        what: What it is called at the beginning of a sentence.
+        whose: Likewise, for its node numbers.
+
+    Raises:
+        GraphContentError: It is of another type or shape, or has nodes outside the graph.
+    """
+    if pairs.dtype != torch.int64 or pairs.dim() != 2 or pairs.shape[0] != 2:
+        raise GraphContentError(
+            f"{what} must be an int64 tensor of shape [2, any], found {pairs.dtype} "
+            f"{list(pairs.shape)}."
+        )
+    if pairs.numel() and (int(pairs.min()) < 0 or int(pairs.max()) >= num_nodes):
+        raise GraphContentError(
+            f"{whose} must lie in 0..{num_nodes - 1}, found {int(pairs.min())}..{int(pairs.max())}."
+        )
+
+
+def distinct_links(pairs: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, list[str]]:
+    """Return the codes of all links among pairs, each code once, and what was left out, in words.
+
+    Args:
+        pairs: Node numbers in any order and direction, int64 [2, any].
+        num_nodes: Number of nodes.
+    """
+    links = pairs[:, pairs[0] != pairs[1]]
+    codes = encode(links[0], links[1], num_nodes)
+    distinct = unique_sorted(codes)
+    loops, repeats = pairs.shape[1] - codes.numel(), codes.numel() - distinct.numel()
+    notes = [
+        f"{count:,} {what}{'' if count == 1 else 's'} {fate}"
+        for count, what, fate in (
+            (loops, "self-link", "dropped"),
+            (repeats, "repeated link", "merged"),
+        )
+        if count
+    ]
+    return codes, distinct, notes
 
 
 def _are_text(names: tuple[str, ...]) -> bool:
@@ -306,42 +350,11 @@ def _are_distinct(names: tuple[str, ...]) -> bool:
     return is_sorted or len(set(names)) == len(names)
 
 
-def _distinct(codes: Tensor) -> Tensor:
-    """Return each code once, sorted; those that a reader has sorted already take less time."""
-    is_sorted = bool((codes[1:] >= codes[:-1]).all())
-    return torch.unique_consecutive(codes) if is_sorted else torch.unique(codes)
-
-
-def _check_pairs(pairs: Tensor, num_nodes: int) -> None:
-    if pairs.dtype != torch.int64 or pairs.dim() != 2 or pairs.shape[0] != 2:
-        raise GraphContentError(
-            f"Pairs must be an int64 tensor of shape [2, any], found {pairs.dtype} "
-            f"{list(pairs.shape)}."
-        )
-    if pairs.numel() and (int(pairs.min()) < 0 or int(pairs.max()) >= num_nodes):
-        raise GraphContentError(
-            f"Node numbers must lie in 0..{num_nodes - 1}, found "
-            f"{int(pairs.min())}..{int(pairs.max())}."
-        )
-
-
 def _first_times(times: Tensor, codes: Tensor, distinct: Tensor) -> Tensor:
     """Return the earliest time of each distinct code, in their (sorted) order."""
     place = torch.searchsorted(distinct, codes)
     late = torch.full((distinct.numel(),), torch.inf, dtype=torch.float64)
     return late.scatter_reduce(0, place, times.to(torch.float64), "amin")
-
-
-def _is_canonical(edges: Tensor, num_nodes: int) -> bool:
-    if edges.shape[1] == 0:
-        return True
-    code = edges[0] * num_nodes + edges[1]
-    return bool(
-        (edges[0] >= 0).all()
-        and (edges[1] < num_nodes).all()
-        and (edges[0] < edges[1]).all()
-        and (code[1:] > code[:-1]).all()
-    )
 
 
 def _check_features(x: Tensor, names: tuple[str, ...]) -> None:
@@ -360,3 +373,89 @@ def _check_features(x: Tensor, names: tuple[str, ...]) -> None:
             f"Feature {column} of node {names[row]!r} is not a finite number. "
             f"Every feature must be finite: one NaN would spread to all neighbours."
         )
+
+
+_KIND = "cgcl graph 1"
+_OPTIONAL = ("sides", "times", "feature_scale")
+
+
+def write_graph(path: Path, graph: Graph) -> None:
+    """Write a graph to one file that `read_stored_graph` gives back unchanged.
+
+    Raises:
+        ResourceError: The disk is full or the folder cannot be written.
+    """
+    encoded = [name.encode() for name in graph.names]
+    ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
+    tensors: dict[str, Tensor] = {
+        "edges": graph.edges,
+        "name_bytes": torch.frombuffer(
+            bytearray(b"".join(encoded)) or bytearray(1), dtype=torch.uint8
+        ),
+        "name_ends": torch.from_numpy(ends),
+    }
+    tensors |= {
+        part: getattr(graph, part) for part in _OPTIONAL if getattr(graph, part) is not None
+    }
+    if graph.x is not None and graph.x.is_sparse:
+        tensors |= {"x_indices": graph.x.indices(), "x_values": graph.x.values()}
+    elif graph.x is not None:
+        tensors["x"] = graph.x
+    if graph.structure is not None:
+        tensors["feature_of_node"] = graph.structure.feature_of_node
+    about = {
+        "title": graph.title,
+        "notes": list(graph.notes),
+        "num_features": graph.num_features,
+        "num_nonzeros": graph.num_nonzeros,
+        "feature_names": list(graph.feature_names),
+        "fingerprint": graph.fingerprint,
+    }
+    write_tensors(path, _KIND, tensors, about)
+
+
+def read_stored_graph(path: Path) -> Graph:
+    """Return the graph that `write_graph` stored.
+
+    Raises:
+        ModelFileError: The file is missing, damaged or not one of ours.
+    """
+    tensors, about = read_tensors(path, _KIND)
+    try:
+        graph = Graph(
+            title=about["title"],
+            names=_names(tensors["name_bytes"], tensors["name_ends"].tolist()),
+            edges=tensors["edges"],
+            x=_features(tensors, about["num_features"]),
+            notes=tuple(about["notes"]),
+            feature_names=tuple(about.get("feature_names", ())),
+            # Graphs of earlier versions hold the features that were made themselves.
+            structure=Structure(
+                tensors["feature_of_node"], about["num_features"], about["num_nonzeros"]
+            )
+            if "feature_of_node" in tensors
+            else None,
+            **{part: tensors.get(part) for part in _OPTIONAL},
+        )
+    except (KeyError, CGCLError) as error:
+        raise ModelFileError(f"{path} does not hold a whole graph ({error}).") from error
+    if graph.fingerprint != about["fingerprint"]:
+        raise ModelFileError(f"{path} is damaged (its graph is not the one that was stored).")
+    return graph
+
+
+def _names(name_bytes: Tensor, ends: list[int]) -> tuple[str, ...]:
+    joined = name_bytes.numpy().tobytes()
+    return tuple(joined[a:b].decode() for a, b in zip([0, *ends[:-1]], ends, strict=True))
+
+
+def _features(tensors: dict[str, Tensor], num_features: int) -> Tensor | None:
+    if "x_indices" not in tensors:
+        return tensors.get("x")
+    return torch.sparse_coo_tensor(
+        tensors["x_indices"],
+        tensors["x_values"],
+        (tensors["name_ends"].numel(), num_features),
+        check_invariants=True,
+        is_coalesced=True,
+    )

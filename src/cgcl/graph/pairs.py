@@ -8,8 +8,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["canonical", "decode", "encode", "encode_ordered", "is_in", "unique_sorted"]
-
 
 def canonical(pairs: Tensor) -> Tensor:
     """Return pairs with the smaller node first, int64 [2, p]."""

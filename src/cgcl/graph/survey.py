@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,10 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cgcl.graph.components import connected_components
+from cgcl.graph.adjacency import connected_components
+from cgcl.graph.features import extremes
 from cgcl.graph.graph import Graph
-
-__all__ = ["FeatureSurvey", "Survey", "survey"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def survey(graph: Graph) -> Survey:
     labels = connected_components(graph.edges.numpy(), nodes)
     sizes = np.bincount(labels)
     isolated = int((degree == 0).sum())
-    sides = _sides_as_read(graph, degree) if graph.sides is not None else _two_sides(graph, labels)
+    sides = _two_sides(graph, labels) if graph.sides is None else _sizes(graph.sides[degree > 0])
     return Survey(
         nodes=nodes,
         links=links,
@@ -99,8 +99,7 @@ def survey(graph: Graph) -> Survey:
 def _possible_links(graph: Graph) -> int:
     if graph.sides is None:
         return graph.num_nodes * (graph.num_nodes - 1) // 2
-    there = int(graph.sides.sum())
-    return there * (graph.num_nodes - there)
+    return math.prod(_sizes(graph.sides))
 
 
 def _two_sides(graph: Graph, labels: np.ndarray) -> tuple[int, int] | None:
@@ -120,32 +119,20 @@ def _two_sides(graph: Graph, labels: np.ndarray) -> tuple[int, int] | None:
     # A node is on the side of the first node of its piece if their copies are in the same piece.
     _, first = np.unique(labels, return_index=True)
     here = double[:nodes] == double[first[labels]]
-    linked = np.zeros(nodes, dtype=bool)
-    linked[edges.reshape(-1)] = True
-    return int((here & linked).sum()), int((~here & linked).sum())
+    return _sizes(torch.from_numpy(~here[np.unique(edges)]))
 
 
-def _sides_as_read(graph: Graph, degree: Tensor) -> tuple[int, int] | None:
-    if graph.sides is None:
-        return None
-    linked = graph.sides[degree > 0]
-    there = int(linked.sum())
-    return linked.numel() - there, there
+def _sizes(sides: Tensor) -> tuple[int, int]:
+    there = int(sides.sum())
+    return sides.numel() - there, there
 
 
 def _survey_features(x: Tensor, nonzeros: int) -> FeatureSurvey:
     nodes, count = x.shape
-    if not x.is_sparse:
-        constant = int((x.amin(dim=0) == x.amax(dim=0)).sum()) if x.numel() else count
-        empty = int((x.count_nonzero(dim=1) == 0).sum())
-        return FeatureSurvey(count, False, nonzeros, constant, empty)
-    (rows, columns), values = x.indices(), x.values()
-    listed = torch.bincount(columns, minlength=count)
-    smallest = torch.full((count,), torch.inf).scatter_reduce(0, columns, values, "amin")
-    largest = torch.full((count,), -torch.inf).scatter_reduce(0, columns, values, "amax")
-    # A feature that is not listed everywhere is zero elsewhere.
-    smallest = torch.where(listed < nodes, smallest.clamp(max=0), smallest)
-    largest = torch.where(listed < nodes, largest.clamp(min=0), largest)
-    constant = int((smallest == largest).sum())
-    kept = torch.bincount(rows[values != 0], minlength=nodes)
-    return FeatureSurvey(count, True, nonzeros, constant, int((kept == 0).sum()))
+    low, high = extremes(x)
+    if x.is_sparse:
+        filled = torch.bincount(x.indices()[0, x.values() != 0], minlength=nodes)
+    else:
+        filled = x.count_nonzero(dim=1)
+    empty = int((filled == 0).sum())
+    return FeatureSurvey(count, x.is_sparse, nonzeros, int((low == high).sum()), empty)

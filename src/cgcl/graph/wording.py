@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["listed", "shown"]
-
 
 def shown(text: str, limit: int = 60) -> str:
     r"""Return `text` on one line, unprintable characters escaped, at most `limit` characters.

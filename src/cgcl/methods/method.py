@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from cgcl.errors import FeatureError
 from cgcl.graph import Graph
 from cgcl.graph.adjacency import Adjacency
-from cgcl.graph.feature_matrix import placed
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure, placed
 from cgcl.methods.settings import MethodSettings
 from cgcl.model import symmetric
 from cgcl.seeds import stream

@@ -243,7 +243,7 @@ def chosen_for(graph: Graph, preset: str) -> dict[str, Any]:
         graph: The graph to learn from.
         preset: `quick`, fit for two cores, or `best`.
     """
-    from cgcl.graph.structure import has_structural_features
+    from cgcl.graph.features import has_structural_features
 
     has_features = graph.x is not None and not has_structural_features(graph)
     density = graph.num_nonzeros / max(graph.num_nodes * graph.num_features, 1)

@@ -1,9 +1,10 @@
-"""From a logit to a probability: monotone maps, at any base rate, and how they are stored."""
+"""From a logit to a probability: monotone maps at any base rate, stored and judged."""
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from numbers import Real
 from typing import Any
@@ -14,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from cgcl.errors import ConfigError, ModelFileError
-from cgcl.graph.wording import shown
+from cgcl.metrics.ranking import Scores, as_scores
 
 Floats = npt.NDArray[np.float64]
 
@@ -234,29 +235,10 @@ class Calibration:
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as JSON can hold it."""
-        if isinstance(self.curve, Line):
-            curve: dict[str, Any] = {"slope": self.curve.slope, "offset": self.curve.offset}
-        else:
-            curve = {
-                "logits": list(self.curve.logits),
-                "log_ratios": list(self.curve.log_ratios),
-            }
-            if self.method != "isotonic":
-                curve |= {"below": self.curve.below, "above": self.curve.above}
-        margin = self.margin and {
-            "logits": list(self.margin.logits),
-            "widths": list(self.margin.widths),
-        }
-        return {
-            "method": self.method,
-            "curve": curve,
-            "prior": self.prior,
-            "losses": self.losses,
-            "counts": self.counts,
-            "shift": self.shift,
-            "notes": list(self.notes),
-            "margin": margin,
-        }
+        found = json.loads(json.dumps(asdict(self)))  # tuples become lists
+        if self.method == "isotonic":
+            del found["curve"]["below"], found["curve"]["above"]
+        return found
 
     @classmethod
     def from_json(cls, found: Any) -> Calibration:  # noqa: ANN401
@@ -265,7 +247,26 @@ class Calibration:
         Raises:
             ModelFileError: Something is missing, of the wrong kind, or out of range.
         """
-        return read_calibration(found)
+        parts: dict[str, Any] = {}
+        if isinstance(found, dict):
+            parts = {"margin": None, **found}  # earlier versions knew of none
+        _require(parts.keys() == _SHAPES.keys(), f"it should have {', '.join(_SHAPES)}")
+        wrong = [name for name, shape in _SHAPES.items() if not _fits(parts[name], shape)]
+        _require(not wrong, f"no calibration has such a {' and '.join(wrong)}")
+        method, prior, counts = parts["method"], float(parts["prior"]), parts["counts"]
+        _require(method in _CURVES, f"its method is not one of {', '.join(_CURVES)}")
+        _require(0 < prior < 1, f"its base rate is {prior}, not between 0 and 1")
+        _require(min(counts.values()) >= 0, "a count of it is below 0")
+        return cls(
+            method,
+            _read_curve(parts["curve"], method),
+            prior,
+            parts["losses"],
+            counts,
+            parts["shift"],
+            tuple(parts["notes"]),
+            _read_margin(parts["margin"]),
+        )
 
     def _prior(self, prior: float | None) -> float:
         return self.prior if prior is None else check_prior(prior)
@@ -282,138 +283,213 @@ def _as_array(logits: Logits) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
-_LINES = ("temperature", "platt")
-_METHODS = (*_LINES, "isotonic", "bent")
-_KEYS = ("method", "curve", "prior", "losses", "counts", "shift", "notes", "margin")
-_COUNTS = ("links", "non_links", "unknown_pairs")
 _MAX_KNOTS = 10_000
+# What is stored: a type, a list of one, a mapping of names, or of any text; a tuple has
+# alternatives. Numbers are finite.
+_LINE = {"slope": float, "offset": float}
+_STEPS = {"logits": [float], "log_ratios": [float]}
+_CURVES = {
+    "temperature": _LINE,
+    "platt": _LINE,
+    "isotonic": _STEPS,
+    "bent": {**_STEPS, "below": float, "above": float},
+}
+_LINKS = {"expected": float, "observed": float, "ratio": (float, None)}
+_SHAPES: dict[str, Any] = {
+    "method": str,
+    "curve": tuple(_CURVES.values()),
+    "prior": float,
+    "losses": {str: {str: float}},
+    "counts": {"links": int, "non_links": int, "unknown_pairs": int},
+    "shift": (None, {**_LINKS, "top": {"pairs": float, **_LINKS}, "warning": (str, None)}),
+    "notes": [str],
+    "margin": (None, {"logits": [float], "widths": [float]}),
+}
 
 
-def read_calibration(found: Any) -> Calibration:  # noqa: ANN401
-    """Return the calibration that `Calibration.to_json` described.
-
-    Raises:
-        ModelFileError: Something is missing, of the wrong kind, or out of range.
-    """
-    if isinstance(found, dict):
-        found = {"margin": None, **found}  # earlier versions knew of none
-    parts = _mapping(found, "it", _KEYS)
-    method = parts["method"]
-    if not isinstance(method, str) or method not in _METHODS:
-        raise _damaged(f"its method is not one of {', '.join(_METHODS)}")
-    prior = _number(parts["prior"], "its base rate")
-    if not 0 < prior < 1:
-        raise _damaged(f"its base rate is {prior}, not between 0 and 1")
-    counts = _mapping(parts["counts"], "its counts", _COUNTS)
-    if any(type(count) is not int or count < 0 for count in counts.values()):
-        raise _damaged("its counts are not whole numbers")
-    notes = parts["notes"]
-    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-        raise _damaged("its notes are not a list of sentences")
-    return Calibration(
-        method,
-        _line(parts["curve"]) if method in _LINES else _knots(parts["curve"], method),
-        prior,
-        _losses(parts["losses"]),
-        counts,
-        _shift(parts["shift"]),
-        tuple(notes),
-        _margin(parts["margin"]),
-    )
+def _fits(found: Any, shape: Any) -> bool:  # noqa: ANN401
+    """Say whether a part of a stored calibration has a shape."""
+    if isinstance(shape, tuple):
+        return any(_fits(found, one) for one in shape)
+    if isinstance(shape, list):
+        return isinstance(found, list) and all(_fits(own, shape[0]) for own in found)
+    if isinstance(shape, dict):
+        if not isinstance(found, dict) or (str not in shape and found.keys() != shape.keys()):
+            return False
+        return all(_fits(own, shape.get(str) or shape[name]) for name, own in found.items())
+    if shape is None or isinstance(found, bool):  # a bool is an int to Python
+        return found is shape
+    if shape is float:  # written so that NaN fails, and whole numbers of hundreds of digits
+        return isinstance(found, int | float) and abs(found) < 1e300
+    return isinstance(found, shape)
 
 
-def _line(found: Any) -> Curve:  # noqa: ANN401
-    parts = _mapping(found, "its curve", ("slope", "offset"))
-    slope, offset = (_number(parts[name], f"its {name}") for name in ("slope", "offset"))
-    if slope < 0:
-        raise _damaged(f"its slope is {slope}, so that better scores would mean fewer links")
-    return Line(slope, offset)
+def _read_curve(found: dict[str, Any], method: str) -> Curve:
+    _require(_fits(found, _CURVES[method]), f"its curve is none of {method}")
+    slopes = [float(found.get(name, 0)) for name in ("slope", "below", "above")]
+    _require(min(slopes) >= 0, "its curve falls, so that better scores would mean fewer links")
+    if "slope" in found:
+        return Line(slopes[0], float(found["offset"]))
+    logits, ratios = _points(found, "log_ratios")
+    _require(all(a <= b for a, b in pairwise(ratios)), "its log ratios decrease")
+    return Knots(logits, ratios, *slopes[1:])
 
 
-def _knots(found: Any, method: str) -> Curve:  # noqa: ANN401
-    ends = () if method == "isotonic" else ("below", "above")
-    parts = _mapping(found, "its curve", ("logits", "log_ratios", *ends))
-    logits, ratios = _points(parts, "log_ratios")
-    if any(after < before for before, after in pairwise(ratios)):
-        raise _damaged("its log ratios decrease")
-    slopes = [_number(parts[name], f"its slope {name}") for name in ends]
-    if any(slope < 0 for slope in slopes):
-        raise _damaged("better scores would mean fewer links beyond an end of its curve")
-    return Knots(logits, ratios, *slopes)
-
-
-def _margin(found: Any) -> Margin | None:  # noqa: ANN401
+def _read_margin(found: dict[str, Any] | None) -> Margin | None:
     if found is None:
         return None
-    logits, widths = _points(_mapping(found, "its margin", ("logits", "widths")), "widths")
-    if any(width < 0 for width in widths):
-        raise _damaged("a width of its margin is below 0")
+    logits, widths = _points(found, "widths")
+    _require(min(widths) >= 0, "a width of its margin is below 0")
     return Margin(logits, widths)
 
 
-def _points(parts: dict[str, Any], name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _points(found: dict[str, Any], name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return logits and as many numbers by some name."""
-    logits, values = _numbers(parts["logits"], "logits"), _numbers(parts[name], name)
-    if len(logits) != len(values):
-        raise _damaged(f"it has {len(logits)} logits and {len(values)} {name}")
-    if any(after <= before for before, after in pairwise(logits)):
-        raise _damaged("its logits do not increase")
+    logits, values = tuple(map(float, found["logits"])), tuple(map(float, found[name]))
+    _require(1 <= len(logits) <= _MAX_KNOTS, f"it has {len(logits):,} logits")
+    _require(len(logits) == len(values), f"it has {len(logits)} logits and {len(values)} {name}")
+    _require(all(a < b for a, b in pairwise(logits)), "its logits do not increase")
     return logits, values
 
 
-def _losses(found: Any) -> dict[str, dict[str, float]]:  # noqa: ANN401
-    losses = _mapping(found, "its losses")
-    return {
-        name: {kind: _number(loss, "a loss") for kind, loss in _mapping(of, "a loss").items()}
-        for name, of in losses.items()
-    }
+def _require(kept: bool, why: str) -> None:
+    if not kept:
+        raise ModelFileError(
+            f"The model's calibration is damaged: {why}.\nTrain again with cgcl train."
+        )
 
 
-def _shift(found: Any) -> dict[str, Any] | None:  # noqa: ANN401
-    if found is None:
-        return None
-    shift = _mapping(found, "its shift", ("expected", "observed", "ratio", "top", "warning"))
-    top = _mapping(shift["top"], "its shift", ("pairs", "expected", "observed", "ratio"))
-    _number(top["pairs"], "its number of best pairs")
-    for region in (shift, top):
-        _number(region["expected"], "an expected number of links")
-        _number(region["observed"], "an observed number of links")
-        if region["ratio"] is not None:
-            _number(region["ratio"], "the ratio of its shift")
-    if not isinstance(shift["warning"], str | None):
-        raise _damaged("its warning is no sentence")
-    return shift
+# A probability of 0 or 1 that turns out wrong would make every log-loss infinite.
+_SMALLEST = 1e-300
 
 
-def _mapping(found: Any, what: str, keys: tuple[str, ...] = ()) -> dict[str, Any]:  # noqa: ANN401
-    """Return a mapping with exactly these keys, or with any text keys if none are given."""
-    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-        raise _damaged(f"{what} is no mapping")
-    if keys and set(found) != set(keys):
-        wrong = sorted(set(found) ^ set(keys))
-        raise _damaged(f"{what} should have {', '.join(keys)}; wrong: {shown(', '.join(wrong))}")
-    return found
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """Pairs of similar probability: what was said, and what happened."""
+
+    predicted: float
+    """Mean probability."""
+    observed: float
+    """Share of links."""
+    count: int
+    low: float
+    """Lower end of the 95 % interval of the share (Wilson)."""
+    high: float
+    """Upper end."""
 
 
-def _numbers(found: Any, name: str) -> tuple[float, ...]:  # noqa: ANN401
-    if not isinstance(found, list) or not 1 <= len(found) <= _MAX_KNOTS:
-        raise _damaged(f"its {name} are not a list of 1 to {_MAX_KNOTS:,} numbers")
-    return tuple(_number(value, f"one of its {name}") for value in found)
+def expected_calibration_error(probabilities: Scores, labels: Scores, bins: int = 10) -> float:
+    """Return the mean gap between probability and share of links, over equal-mass bins.
+
+    Even perfect probabilities have a gap above 0 on a finite number of pairs.
+
+    Args:
+        probabilities: Probabilities of a link, in [0, 1].
+        labels: As many labels, 1 for a link and 0 for none.
+        bins: How many bins of about equal mass; equal probabilities share one.
+
+    Example:
+        >>> round(expected_calibration_error([0.1, 0.3, 0.6, 0.8], [0, 0, 0, 1], bins=2), 4)
+        0.2
+    """
+    found = reliability_curve(probabilities, labels, bins)
+    gaps = [bin_.count * abs(bin_.predicted - bin_.observed) for bin_ in found]
+    return sum(gaps) / sum(bin_.count for bin_ in found)
 
 
-def _number(found: Any, what: str) -> float:  # noqa: ANN401
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        raise _damaged(f"{what} is not a number")
-    try:
-        value = float(found)
-    except OverflowError:  # a whole number of hundreds of digits
-        value = math.inf
-    if not math.isfinite(value):
-        raise _damaged(f"{what} is {value}, not a finite number")
-    return value
+def reliability_curve(
+    probabilities: Scores, labels: Scores, bins: int = 10
+) -> list[ReliabilityBin]:
+    """Return the bins of a reliability diagram, lowest probabilities first.
+
+    Args:
+        probabilities: Probabilities of a link, in [0, 1].
+        labels: As many labels, 1 for a link and 0 for none.
+        bins: How many bins of about equal mass; equal probabilities share one, so there may be
+            fewer.
+
+    Example:
+        >>> [(b.predicted, b.observed) for b in reliability_curve([0.25, 0.75], [0, 1], bins=2)]
+        [(0.25, 0.0), (0.75, 1.0)]
+    """
+    if bins < 1:
+        raise ValueError(f"A curve needs 1 bin or more, found {bins}.")
+    probability, label = _checked(probabilities, labels)
+    return [
+        ReliabilityBin(
+            float(probability[chosen].mean()),
+            float(label[chosen].mean()),
+            chosen.size,
+            *wilson_interval(int(label[chosen].sum()), chosen.size),
+        )
+        for chosen in _equal_mass(probability, bins)
+    ]
 
 
-def _damaged(why: str) -> ModelFileError:
-    return ModelFileError(
-        f"The model's calibration is damaged: {why}.\nTrain again with cgcl train."
-    )
+def _equal_mass(probability: Floats, bins: int) -> list[npt.NDArray[np.int64]]:
+    """Return the places of each bin, lowest probabilities first; equal ones are never parted."""
+    order = np.argsort(probability, kind="stable")
+    ordered = probability[order]
+    cuts = np.linspace(0, order.size, min(bins, order.size) + 1)[1:].round().astype(np.int64)
+    # A cut among equal probabilities would leave it to their order which bin they fall into.
+    ends = np.unique(np.searchsorted(ordered, ordered[cuts - 1], side="right"))
+    return np.split(order, ends[:-1])
+
+
+def wilson_interval(successes: int, count: int, z: float = 1.96) -> tuple[float, float]:
+    """Return Wilson's interval for a share, 95 % unless `z` says otherwise.
+
+    Args:
+        successes: How many of `count`.
+        count: 1 or more.
+        z: Half-width in standard errors.
+
+    Example:
+        >>> low, high = wilson_interval(0, 10)
+        >>> low, round(high, 4)
+        (0.0, 0.2775)
+    """
+    if not 0 <= successes <= count or count < 1:
+        raise ValueError(f"A share needs 0 to {count} of {count}, found {successes}.")
+    share = successes / count
+    scale = 1 + z * z / count
+    middle = (share + z * z / (2 * count)) / scale
+    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / scale
+    # The two ends that are exact in theory are exact here, too.
+    low = 0.0 if successes == 0 else middle - half
+    high = 1.0 if successes == count else middle + half
+    return low, high
+
+
+def log_loss(probabilities: Scores, labels: Scores) -> float:
+    r"""Return the mean of $-(y \log p + (1 - y) \log(1 - p))$, in nats.
+
+    Args:
+        probabilities: Probabilities of a link, in [0, 1].
+        labels: As many labels, 1 for a link and 0 for none.
+
+    Example:
+        >>> round(log_loss([0.5, 0.5], [0, 1]), 4)
+        0.6931
+    """
+    probability, label = _checked(probabilities, labels)
+    said = np.where(label == 1, probability, 1 - probability)
+    return float(-np.log(np.maximum(said, _SMALLEST)).mean())
+
+
+def _checked(probabilities: Scores, labels: Scores) -> tuple[Floats, Floats]:
+    """Return both as arrays, or refuse them."""
+    probability, label = as_scores(probabilities, "probability"), as_scores(labels, "label")
+    if probability.size != label.size:
+        raise ValueError(
+            f"Every pair needs a probability and a label, found {probability.size:,} and "
+            f"{label.size:,}."
+        )
+    if probability.min() < 0 or probability.max() > 1:
+        raise ValueError(
+            f"Probabilities must be in [0, 1], found {probability.min():g} to "
+            f"{probability.max():g}."
+        )
+    if not np.isin(label, (0, 1)).all():
+        raise ValueError("Labels must be 1 for a link and 0 for none.")
+    return probability, label

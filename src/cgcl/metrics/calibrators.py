@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -151,20 +150,7 @@ class Place:
     """The second derivatives, or what is near them and positive definite, [size, size]."""
 
 
-class Loss(Protocol):
-    """A function to minimise."""
-
-    start: Floats
-    """Where to begin, [size]."""
-    lowest: Floats
-    """No coordinate goes below this, [size]."""
-
-    def at(self, point: Floats) -> Place:
-        """Return the value and its derivatives."""
-        ...
-
-
-def newton(loss: Loss) -> Place:
+def newton(loss: _LineLoss | _BentLoss) -> Place:
     """Return the lowest place, halving steps that do not help."""
     here = loss.at(loss.start)
     for _ in range(_STEPS):

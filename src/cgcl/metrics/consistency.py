@@ -13,17 +13,6 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = [
-    "CONSISTENCY_LOWER_BOUND",
-    "CONSISTENCY_UPPER_BOUND",
-    "LEMMA_BOUND",
-    "consistency",
-    "consistency_terms",
-    "is_consistent",
-    "loses_information",
-    "supervision_gap",
-]
-
 CONSISTENCY_LOWER_BOUND: float = -math.log(2) / (1 + 1 / math.e)
 r"""Theorem 1, below: $-\log 2 / (1 + 1/e) \approx -0.5067$, reached at $r_1 = 1, r_2 = 0$."""
 

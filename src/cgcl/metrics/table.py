@@ -33,31 +33,35 @@ class Metric:
         return self.over != "links"
 
 
+def _hits(k: int, is_told: bool = False) -> Metric:
+    meaning = f"Links that score above the {k}th highest unlinked pair."
+    return Metric(
+        f"Hits@{k}", meaning, lambda ranked: ranked.hits_at(k), least_links=k, is_told=is_told
+    )
+
+
+def _precision(k: int) -> Metric:
+    meaning = f"Test links among the best {k:,} of all pairs that are no known link."
+    return Metric(f"precision@{k}", meaning, lambda counts: counts.precision_at(k), over="pairs")
+
+
+def _of_ranks(title: str, meaning: str, best: int | None = None) -> Metric:
+    """Return the mean of 1/rank, or how often a rank is among the best."""
+    if best is None:
+        return Metric(title, meaning, lambda ranks: 1 / ranks, over="nodes")
+    return Metric(title, meaning, lambda ranks: ranks <= best, over="nodes")
+
+
 METRICS: dict[str, Metric] = {
-    "node_mrr": Metric(
+    "node_mrr": _of_ranks(
         "node MRR",
         "Mean of 1/rank of a link's other end, among all nodes that the one end may link to.",
-        lambda ranks: 1 / ranks,
-        over="nodes",
     ),
-    "node_hits@10": Metric(
-        "node Hits@10",
-        "How often the other end is among the best 10 of those nodes.",
-        lambda ranks: ranks <= 10,
-        over="nodes",
+    "node_hits@10": _of_ranks(
+        "node Hits@10", "How often the other end is among the best 10 of those nodes.", 10
     ),
-    "precision@100": Metric(
-        "precision@100",
-        "Test links among the best 100 of all pairs that are no known link.",
-        lambda counts: counts.precision_at(100),
-        over="pairs",
-    ),
-    "precision@1000": Metric(
-        "precision@1000",
-        "Test links among the best 1,000 of all pairs that are no known link.",
-        lambda counts: counts.precision_at(1000),
-        over="pairs",
-    ),
+    "precision@100": _precision(100),
+    "precision@1000": _precision(1000),
     "pair_ap": Metric(
         "AP of all pairs",
         "Precision averaged over all recall levels, in the list of all those pairs.",
@@ -75,26 +79,9 @@ METRICS: dict[str, Metric] = {
         "Precision averaged over all recall levels; mistakes at the top weigh most.",
         lambda ranked: ranked.average_precision(),
     ),
-    "hits@10": Metric(
-        "Hits@10",
-        "Links that score above the 10th highest unlinked pair.",
-        lambda ranked: ranked.hits_at(10),
-        least_links=10,
-        is_told=False,
-    ),
-    "hits@50": Metric(
-        "Hits@50",
-        "Links that score above the 50th highest unlinked pair.",
-        lambda ranked: ranked.hits_at(50),
-        least_links=50,
-        is_told=False,
-    ),
-    "hits@100": Metric(
-        "Hits@100",
-        "Links that score above the 100th highest unlinked pair.",
-        lambda ranked: ranked.hits_at(100),
-        least_links=100,
-    ),
+    "hits@10": _hits(10),
+    "hits@50": _hits(50),
+    "hits@100": _hits(100, is_told=True),
     "mrr": Metric(
         "MRR",
         "Mean of 1/rank, each link ranked against all unlinked pairs.",
@@ -104,17 +91,11 @@ METRICS: dict[str, Metric] = {
 """What a run records: first those that ask what people read, the top of a list, then the others."""
 
 ON_REQUEST: dict[str, Metric] = {
-    "heart_mrr": Metric(
-        "HeaRT MRR",
-        "Mean of 1/rank, each link ranked against hard negatives of its own.",
-        lambda ranks: 1 / ranks,
-        over="nodes",
+    "heart_mrr": _of_ranks(
+        "HeaRT MRR", "Mean of 1/rank, each link ranked against hard negatives of its own."
     ),
-    "heart_hits@10": Metric(
-        "HeaRT Hits@10",
-        "How often a link is among the best 10 with its own hard negatives.",
-        lambda ranks: ranks <= 10,
-        over="nodes",
+    "heart_hits@10": _of_ranks(
+        "HeaRT Hits@10", "How often a link is among the best 10 with its own hard negatives.", 10
     ),
     "degree_auc": Metric(
         "degree-corrected AUC",

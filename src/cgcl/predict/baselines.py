@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from cgcl.graph import Graph
-from cgcl.graph.structure import has_structural_features
+from cgcl.graph.features import has_structural_features
 from cgcl.methods.method import PairScorer
 from cgcl.methods.table import method_named
 from cgcl.metrics import auc, average_precision

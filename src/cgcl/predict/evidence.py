@@ -13,8 +13,8 @@ from torch import Tensor
 
 from cgcl.graph import Graph
 from cgcl.graph.adjacency import Adjacency, Numbers
+from cgcl.graph.features import has_structural_features
 from cgcl.graph.pairs import encode_ordered
-from cgcl.graph.structure import has_structural_features
 from cgcl.graph.wording import shown
 from cgcl.predict.edge_importance import Reason, RestsOn
 

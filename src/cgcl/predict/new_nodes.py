@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cgcl.errors import FeatureError, GraphContentError
 from cgcl.graph import Graph
-from cgcl.graph.structure import has_structural_features
+from cgcl.graph.features import has_structural_features
 from cgcl.graph.wording import listed, shown
 
 _MOST_CHARACTERS = 10_000

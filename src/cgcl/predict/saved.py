@@ -6,9 +6,9 @@ from pathlib import Path
 
 from cgcl.errors import ModelFileError, RunFolderError
 from cgcl.files import make_folder
-from cgcl.graph.stored import read_stored_graph, write_graph
+from cgcl.graph.graph import read_stored_graph, write_graph
 from cgcl.metrics.calibration import Calibration
-from cgcl.split.stored import read_split, write_split
+from cgcl.split.split import read_split, write_split
 from cgcl.train.fit import Fitted
 from cgcl.train.run_folder import (
     GRAPH,

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from cgcl.errors import GraphFormatError, ResourceError
-from cgcl.graph.feature_matrix import compact, from_compressed_rows
+from cgcl.graph.features import compact, from_compressed_rows
 from cgcl.graph.graph import Graph
 from cgcl.graph.wording import shown
 from cgcl.readers.npz import arrays_sha256, read_npz_arrays

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import ConfigError, GraphContentError
-from cgcl.graph.components import connected_components
+from cgcl.graph.adjacency import connected_components
 from cgcl.graph.pairs import encode
 from cgcl.graph.wording import listed, shown
 

@@ -19,7 +19,7 @@ from pyarrow import compute
 from torch import Tensor
 
 from cgcl.errors import ConfigError, FeatureError, GraphFormatError, ResourceError
-from cgcl.graph.feature_matrix import compact, same_for_every_node
+from cgcl.graph.features import compact, same_for_every_node
 from cgcl.graph.wording import listed, shown
 from cgcl.readers.regular_file import names_of_rows
 from cgcl.readers.tables import Table, encoded, is_number, parquet_table, plain, refuse_twice

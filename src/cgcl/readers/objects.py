@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import ConfigError, FeatureError, GraphFormatError
-from cgcl.graph.feature_matrix import compact
+from cgcl.graph.features import compact
 from cgcl.graph.wording import listed, shown
 from cgcl.readers.edge_table import EdgeTable, LinkOptions, ignored_note
 from cgcl.readers.matrices import (

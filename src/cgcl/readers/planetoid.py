@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import GraphFormatError
-from cgcl.graph.feature_matrix import compact, from_compressed_rows
+from cgcl.graph.features import compact, from_compressed_rows
 from cgcl.graph.wording import shown
 from cgcl.readers.regular_file import read_bytes, told
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from cgcl.errors import ResourceError
 from cgcl.files import write_atomically
 from cgcl.graph.survey import Survey, survey
-from cgcl.metrics.calibration import Calibration
-from cgcl.metrics.reliability import (
+from cgcl.metrics.calibration import (
+    Calibration,
     ReliabilityBin,
     expected_calibration_error,
     reliability_curve,

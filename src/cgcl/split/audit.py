@@ -3,23 +3,140 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from cgcl.errors import GraphContentError, SplitError
 from cgcl.graph import Graph
-from cgcl.split.findings import Audit, Finding, Kind, Severity
-from cgcl.split.split import Split
+from cgcl.graph.pairs import decode, encode, encode_ordered, is_in
+from cgcl.graph.wording import shown
+from cgcl.split.split import PARTS, Split
 
-__all__ = ["PARTS", "audit_split"]
+Severity = Literal["leak", "warning", "note"]
+"""A leak makes every figure doubtful, a warning some of them; a note is good to know."""
 
-PARTS = ("train", "val", "test", "val_negatives", "test_negatives")
-"""The parts of a split: links, then the counter-examples to set against them."""
+_FATES = {"train": "to learn from", "val": "for validation", "test": "for the test"}
 
-_LINKS = PARTS[:3]
-_WORDS = {
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """One thing that an audit found, with all the pairs it concerns."""
+
+    kind: str
+    """A key of `KINDS`."""
+    severity: Severity
+    part: str
+    """Where it was found: train, val, test, val_negatives or test_negatives."""
+    count: int
+    sentence: str
+    pairs: Tensor
+    """The node numbers of the pairs, int64 [2, any], each pair once."""
+    names: Sequence[str] = field(default=(), repr=False)
+    """The name of every node; empty if they have none but their numbers."""
+
+    @cached_property
+    def named_pairs(self) -> tuple[tuple[str, str], ...]:
+        """All pairs by the names of their nodes."""
+        return self._first(self.pairs.shape[1])
+
+    def shown_pairs(self, limit: int = 5) -> str:
+        """Return up to `limit` pairs on one line, and how many more there are."""
+        first = self._first(limit)
+        more = self.pairs.shape[1] - len(first)
+        words = ", ".join(f"'{shown(a)}' - '{shown(b)}'" for a, b in first)
+        return words + (f" and {more:,} more" if more else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding as JSON can hold it, with all its pairs."""
+        return {
+            "kind": self.kind,
+            "severity": self.severity,
+            "part": self.part,
+            "count": self.count,
+            "sentence": self.sentence,
+            "pairs": list(map(list, self.named_pairs)),
+        }
+
+    def _first(self, count: int) -> tuple[tuple[str, str], ...]:
+        sources, targets = (map(self._name, row) for row in self.pairs[:, :count].tolist())
+        return tuple(zip(sources, targets, strict=True))
+
+    def _name(self, node: int) -> str:
+        return self.names[node] if 0 <= node < len(self.names) else str(node)
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Everything that an audit found, the worst first."""
+
+    findings: tuple[Finding, ...]
+    sizes: Mapping[str, int]
+    """How many pairs each part lists."""
+
+    @property
+    def leaks(self) -> tuple[Finding, ...]:
+        """The findings that make every figure doubtful."""
+        return tuple(finding for finding in self.findings if finding.severity == "leak")
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing leaks; there may still be warnings and notes."""
+        return not self.leaks
+
+    def raise_for_leaks(self) -> None:
+        """Refuse to go on with a split that leaks.
+
+        Raises:
+            SplitError: There is a leak; the message has the first one, with its pairs.
+        """
+        if self.is_clean:
+            return
+        first, *others = self.leaks
+        more = f"\nThere {_are(len(others), 'other leak')}." if others else ""
+        raise SplitError(f"The split leaks. {first.sentence}\n  {first.shown_pairs()}{more}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the audit as JSON can hold it, with all pairs."""
+        return {
+            "is_clean": self.is_clean,
+            "sizes": dict(self.sizes),
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+    def text(self, limit: int = 5) -> str:
+        """Return the audit for people, with up to `limit` pairs for each finding."""
+        links = ", ".join(f"{self.sizes[part]:,} {words}" for part, words in _FATES.items())
+        against = self.sizes["val_negatives"] + self.sizes["test_negatives"]
+        lines = [f"Links: {links}; {against:,} counter-example{'' if against == 1 else 's'}."]
+        for finding in self.findings:
+            lines.append(f"  {finding.severity:<9} {finding.sentence}")
+            if limit > 0:
+                lines.append(f"{'':<12}{finding.shown_pairs(limit)}")
+        lines.append(self._verdict())
+        return "\n".join(lines)
+
+    def _verdict(self) -> str:
+        if not self.is_clean:
+            leaks = len(self.leaks)
+            return (
+                f"{leaks} leak{'' if leaks == 1 else 's'} found: figures measured on this split "
+                f"cannot be trusted."
+            )
+        warnings = sum(finding.severity == "warning" for finding in self.findings)
+        if warnings:
+            return f"No leak found, but there {_are(warnings, 'warning')}."
+        return "No leak found."
+
+
+def _are(count: int, what: str) -> str:
+    return f"is 1 {what}" if count == 1 else f"are {count} {what}s"
+
+
+_NAMES = {
     "train": "training link",
     "val": "validation link",
     "test": "test link",
@@ -28,6 +145,30 @@ _WORDS = {
 }
 _VERBS = {"is": "are", "has": "have", "joins": "join", "repeats": "repeat"}
 _SEVERITIES: tuple[Severity, ...] = ("leak", "warning", "note")
+_AMONG = "{what} {is} also among the links to learn from"
+_CHOSEN_BY = "{what} {is} also for validation: what chooses the epoch cannot test it."
+
+KINDS: dict[str, tuple[Severity, str]] = {
+    "held-out link in training": ("leak", f"{_AMONG}."),
+    "reverse of a held-out link in training": ("leak", f"{_AMONG}, in the other direction."),
+    "validation link in the test": ("leak", _CHOSEN_BY),
+    "counter-example is a link": ("leak", "{what} {is} linked after all ({where})."),
+    "counter-example in two parts": ("leak", _CHOSEN_BY),
+    "counter-example within one side": (
+        "warning",
+        "{what} {joins} two nodes of the same side, which is easy to tell.",
+    ),
+    "repeated pair": ("warning", "{what} {repeats} an earlier one."),
+    "both directions": ("warning", "{what} {is} listed in both directions{effect}"),
+    "self-link": ("warning", "{what} {joins} a node to itself."),
+    "node outside the graph": ("warning", "{what} {has} a node outside the graph."),
+    "isolated by the split": (
+        "note",
+        "{alone} of {whose} {has} no link to learn from: only features speak for {them}.",
+    ),
+}
+"""Every kind of finding: how bad it is, and a sentence on it."""
+_FINE_IN_TRAINING = ("repeated pair", "both directions", "self-link")
 
 
 def audit_split(
@@ -60,11 +201,9 @@ def audit_split(
         >>> audit.is_clean, audit.findings[0].named_pairs
         (False, (('Anna', 'Bob'),))
     """
-    names: Sequence[str] = () if isinstance(nodes, int) else _names(nodes)
+    names = nodes.names if isinstance(nodes, Graph) else () if isinstance(nodes, int) else nodes
     num_nodes = nodes if isinstance(nodes, int) else len(names)
-    known = torch.empty(0, dtype=torch.int64)
-    if isinstance(nodes, Graph):
-        known = nodes.edges[0] * num_nodes + nodes.edges[1]  # sorted, as the links are
+    known = nodes.codes if isinstance(nodes, Graph) else torch.empty(0, dtype=torch.int64)
     if sides is None:
         sides = next((s.sides for s in (parts, nodes) if isinstance(s, Split | Graph)), None)
     if sides is not None and sides.shape != (num_nodes,):
@@ -79,10 +218,6 @@ def audit_split(
     auditor.find_isolated(clean)
     findings = sorted(auditor.findings, key=lambda found: _SEVERITIES.index(found.severity))
     return Audit(tuple(findings), {name: pairs.shape[1] for name, pairs in given.items()})
-
-
-def _names(nodes: Graph | Sequence[str]) -> Sequence[str]:
-    return nodes.names if isinstance(nodes, Graph) else nodes
 
 
 def _given(parts: Split | Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -123,25 +258,16 @@ class _Auditor:
 
     def read(self, name: str, pairs: Tensor) -> _Part:
         """Return what is sound of a part, and note what is not."""
-        severity: Severity = "note" if name == "train" else "warning"
         outside = ((pairs < 0) | (pairs >= self._num_nodes)).any(dim=0)
         loops = (pairs[0] == pairs[1]) & ~outside
-        source, target = pairs[:, ~(outside | loops)]
-        ways, times = torch.unique(source * self._n + target, return_counts=True)
+        sound = pairs[:, ~(outside | loops)]
+        ways, times = torch.unique(encode_ordered(sound[0], sound[1], self._n), return_counts=True)
         codes, directions = torch.unique(self._undirected(ways), return_counts=True)
-        both = self._pairs(codes[directions > 1])
         effect = ", which is fine." if name == "train" else ": each counts twice."
-        for kind, level, where, count, sentence in (
-            ("node outside the graph", "warning", _distinct(pairs[:, outside]),
-             int(outside.sum()), "{what} {has} a node outside the graph."),
-            ("self-link", severity, _distinct(pairs[:, loops]),
-             int(loops.sum()), "{what} {joins} a node to itself."),
-            ("repeated pair", severity, self._pairs(ways[times > 1]),
-             int((times - 1).sum()), "{what} {repeats} an earlier one."),
-            ("both directions", severity, both,
-             both.shape[1], "{what} {is} listed in both directions" + effect),
-        ):  # fmt: skip
-            self._add(kind, level, name, where, sentence, count)
+        self._add("node outside the graph", name, _distinct(pairs[:, outside]), int(outside.sum()))
+        self._add("self-link", name, _distinct(pairs[:, loops]), int(loops.sum()))
+        self._add("repeated pair", name, self._pairs(ways[times > 1]), int((times - 1).sum()))
+        self._add("both directions", name, self._pairs(codes[directions > 1]), effect=effect)
         return _Part(ways, codes)
 
     def compare_links(self, parts: Mapping[str, _Part]) -> None:
@@ -151,23 +277,11 @@ class _Auditor:
             ways, codes = parts[name].ways, parts[name].codes
             inside = _common(codes, train.codes)
             same = torch.unique(self._undirected(_common(ways, train.ways)))
-            reverse = inside[~_is_in(inside, same)]
-            sentence = "{what} {is} also among the links to learn from"
-            self._add("held-out link in training", "leak", name, self._pairs(same), f"{sentence}.")
-            self._add(
-                "reverse of a held-out link in training",
-                "leak",
-                name,
-                self._pairs(reverse),
-                f"{sentence}, in the other direction.",
-            )
-        self._add(
-            "validation link in the test",
-            "leak",
-            "test",
-            self._pairs(_common(parts["test"].codes, parts["val"].codes)),
-            "{what} {is} also for validation: what chooses the epoch cannot test it.",
-        )
+            reverse = inside[~is_in(inside, same)]
+            self._add("held-out link in training", name, self._pairs(same))
+            self._add("reverse of a held-out link in training", name, self._pairs(reverse))
+        both = _common(parts["test"].codes, parts["val"].codes)
+        self._add("validation link in the test", "test", self._pairs(both))
 
     def compare_negatives(
         self, parts: Mapping[str, _Part], known: Tensor, sides: Tensor | None
@@ -177,28 +291,12 @@ class _Auditor:
             codes = parts[name].codes
             pairs = self._pairs(codes)
             linked, where = self._linked(codes, parts, known)
-            self._add(
-                "counter-example is a link",
-                "leak",
-                name,
-                pairs[:, linked],
-                f"{{what}} {{is}} linked after all ({where}).",
-            )
+            self._add("counter-example is a link", name, pairs[:, linked], where=where)
             if sides is not None:
-                self._add(
-                    "counter-example within one side",
-                    "warning",
-                    name,
-                    pairs[:, sides[pairs[0]] == sides[pairs[1]]],
-                    "{what} {joins} two nodes of the same side, which is easy to tell.",
-                )
-        self._add(
-            "counter-example in two parts",
-            "leak",
-            "test_negatives",
-            self._pairs(_common(parts["test_negatives"].codes, parts["val_negatives"].codes)),
-            "{what} {is} also for validation: what chooses the epoch cannot test it.",
-        )
+                within = pairs[:, sides[pairs[0]] == sides[pairs[1]]]
+                self._add("counter-example within one side", name, within)
+        both = _common(parts["test_negatives"].codes, parts["val_negatives"].codes)
+        self._add("counter-example in two parts", "test_negatives", self._pairs(both))
 
     def _linked(
         self, codes: Tensor, parts: Mapping[str, _Part], known: Tensor
@@ -206,12 +304,12 @@ class _Auditor:
         """Return which codes are links, bool, and where they are, in words."""
         found = torch.zeros_like(codes, dtype=torch.bool)
         where: list[str] = []
-        for name in _LINKS:
-            here = _is_in(codes, parts[name].codes)
+        for name in PARTS[:3]:
+            here = is_in(codes, parts[name].codes)
             found |= here
             if bool(here.any()):
                 where.append(f"{int(here.sum()):,} in {name}")
-        elsewhere = _is_in(codes, known) & ~found
+        elsewhere = is_in(codes, known) & ~found
         if bool(elsewhere.any()):
             where.append(f"{int(elsewhere.sum()):,} elsewhere in the graph")
         return found | elsewhere, ", ".join(where)
@@ -224,41 +322,36 @@ class _Auditor:
             pairs = self._pairs(parts[name].codes)
             ends = pairs.reshape(-1)
             alone = torch.unique(ends[~is_seen[ends]]).numel()
-            one = alone == 1
             self._add(
                 "isolated by the split",
-                "note",
                 name,
                 pairs[:, ~is_seen[pairs].all(dim=0)],
-                f"{alone:,} node{'' if one else 's'} of {_WORDS[name]}s {{has}} no link to learn "
-                f"from: only features speak for {'it' if one else 'them'}.",
                 alone,
+                alone=f"{alone:,} node{'' if alone == 1 else 's'}",
+                whose=f"{_NAMES[name]}s",
+                them="it" if alone == 1 else "them",
             )
 
     def _add(
-        self,
-        kind: Kind,
-        severity: Severity,
-        part: str,
-        pairs: Tensor,
-        sentence: str,
-        count: int | None = None,
+        self, kind: str, part: str, pairs: Tensor, count: int | None = None, **words: str
     ) -> None:
         """Add a finding, unless there is nothing to tell; `count` is that of the pairs if None."""
         count = pairs.shape[1] if count is None else count
         if count == 0:
             return
-        verbs = {one: one if count == 1 else many for one, many in _VERBS.items()}
-        what = f"{count:,} {_WORDS[part]}{'' if count == 1 else 's'}"
-        words = sentence.format(what=what, **verbs)
-        self.findings.append(Finding(kind, severity, part, count, words, pairs, self._names))
+        severity, sentence = KINDS[kind]
+        severity = "note" if part == "train" and kind in _FINE_IN_TRAINING else severity
+        words |= {one: one if count == 1 else many for one, many in _VERBS.items()}
+        what = f"{count:,} {_NAMES[part]}{'' if count == 1 else 's'}"
+        told = sentence.format(what=what, **words)
+        self.findings.append(Finding(kind, severity, part, count, told, pairs, self._names))
 
     def _undirected(self, ways: Tensor) -> Tensor:
         source, target = self._pairs(ways)
-        return torch.minimum(source, target) * self._n + torch.maximum(source, target)
+        return encode(source, target, self._n)
 
     def _pairs(self, codes: Tensor) -> Tensor:
-        return torch.stack([codes // self._n, codes % self._n])
+        return decode(codes, self._n)
 
 
 def _distinct(pairs: Tensor) -> Tensor:
@@ -267,12 +360,4 @@ def _distinct(pairs: Tensor) -> Tensor:
 
 def _common(codes: Tensor, others: Tensor) -> Tensor:
     """Return the codes of the one that are in the other too; both are sorted, without repeats."""
-    return codes[_is_in(codes, others)]
-
-
-def _is_in(codes: Tensor, others: Tensor) -> Tensor:
-    """Say which codes are among `others`, which are sorted; many times faster than torch.isin."""
-    if others.numel() == 0:
-        return torch.zeros_like(codes, dtype=torch.bool)
-    place = torch.searchsorted(others, codes).clamp(max=others.numel() - 1)
-    return others.index_select(0, place) == codes
+    return codes[is_in(codes, others)]

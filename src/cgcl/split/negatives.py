@@ -1,14 +1,20 @@
-"""Counter-examples: pairs of nodes that are not linked."""
+"""Counter-examples: pairs of nodes that are not linked, drawn evenly or by degree."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from cgcl.coins import integers, words
 from cgcl.errors import SplitError
+from cgcl.graph.pairs import decode, encode, is_in, unique_sorted
+from cgcl.seeds import stream
 
-__all__ = ["UnlinkedPairs"]
+if TYPE_CHECKING:
+    from cgcl.split.split import Split
 
 # Below this many pairs in all, the unlinked ones are listed once instead of being searched for,
 # so that even an almost complete graph is answered at once. 2^22 codes take 32 MB.
@@ -31,9 +37,8 @@ class UnlinkedPairs:
             sides: The side of every node of a bipartite graph, bool [n], or None. Every link must
                 join the two sides.
         """
-        low, high = torch.minimum(links[0], links[1]), torch.maximum(links[0], links[1])
         self._num_nodes = num_nodes
-        self._linked = torch.unique(low * num_nodes + high)  # sorted codes
+        self._linked = unique_sorted(encode(links[0], links[1], num_nodes))
         self._listed: Tensor | None = None
         self._halves: tuple[Tensor, Tensor] | None = None
         if sides is not None:
@@ -57,9 +62,8 @@ class UnlinkedPairs:
         self.require(min(count, 1))
         if self._is_crowded():
             free = self._list()
-            return self._decode(
-                free.index_select(0, self._integers(free.numel(), count, generator))
-            )
+            chosen = self._integers(free.numel(), count, generator)
+            return self._decode(free.index_select(0, chosen))
         found = self._candidates(count, generator)
         while found.numel() < count:
             found = torch.cat([found, self._candidates(count - found.numel(), generator)])
@@ -84,13 +88,13 @@ class UnlinkedPairs:
             free = self._list()
             chosen = integers(words(key, slots, torch.zeros_like(slots)), free.numel())
             return self._decode(free.index_select(0, chosen))
-        codes = self._encode(*self._hashed_ends(slots, key, 0))
-        again, attempt = self._are_linked(codes).nonzero().squeeze(1), 0
+        codes = self._hashed(slots, key, 0)
+        again, attempt = is_in(codes, self._linked).nonzero().squeeze(1), 0
         while again.numel():
             attempt += 1
-            redrawn = self._encode(*self._hashed_ends(slots.index_select(0, again), key, attempt))
+            redrawn = self._hashed(slots.index_select(0, again), key, attempt)
             codes.index_copy_(0, again, redrawn)
-            again = again[self._are_linked(redrawn)]
+            again = again[is_in(redrawn, self._linked)]
         return self._decode(codes)
 
     def draw_distinct(self, count: int, generator: torch.Generator) -> Tensor:
@@ -136,52 +140,103 @@ class UnlinkedPairs:
                 pairs = torch.combinations(nodes, 2)
             else:
                 pairs = torch.cartesian_prod(*self._halves)
-            codes = self._encode(*pairs.unbind(1)).sort().values
+            codes = encode(pairs[:, 0], pairs[:, 1], self._num_nodes).sort().values
             self._listed = codes[~torch.isin(codes, self._linked)]
         return self._listed
 
     def _candidates(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw about `count` random pairs and return the codes of the unlinked ones."""
-        codes = self._encode(*self._random_ends(int(count * 1.1) + 16, generator))
-        return codes[~self._are_linked(codes)]
+        size = int(count * 1.1) + 16
+        codes = self._encode(lambda _, below: self._integers(below, size, generator))
+        return codes[~is_in(codes, self._linked)]
 
-    def _are_linked(self, codes: Tensor) -> Tensor:
-        if self._linked.numel() == 0:
-            return torch.zeros_like(codes, dtype=torch.bool)
-        place = torch.searchsorted(self._linked, codes).clamp(max=self._linked.numel() - 1)
-        return self._linked.index_select(0, place) == codes
+    def _encode(self, draw: Callable[[int, int], Tensor]) -> Tensor:
+        """Return the codes of random pairs that may be linked in principle.
 
-    def _random_ends(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Draw the two ends of random pairs that may be linked in principle."""
+        Args:
+            draw: Returns random numbers for an end, 0 or 1, below a limit.
+        """
         if self._halves is not None:
             here, there = self._halves
-            return (
-                here.index_select(0, self._integers(here.numel(), count, generator)),
-                there.index_select(0, self._integers(there.numel(), count, generator)),
-            )
-        first = self._integers(self._num_nodes, count, generator)
-        second = self._integers(self._num_nodes - 1, count, generator)
-        return first, second + (second >= first)  # uniform over the nodes other than `first`
+            one = here.index_select(0, draw(0, here.numel()))
+            other = there.index_select(0, draw(1, there.numel()))
+        else:
+            one, other = draw(0, self._num_nodes), draw(1, self._num_nodes - 1)
+            other = other + (other >= one)  # uniform over the nodes other than `one`
+        return encode(one, other, self._num_nodes)
 
-    def _hashed_ends(self, slots: Tensor, key: int, attempt: int) -> tuple[Tensor, Tensor]:
-        """Return two ends for each slot; another attempt gives others."""
-        one, other = (
-            words(key, slots, torch.full_like(slots, 2 * attempt + end)) for end in range(2)
-        )
-        if self._halves is not None:
-            here, there = self._halves
-            return (
-                here.index_select(0, integers(one, here.numel())),
-                there.index_select(0, integers(other, there.numel())),
-            )
-        first, second = integers(one, self._num_nodes), integers(other, self._num_nodes - 1)
-        return first, second + (second >= first)  # uniform over the nodes other than `first`
+    def _hashed(self, slots: Tensor, key: int, attempt: int) -> Tensor:
+        """Return a code for each slot; another attempt gives others."""
 
-    def _encode(self, one: Tensor, other: Tensor) -> Tensor:
-        return torch.minimum(one, other) * self._num_nodes + torch.maximum(one, other)
+        def draw(end: int, below: int) -> Tensor:
+            return integers(words(key, slots, torch.full_like(slots, 2 * attempt + end)), below)
+
+        return self._encode(draw)
 
     def _integers(self, high: int, count: int, generator: torch.Generator) -> Tensor:
         return torch.randint(high, (count,), generator=generator, device=self._linked.device)
 
     def _decode(self, codes: Tensor) -> Tensor:
-        return torch.stack([codes // self._num_nodes, codes % self._num_nodes])
+        return decode(codes, self._num_nodes)
+
+
+# In a graph where one draw of so many finds an unlinked pair, there are hardly any.
+_ROUNDS = 1000
+
+
+def degree_negatives(split: Split, seed: int = 0) -> Tensor:
+    """Draw as many unlinked pairs as there are test links, each end as often as it has links.
+
+    A test link is drawn from all links, so a node is its end as often as it has links in all; a
+    pair of random nodes has mostly nodes of few links, and a method that only counts links tells
+    the two apart. Here the ends of unlinked pairs are drawn from the ends of all links, as
+    Aiyappa and others do ("Implicit degree bias in the link prediction task", arXiv 2405.14985).
+    Degrees of training links alone would not do: a node whose only link is a test link would be
+    an end of test links and of nothing else.
+
+    Pairs are drawn with replacement, which alone keeps the chance of each end. Self pairs and
+    links of any part are left out, and in a two-sided graph a pair has an end on each side.
+
+    Args:
+        split: The links; its own counter-examples play no part.
+        seed: Decides the draws.
+
+    Returns:
+        The pairs with the smaller node first, int64 [2, as many as test links].
+
+    Raises:
+        SplitError: There are too few unlinked pairs of nodes that have links.
+
+    Example:
+        >>> from cgcl.split import Split
+        >>> star = torch.tensor([[0, 0, 0, 0], [1, 2, 3, 4]])  # 0 is linked to all others
+        >>> none = star[:, :0]
+        >>> pairs = degree_negatives(Split(5, star[:, :2], none, star[:, 2:], none, none))
+        >>> pairs.shape, bool((pairs > 0).all())
+        (torch.Size([2, 2]), True)
+    """
+    links = torch.cat([split.train, split.val, split.test], dim=1)
+    wanted, generator = split.test.shape[1], stream(seed, "degree negatives")
+    linked = encode(links[0], links[1], split.num_nodes)
+    # The nodes to draw each end from, every node as often as it has links.
+    ends = [links.flatten()] * 2
+    if split.sides is not None:
+        there = split.sides[ends[0]]
+        ends = [ends[0][~there], ends[0][there]]
+    found = linked[:0]
+    for _ in range(_ROUNDS):
+        if found.numel() >= wanted:
+            break
+        one, other = (
+            side[torch.randint(side.numel(), (wanted,), generator=generator)] for side in ends
+        )
+        codes = encode(one, other, split.num_nodes)
+        found = torch.cat([found, codes[(one != other) & ~torch.isin(codes, linked)]])
+    if found.numel() < wanted:
+        raise SplitError(
+            f"Of {_ROUNDS * wanted:,} pairs drawn by their ends' numbers of links, "
+            f"{found.numel():,} are not linked; {wanted:,} are needed.\n"
+            f"Nearly all nodes that have links are linked to each other. Use a sparser graph, or "
+            f"evaluate without --against degree."
+        )
+    return decode(found[:wanted], split.num_nodes)

@@ -1,7 +1,13 @@
 """The contract that every link predictor keeps, for ours and for yours."""
 
-from cgcl.testing.contract import CHECKS, check_link_predictor, checks_of
-from cgcl.testing.predictor import ContractError, Make, Predictor
+from cgcl.testing.checks import (
+    CHECKS,
+    ContractError,
+    Make,
+    Predictor,
+    check_link_predictor,
+    checks_of,
+)
 
 __all__ = [
     "CHECKS",

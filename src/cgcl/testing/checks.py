@@ -1,4 +1,8 @@
-"""Every promise of a link predictor: a function each, the promise first in its docstring."""
+"""The contract of a link predictor, as a program.
+
+Each promise is a function, and the first line of its docstring. What is asked of a predictor is
+at the beginning, how the promises are gone through at the end.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,15 @@ import tempfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -41,7 +47,6 @@ from cgcl.testing.graphs import (
     two_sides,
     unlinked_pairs,
 )
-from cgcl.testing.predictor import Make, Predictor, Suggestion, expect
 
 _ALL = 10**6
 _CLOSE = 1e-6
@@ -64,18 +69,109 @@ sys.stdout.buffer.write(answers(getattr(importlib.import_module(module), kind).l
 _CODE = {"GLOBAL", "STACK_GLOBAL", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "REDUCE", "BUILD"}
 
 
+class ContractError(AssertionError):
+    """A predictor does not keep a promise."""
+
+
+def expect(kept: bool | np.bool_, expected: str, found: object) -> None:
+    """Raise unless a promise is kept.
+
+    Args:
+        kept: Whether it is.
+        expected: What was promised, after "expected".
+        found: What there was instead.
+
+    Raises:
+        ContractError: It is not kept.
+    """
+    if not kept:
+        raise ContractError(f"expected {expected}; found {found}")
+
+
+class Suggestion(Protocol):
+    """One pair of a list of suggested links."""
+
+    @property
+    def source(self) -> str:
+        """The name of the one end."""
+
+    @property
+    def target(self) -> str:
+        """The name of the other end."""
+
+    @property
+    def score(self) -> float:
+        """Higher for a likelier link."""
+
+
+class Predictor(Protocol):
+    """Anything that is fitted on a graph and answers with links.
+
+    After `fit` it has `graph_`, the graph with its names, and `test_`, metrics on links that it
+    held out itself ("auc" among them), or None if it was told to hold out none.
+    """
+
+    graph_: Graph
+    test_: dict[str, float] | None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings by name."""
+
+    def set_params(self, **params: Any) -> Self:  # noqa: ANN401
+        """Change settings by name."""
+
+    def fit(self, graph: Graph) -> Self:
+        """Learn from a graph."""
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]:
+        """Return a score for each pair of names."""
+
+    def top(self, count: int = 10) -> Sequence[Suggestion]:
+        """Return the best new links."""
+
+    def links_of(self, name: str, count: int = 10) -> Sequence[Suggestion]:
+        """Return the best new links of one node, which comes first in each."""
+
+    def save(self, folder: str | Path) -> None:
+        """Write all that was learned to a folder."""
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Return what `save` wrote."""
+
+
+Make: TypeAlias = Callable[..., Predictor]
+"""Returns an unfitted predictor with its own settings; takes `val`, `test` and `seed` by name."""
+
+
+def _expect_refusal(
+    what: str, ask: Callable[[], object], kind: type[Exception] = CGCLError
+) -> None:
+    """Raise unless a question is refused with an error of a kind."""
+    found = "no error"
+    try:
+        ask()
+    except kind:
+        return
+    except Exception as error:
+        found = repr(error)
+    raise ContractError(f"expected {what} to raise {kind.__name__}; found {found}")
+
+
+def _on_groups(make: Make, seed: int = 0) -> tuple[Any, Graph]:
+    """Return a predictor that is fitted on three groups, and these."""
+    graph = groups()
+    return make(seed=seed).fit(graph), graph
+
+
 # Promises about settings.
 
 
 def check_constructor_stores_only(make: Make) -> None:
     """The constructor stores its settings under their names, unchanged, and does nothing else."""
     predictor = make(seed=7, val=0.25)
-    settings = predictor.get_params()
-    expect(
-        vars(predictor) == settings,
-        f"no attributes but the settings {sorted(settings)}",
-        sorted(vars(predictor)),
-    )
+    settings, own = predictor.get_params(), vars(predictor)
+    expect(own == settings, f"no attributes but the settings {sorted(settings)}", sorted(own))
     found = settings.get("seed"), settings.get("val")
     expect(found == (7, 0.25), "seed 7 and val 0.25 as they were given", found)
 
@@ -83,11 +179,7 @@ def check_constructor_stores_only(make: Make) -> None:
 def check_wrong_settings_are_refused_by_fit(make: Make) -> None:
     """A setting that makes no sense is stored, and refused by fit with a CGCLError."""
     predictor = make(val=2.0)
-    try:
-        predictor.fit(groups())
-    except CGCLError:
-        return
-    expect(False, "fit to refuse val=2.0 with a CGCLError", "no error")
+    _expect_refusal("fit with val=2.0", lambda: predictor.fit(groups()))
 
 
 def check_settings_round_trip(make: Make) -> None:
@@ -119,13 +211,11 @@ def check_repr_round_trip(make: Make) -> None:
     text = repr(predictor)
     kind: Any = type(predictor)
     named, settings = False, dict[str, Any]()
-    try:
+    with suppress(SyntaxError, ValueError):
         call = ast.parse(text, mode="eval").body
-        named = isinstance(call, ast.Call) and ast.unparse(call.func) == kind.__name__
-        keywords = call.keywords if isinstance(call, ast.Call) else []
-        settings = {str(word.arg): ast.literal_eval(word.value) for word in keywords}
-    except (SyntaxError, ValueError):
-        expect(False, f"a repr that can be read, such as {kind.__name__}(seed=7)", text)
+        if isinstance(call, ast.Call):
+            settings = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+            named = ast.unparse(call.func) == kind.__name__
     expect(named, f"a repr such as {kind.__name__}(seed=7)", text)
     rebuilt = kind(**settings).get_params()
     expect(rebuilt == predictor.get_params(), "a repr that names every changed setting", text)
@@ -141,11 +231,8 @@ def check_fit_returns_self(make: Make) -> None:
     names = predictor.graph_.names
     expect(names == graph.names, "the names of the graph in graph_, in their order", names)
     test: Any = predictor.test_
-    expect(
-        isinstance(test, dict) and 0 <= test.get("auc", -1) <= 1,
-        "an AUC between 0 and 1 in test_['auc']",
-        test,
-    )
+    has_auc = isinstance(test, dict) and 0 <= test.get("auc", -1) <= 1
+    expect(has_auc, "an AUC between 0 and 1 in test_['auc']", test)
     test = make(test=0.0).fit(graph).test_
     expect(test is None, "test_ to be None where no links are held out", test)
 
@@ -200,13 +287,7 @@ def check_unfitted_use_is_refused(make: Make) -> None:
         if hasattr(make(), "probability"):
             questions["probability"] = lambda predictor: predictor.probability([("n000", "n001")])
         for name, ask in questions.items():
-            try:
-                ask(make())
-            except NotFittedError:
-                continue
-            except Exception as error:
-                expect(False, f"{name} before fit to raise NotFittedError", repr(error))
-            expect(False, f"{name} before fit to raise NotFittedError", "no error")
+            _expect_refusal(f"{name} before fit", partial(ask, make()), NotFittedError)
 
 
 def check_not_finite_features_are_refused(make: Make) -> None:
@@ -215,11 +296,7 @@ def check_not_finite_features_are_refused(make: Make) -> None:
         graph = groups()
         if graph.x is not None:
             graph.x[5, 1] = value  # Graph itself refuses it; a tensor can be written to later
-        try:
-            make().fit(graph)
-        except CGCLError:
-            continue
-        expect(False, f"fit to refuse a feature that is {value} with a CGCLError", "no error")
+        _expect_refusal(f"fit with a feature that is {value}", partial(make().fit, graph))
 
 
 def _use(predictor: Predictor, graph: Any) -> None:  # noqa: ANN401
@@ -266,16 +343,12 @@ def _global_generators_kept() -> Iterator[None]:
 
 def check_scores_are_finite_float32(make: Make) -> None:
     """Every pair has a score, a finite float32, in the order asked; no pairs have no scores."""
-    graph = groups()
-    predictor = make().fit(graph)
+    predictor, graph = _on_groups(make)
     pairs = list(combinations(graph.names, 2))
     scores: Any = predictor.score(pairs)
-    found = getattr(scores, "dtype", type(scores)), getattr(scores, "shape", None)
-    expect(
-        found == (np.float32, (len(pairs),)),
-        f"a float32 array of shape ({len(pairs)},)",
-        f"{found[0]} {found[1]}",
-    )
+    dtype, shape = getattr(scores, "dtype", type(scores)), getattr(scores, "shape", None)
+    is_kept = (dtype, shape) == (np.float32, (len(pairs),))
+    expect(is_kept, f"a float32 array of shape ({len(pairs)},)", f"{dtype} {shape}")
     broken = int((~np.isfinite(scores)).sum())
     expect(broken == 0, "finite scores", f"{broken} that are not")
     empty = predictor.score([]).shape
@@ -284,16 +357,15 @@ def check_scores_are_finite_float32(make: Make) -> None:
 
 def check_scores_lie_in_0_1(make: Make) -> None:
     """Scores lie between 0 and 1."""
-    graph = groups()
-    scores = make().fit(graph).score(list(combinations(graph.names, 2)))
+    predictor, graph = _on_groups(make)
+    scores = predictor.score(list(combinations(graph.names, 2)))
     inside = bool(((scores >= 0) & (scores <= 1)).all())
     expect(inside, "scores between 0 and 1", f"{scores.min():.6g} to {scores.max():.6g}")
 
 
 def check_scores_are_symmetric(make: Make) -> None:
     """The order of a pair does not matter: (a, b) and (b, a) have the same bits."""
-    graph = groups()
-    predictor = make().fit(graph)
+    predictor, graph = _on_groups(make)
     pairs = list(combinations(graph.names, 2))
     there, back = predictor.score(pairs), predictor.score([(b, a) for a, b in pairs])
     differ = int((there != back).sum())
@@ -302,19 +374,14 @@ def check_scores_are_symmetric(make: Make) -> None:
 
 def check_scores_are_independent_of_company(make: Make) -> None:
     """A pair's score does not depend on which other pairs are asked, their order or number."""
-    graph = groups()
-    predictor = make().fit(graph)
+    predictor, graph = _on_groups(make)
     pairs = list(combinations(graph.names, 2))
     scores = predictor.score(pairs)
     order = np.random.default_rng(0).permutation(len(pairs))
     times = _MANY // len(pairs)
     for what, found, wanted in (
         ("in another order", predictor.score([pairs[i] for i in order]), scores[order]),
-        (
-            "as a part of the list",
-            predictor.score([pairs[i] for i in order[:9]]),
-            scores[order[:9]],
-        ),
+        ("as a part of it", predictor.score([pairs[i] for i in order[:9]]), scores[order[:9]]),
         ("alone", predictor.score([pairs[order[0]]]), scores[order[:1]]),
         ("in a very long list", predictor.score(pairs * times), np.tile(scores, times)),
         ("again", predictor.score(pairs), scores),
@@ -325,8 +392,7 @@ def check_scores_are_independent_of_company(make: Make) -> None:
 
 def check_unknown_names_are_refused(make: Make) -> None:
     """A name that is not in the graph, or what is not a pair, is refused with a CGCLError."""
-    graph = groups()
-    predictor: Any = make().fit(graph)
+    predictor, graph = _on_groups(make)
     known = graph.names[0]
     for what, ask in (
         ("score of an unknown name", lambda: predictor.score([(known, "nobody")])),
@@ -334,19 +400,12 @@ def check_unknown_names_are_refused(make: Make) -> None:
         ("score of one name", lambda: predictor.score([(known,)])),
         ("score of three names", lambda: predictor.score([(known, known, known)])),
     ):
-        try:
-            ask()
-        except CGCLError:
-            continue
-        except Exception as error:
-            expect(False, f"{what} to raise a CGCLError", repr(error))
-        expect(False, f"{what} to raise a CGCLError", "no error")
+        _expect_refusal(what, ask)
 
 
 def check_probabilities_follow_scores(make: Make) -> None:
     """Where there is a `probability`, it lies between 0 and 1 and never falls as scores rise."""
-    graph = groups()
-    predictor: Any = make().fit(graph)
+    predictor, graph = _on_groups(make)
     if not hasattr(predictor, "probability"):
         return
     pairs = unlinked_pairs(graph)
@@ -363,8 +422,7 @@ def check_probabilities_follow_scores(make: Make) -> None:
 
 def check_suggestions_are_new(make: Make) -> None:
     """Known links (held-out ones too) and self-pairs are never suggested, and no pair twice."""
-    graph = groups()
-    predictor = make().fit(graph)
+    predictor, graph = _on_groups(make)
     expect_new(predictor.top(_ALL), graph, "top")
     for name in graph.names[:6]:
         links = predictor.links_of(name, _ALL)
@@ -375,8 +433,7 @@ def check_suggestions_are_new(make: Make) -> None:
 
 def check_top_is_sorted_and_stable(make: Make) -> None:
     """Lists are sorted, best first; the best are the best of all pairs; asking again repeats."""
-    graph = groups()
-    predictor = make().fit(graph)
+    predictor, graph = _on_groups(make)
     pairs = unlinked_pairs(graph)
     best = np.sort(predictor.score(pairs))[::-1]
     mine = graph.names[4]
@@ -401,8 +458,7 @@ def check_top_is_sorted_and_stable(make: Make) -> None:
 
 def check_top_has_asked_length(make: Make) -> None:
     """As many links come back as were asked for, or all there are."""
-    graph = groups()
-    predictor = make().fit(graph)
+    predictor, graph = _on_groups(make)
     everything = len(unlinked_pairs(graph))
     for count, wanted in ((1, 1), (25, 25), (_ALL, everything)):
         found = len(predictor.top(count))
@@ -488,8 +544,7 @@ def _names(links: Sequence[Suggestion]) -> list[tuple[str, str]]:
 
 def check_save_and_load_give_the_same_bits(make: Make) -> None:
     """A predictor that was saved and loaded gives the same bits, settings and test."""
-    graph = groups()
-    predictor: Any = make(seed=2).fit(graph)
+    predictor, graph = _on_groups(make, seed=2)
     with tempfile.TemporaryDirectory() as parent:
         predictor.save(Path(parent) / "new" / "folder")
         loaded: Any = type(predictor).load(Path(parent) / "new" / "folder")
@@ -602,12 +657,8 @@ def check_works_on_matching(make: Make) -> None:
 
 def check_works_on_two_components(make: Make) -> None:
     """Two groups without a link between them, each almost complete, and an isolated node."""
-    links = [
-        pair
-        for nodes in (range(12), range(12, 24))
-        for pair in combinations(nodes, 2)
-        if sum(pair) % 7
-    ]
+    pairs = [*combinations(range(12), 2), *combinations(range(12, 24), 2)]
+    links = [pair for pair in pairs if sum(pair) % 7]
     _expect_answers(make(), links_graph(links, 25, torch.eye(25)))
 
 
@@ -628,11 +679,8 @@ def check_works_in_bounded_memory(make: Make) -> None:
     graph = large()
     with _peak_memory() as grown:
         _expect_answers(make(), graph)
-    expect(
-        grown[0] < _MAX_GROWTH_MB,
-        f"at most {_MAX_GROWTH_MB} MB more memory for 10,000 nodes",
-        f"{grown[0]:.0f} MB",
-    )
+    most = f"at most {_MAX_GROWTH_MB} MB more memory for 10,000 nodes"
+    expect(grown[0] < _MAX_GROWTH_MB, most, f"{grown[0]:.0f} MB")
 
 
 def _expect_answers(predictor: Predictor, graph: Graph) -> None:
@@ -705,11 +753,8 @@ def check_learns_nothing_from_noise(make: Make) -> None:
         ("no features", Graph(graph.title, graph.names, graph.edges)),
     ):
         found = (make().fit(given).test_ or {}).get("auc", 0.0)
-        expect(
-            low <= found <= high,
-            f"an AUC from {low} to {high} on a random graph with {what}",
-            f"{found:.3f}",
-        )
+        wanted = f"an AUC from {low} to {high} on a random graph with {what}"
+        expect(low <= found <= high, wanted, f"{found:.3f}")
 
 
 def check_held_out_links_change_nothing(make: Make) -> None:
@@ -750,3 +795,67 @@ def _scores_of_the_rest(predictor: Any, graph: Graph, world: int) -> tuple[Tenso
     here = Graph.from_pairs(graph.title, graph.names, torch.cat([train, test], dim=1), graph.x)
     positive, negative = predictor.fit(here, split).test_scores()
     return positive[:tenth], negative
+
+
+CHECKS: dict[str, Callable[[Make], None]] = {
+    name: check for name, check in list(globals().items()) if name.startswith("check_")
+}
+"""Every check by its name; the first line of its docstring is the promise."""
+
+
+def checks_of(
+    make: Make, *, declared: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Yield the name of each check and a function that runs it, for a test case each.
+
+    Args:
+        make: Returns an unfitted predictor; takes `val`, `test` and `seed` by name.
+        declared: Checks that this predictor by its nature cannot keep, besides those that it
+            names itself in `declared_exceptions`. They are left out.
+
+    Raises:
+        ContractError: A declared exception is not the name of a check.
+
+    Example:
+        >>> from cgcl.predict import LinkPredictor
+        >>> dict(checks_of(LinkPredictor))["check_constructor_stores_only"]()
+    """
+    exceptions = declared | frozenset(getattr(make(), "declared_exceptions", ()))
+    unknown = sorted(exceptions - CHECKS.keys())
+    if unknown:
+        raise ContractError(
+            f"Declared exceptions that are not checks: {', '.join(unknown)}.\n"
+            f"The checks are: {', '.join(CHECKS)}."
+        )
+    return ((name, partial(CHECKS[name], make)) for name in CHECKS if name not in exceptions)
+
+
+def check_link_predictor(make: Make, *, declared: frozenset[str] = frozenset()) -> None:
+    """Run all checks and say which promises are not kept.
+
+    Args:
+        make: Returns an unfitted predictor; takes `val`, `test` and `seed` by name, such as
+            `lambda **settings: LinkPredictor(epochs=30, hidden=16, **settings)`.
+        declared: Checks that this predictor by its nature cannot keep, besides those that it
+            names itself in `declared_exceptions`.
+
+    Raises:
+        ContractError: A promise is not kept, or a declared exception is not a check.
+    """
+    broken: list[str] = []
+    asked = list(checks_of(make, declared=declared))
+    for name, check in asked:
+        try:
+            check()
+        except ContractError as error:
+            broken.append(f"{name}: {promise_of(name)}\n    {error}.")
+        except Exception as error:
+            broken.append(f"{name}: {promise_of(name)}\n    raised {type(error).__name__}: {error}")
+    if broken:
+        head = f"{make()!r} breaks {len(broken)} of {len(asked)} promises:"
+        raise ContractError("\n".join([head, *(f"- {text}" for text in broken)]))
+
+
+def promise_of(name: str) -> str:
+    """Return what a check promises, in a sentence."""
+    return (CHECKS[name].__doc__ or "").splitlines()[0]

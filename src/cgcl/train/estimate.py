@@ -10,7 +10,7 @@ import torch
 
 from cgcl.errors import ResourceError
 from cgcl.graph import Graph
-from cgcl.graph.prepare import features_of
+from cgcl.graph.features import features_of
 from cgcl.memory import free_memory, in_words
 from cgcl.methods.scoring import block_size
 from cgcl.methods.settings import CGCLSettings, RankSettings

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cgcl.graph import Graph
-from cgcl.graph.feature_matrix import placed
-from cgcl.graph.prepare import features_of, prepare
+from cgcl.graph.features import features_of, placed, prepare
 from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.method import Known, Learner, PairScorer
 from cgcl.methods.settings import CGCLSettings, RankSettings
@@ -319,7 +318,7 @@ class _Batch:
 
     def run(self, should_stop: Callable[[], bool]) -> None:
         """Train all to the end."""
-        from cgcl.train.engines.fused_decoder import EPOCHS_AT_ONCE
+        from cgcl.train.engines.fused import EPOCHS_AT_ONCE
 
         trainers = [own.trainer for own in self._trainings]
         epoch, to_look = 0, trainers[0].epochs_to_look

@@ -22,7 +22,7 @@ from cgcl.coins import base_key, words
 from cgcl.errors import SplitError
 from cgcl.graph import Graph
 from cgcl.graph.adjacency import Adjacency
-from cgcl.graph.structure import has_structural_features
+from cgcl.graph.features import has_structural_features
 from cgcl.methods.heuristics import Neighbourhoods, Numbers, PageRank, PageRankSettings
 from cgcl.methods.method import PairScorer
 from cgcl.metrics import ON_REQUEST, Ranked, own_ranks

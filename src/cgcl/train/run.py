@@ -11,11 +11,11 @@ from typing import Any
 
 from cgcl.errors import CGCLError, ConfigError, ResourceError, RunFolderError
 from cgcl.graph import Graph
-from cgcl.graph.stored import read_stored_graph, write_graph
+from cgcl.graph.graph import read_stored_graph, write_graph
 from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.settings import pick
 from cgcl.split import Split, random_split
-from cgcl.split.stored import read_split, write_split
+from cgcl.split.split import read_split, write_split
 from cgcl.train.config import Recipe, Resources
 from cgcl.train.estimate import estimate_graph, require_memory
 from cgcl.train.execution import machine, resolve_device, versions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -12,9 +11,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import NoneType
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from cgcl.errors import ConfigError, ModelFileError, ResourceError, RunFolderError
@@ -139,32 +139,37 @@ class RunFolder(contextlib.AbstractContextManager["RunFolder"]):
 
     def close(self) -> None:
         """Let other processes have the folder."""
-        self._lock.close()
+        self._lock.release()
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def _lock(path: Path) -> IO[str]:
-    """Take the folder's lock; the kernel releases it when the process ends, however it ends."""
+def _lock(path: Path) -> FileLock:
+    """Take the folder's lock; the system releases it when the process ends, however it ends."""
+    file = path / LOCK
+    if file.is_symlink():
+        raise RunFolderError(
+            f"{file} is a link, which no lock is. Remove it to go on with the run."
+        )
+    lock = FileLock(file, blocking=False, thread_local=False)
     try:
-        file = (path / LOCK).open("a+", encoding="utf-8")
+        lock.acquire()
+    except Timeout:
+        owner = ""
+        with contextlib.suppress(OSError):  # there are systems where nobody else may read it
+            owner = file.read_text(encoding="utf-8").strip()
+        raise RunFolderError(
+            f"{path} is in use by {owner or 'another process'}. Use another --out, or wait."
+        ) from None
     except OSError as error:
         raise RunFolderError(
             f"Cannot write to {path}: {error.strerror}. Make the folder writable to go on with it."
         ) from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        owner = file.read().strip() or "another process"
-        file.close()
-        raise RunFolderError(f"{path} is in use by {owner}. Use another --out, or wait.") from None
-    file.seek(0)
-    file.truncate()
-    file.write(f"process {os.getpid()} (started {time.strftime('%H:%M')})")
-    file.flush()
-    return file
+    with contextlib.suppress(OSError):
+        started = f"process {os.getpid()} (started {time.strftime('%H:%M')})"
+        file.write_text(started, encoding="utf-8")
+    return lock
 
 
 def read_history(folder: Path) -> list[dict[str, Any]]:

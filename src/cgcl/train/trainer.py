@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import TrainingError
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure
 from cgcl.methods.method import Epoch, Known, Learner, PairScorer
 from cgcl.methods.scoring import EmbeddingScorer
 from cgcl.methods.settings import TrainedSettings

@@ -18,20 +18,12 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure
 from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.method import Known
 from cgcl.methods.settings import CGCLSettings, RankSettings
-from cgcl.train.engines import (
-    all_pairs,
-    fused,
-    fused_decoder,
-    fused_draws,
-    fused_encoder,
-    ranking_steps,
-    recorded,
-)
+from cgcl.train.engines import all_pairs, fused, gpu, recorded
 
 HOPPER = GPUTarget("cuda", 90, 32)
 POINTERS = {
@@ -76,7 +68,7 @@ def compile_instead(kernel: Any, *grid: int) -> Callable[..., None]:
 
 
 def main(width: int, precision: str, features: str) -> None:
-    for module in (fused, fused_draws, fused_encoder, fused_decoder, all_pairs, ranking_steps):
+    for module in (all_pairs, fused, gpu, recorded):
         module.launch = compile_instead
     settings = CGCLSettings(hidden=width)
     links = torch.combinations(torch.arange(13), 2).T[:, :30]
@@ -89,7 +81,7 @@ def main(width: int, precision: str, features: str) -> None:
     if precision == "tf32":  # the others have the same kernels of CGCL-rank
         told = RankSettings(hidden=width, layers=3, norm=features == "given")
         ranking = RankingLearner(known.num_features, told)
-        recorded.RecordedEngine(ranking_steps.RankingSteps(ranking, known, told, 0)).run(1, 1)
+        recorded.RecordedEngine(recorded.RankingSteps(ranking, known, told, 0)).run(1, 1)
     print(json.dumps(compiled))
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from cgcl.train.engines.adam import Adam
+from cgcl.train.engines.plain import Adam
 
 
 def weights(seed: int) -> list[nn.Parameter]:

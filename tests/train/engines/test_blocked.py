@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations, product
 
@@ -16,24 +17,33 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cgcl.errors import SplitError
 from cgcl.graph import Graph
-from cgcl.graph.structure import Structure
+from cgcl.graph.features import Structure
 from cgcl.methods.cgcl import CrossViewLearner, draw
 from cgcl.methods.method import Epoch, Known
 from cgcl.methods.settings import CGCLSettings
 from cgcl.model import View, symmetric
 from cgcl.model.decoder import consistency_loss
 from cgcl.seeds import seeded
-from cgcl.train.engines import PlainEngine, blocked_decoder
-from cgcl.train.engines.blocked import BlockedEngine
-from cgcl.train.engines.blocked_coins import draw_words
-from cgcl.train.engines.blocked_decoder import scored_pairs
-from cgcl.train.engines.blocked_features import DenseFeatures, SparseFeatures, features_for
+from cgcl.train.engines import PlainEngine, blocked
+from cgcl.train.engines.blocked import BlockedEngine, scored_pairs
+from cgcl.train.engines.blocked_features import (
+    DenseFeatures,
+    SparseFeatures,
+    draw_words,
+    features_for,
+)
 
 Build = Callable[[int], Graph]
 KINDS = ("sparse", "dense", "structural")
 VIEWS = ("disjoint", "shared", "directed", "own", "one", "all")
 SEED = 3
 BLOCK = 37
+
+
+def both(*every: Sequence[object], cycle: Sequence[Sequence[object]]) -> list[tuple]:
+    """Return all combinations of the one, with those of the other in turn."""
+    others = itertools.cycle(product(*cycle))
+    return [(*own, *other) for own, other in zip(product(*every), others, strict=False)]
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +65,7 @@ def double(known: Known):  # after the graph, whose features are float32
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let even a toy graph need many blocks, the last of them cut short."""
-    monkeypatch.setattr(blocked_decoder, "block_size", lambda _width: BLOCK)
+    monkeypatch.setattr(blocked, "block_size", lambda _width: BLOCK)
 
 
 @pytest.fixture
@@ -104,13 +114,11 @@ def without_dropout(**options: object) -> CGCLSettings:
 
 @pytest.mark.usefixtures("small_blocks", "double")
 @pytest.mark.parametrize(
-    ("views", "targets", "last_layer"),
-    list(product(VIEWS, ("hard", "sigmoid"), ("linear", "relu"))),
+    ("kind", "views", "targets", "last_layer", "product_"),
+    both(KINDS, VIEWS, cycle=(("hard", "sigmoid"), ("linear", "relu"), ("hadamard", "inner"))),
 )
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("product_", ["hadamard", "inner"])
 def test_loss_and_gradients_are_those_of_the_model(
-    known: Known, views: str, targets: str, last_layer: str, kind: str, product_: str
+    known: Known, kind: str, views: str, targets: str, last_layer: str, product_: str
 ) -> None:
     options = without_dropout(
         views=views, targets=targets, last_layer=last_layer, product=product_, negatives="view"
@@ -158,14 +166,13 @@ def reference(engine: BlockedEngine, learner: CrossViewLearner, turn: tuple) -> 
 
 
 @pytest.mark.usefixtures("small_blocks", "double")
-@pytest.mark.parametrize(("views", "kind"), list(product(VIEWS, KINDS)))
-@pytest.mark.parametrize(("input_dropout", "decoder_dropout"), [(0.3, 0.2), (0.8, 0), (0, 0.6)])
+@pytest.mark.parametrize(
+    ("kind", "views", "dropout"), both(KINDS, VIEWS, cycle=([(0.3, 0.2), (0.8, 0), (0, 0.6)],))
+)
 def test_loss_and_gradients_with_dropout_are_those_of_the_model(
-    known: Known, views: str, kind: str, input_dropout: float, decoder_dropout: float
+    known: Known, kind: str, views: str, dropout: tuple[float, float]
 ) -> None:
-    options = without_dropout(
-        views=views, input_dropout=input_dropout, decoder_dropout=decoder_dropout
-    )
+    options = without_dropout(views=views, input_dropout=dropout[0], decoder_dropout=dropout[1])
     known = with_features(known.num_nodes, known.links, kind)
     ours, theirs = build(options), build(options)
     engine, other = (BlockedEngine(learner, known, options, SEED) for learner in (ours, theirs))
@@ -205,9 +212,9 @@ def test_pairs_of_a_symmetric_view_keep_their_order() -> None:
 
 
 @pytest.mark.usefixtures("double")
-@pytest.mark.parametrize("views", VIEWS)
-@pytest.mark.parametrize("clip", [0.0, 0.001])
-@pytest.mark.parametrize("kind", ["sparse", "structural"])
+@pytest.mark.parametrize(
+    ("views", "clip", "kind"), both(VIEWS, cycle=([0.0, 0.001], ["sparse", "structural"]))
+)
 def test_training_without_dropout_follows_the_plain_engine(
     known: Known, views: str, clip: float, kind: str
 ) -> None:
@@ -234,8 +241,7 @@ def weights_of(engine: BlockedEngine) -> list[Tensor]:
     return [weight.detach() for weight in engine._learner.parameters()]
 
 
-@pytest.mark.parametrize("views", VIEWS)
-@pytest.mark.parametrize("kind", ["sparse", "dense"])
+@pytest.mark.parametrize(("views", "kind"), both(VIEWS, cycle=(["sparse", "dense"],)))
 def test_a_run_repeats_itself_to_the_last_bit(known: Known, views: str, kind: str) -> None:
     torch.set_num_threads(2)
     x = features(known.num_nodes, kind).float()
@@ -281,7 +287,7 @@ def test_any_number_of_workers_finds_the_same(
     known: Known, monkeypatch: pytest.MonkeyPatch, most_numbers: int
 ) -> None:
     """Even where there is room for the sums of two workers only, or of one."""
-    monkeypatch.setattr(blocked_decoder, "_MOST_NUMBERS", most_numbers)
+    monkeypatch.setattr(blocked, "_MOST_NUMBERS", most_numbers)
     options = CGCLSettings(hidden=10, views="directed")
     found: list[list[Tensor]] = []
     for threads in (1, 3):
@@ -350,7 +356,7 @@ class LargestResult(TorchDispatchMode):
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("views", VIEWS)
+@pytest.mark.parametrize("views", ["shared", "directed"])
 def test_no_tensor_has_a_row_for_each_pair(known: Known, views: str) -> None:
     options = without_dropout(hidden=64, views=views, input_dropout=0.5, decoder_dropout=0.2)
     engine = BlockedEngine(build(options), known, options, SEED)

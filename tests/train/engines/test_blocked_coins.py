@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgcl.train.engines.blocked_coins import Coins, draw_words
+from cgcl.train.engines.blocked_features import Coins, draw_words
 
 
 def tossed(probability: float, rows: int, columns: int, seed: int = 0) -> torch.Tensor:
@@ -55,30 +55,10 @@ def test_coins_know_nothing_of_each_other(probability: float) -> None:
     assert abs(float(neighbours)) < 5
 
 
-def test_coins_of_a_small_case() -> None:
-    """Worked out by hand in Python's whole numbers."""
-    words = [-5, 123_456_789]
-    expected = [[_coin(word, column) for column in range(5)] for word in words]
-    found = Coins(0.3, 5, 2).toss(torch.tensor(words, dtype=torch.int32), torch.empty(2, 5))
-    assert found.tolist() == expected
-
-
-def _coin(word: int, column: int) -> float:
-    """Return the coin of one entry, the long way."""
-    x = _signed(word + _signed(_word_of(column // 2) - 2**31))
-    for shift, multiplier in ((16, 0x7FEB352D), (15, 0x846CA68B)):
-        x = _signed((x ^ (x >> shift)) * multiplier)
-    number = (x >> (16 * (column % 2))) & 0xFFFF
-    number = number - 2**16 if number >= 2**15 else number
-    return float(number >= round(0.3 * 2**16) - 2**15)
-
-
-def _signed(number: int) -> int:
-    return (number + 2**31) % 2**32 - 2**31
-
-
-def _word_of(number: int) -> int:
-    x = number
-    x = ((x ^ (x >> 16)) * 0x7FEB352D) % 2**32
-    x = ((x ^ (x >> 15)) * 0x846CA68B) % 2**32
-    return x ^ (x >> 16)
+def test_the_same_words_give_the_same_coins_for_ever() -> None:
+    words = torch.tensor([-5, 123_456_789], dtype=torch.int32)
+    found = Coins(0.3, 12, 2).toss(words, torch.empty(2, 12)).int().tolist()
+    assert found == [
+        [0, 1, 0, 0, 0, 1, 0, 1, 0, 1, 1, 1],
+        [1, 1, 0, 0, 1, 1, 1, 1, 0, 1, 1, 0],
+    ]

@@ -10,8 +10,7 @@ from cgcl.methods.method import Known, Learner
 from cgcl.methods.settings import CGCLSettings, RankSettings, TrainedSettings
 from cgcl.train.config import Recipe, Resources
 from cgcl.train.engines.blocked import BlockedEngine
-from cgcl.train.engines.engine import Engine, Moments
-from cgcl.train.engines.plain import PlainEngine
+from cgcl.train.engines.plain import Engine, Moments, PlainEngine
 
 __all__ = ["Engine", "Moments", "PlainEngine", "can_fuse", "engine_for"]
 
@@ -37,8 +36,7 @@ def engine_for(
         and isinstance(settings, RankSettings)
         and _can_record(known, settings, resources)
     ):
-        from cgcl.train.engines.ranking_steps import RankingSteps
-        from cgcl.train.engines.recorded import RecordedEngine
+        from cgcl.train.engines.recorded import RankingSteps, RecordedEngine
 
         return RecordedEngine(RankingSteps(learner, known, settings, seed))
     return PlainEngine(learner, known, settings, seed)

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from cgcl.methods.cgcl_rank import Prepared
-from cgcl.train.engines.kernels.launch import blocks, launch
-from cgcl.train.engines.kernels.softmax import (
+from cgcl.train.engines.gpu import blocks, launch
+from cgcl.train.engines.kernels.ranking import (
     TILE,
     add_up,
     add_up_rows,
@@ -22,8 +22,6 @@ from cgcl.train.engines.kernels.softmax import (
     share_tiles,
     sum_tiles,
 )
-
-__all__ = ["AllPairs", "Turns", "product_into"]
 
 # The logarithm of an empty sum, as in `row_logsumexp`.
 _NOTHING = -1e30

@@ -1,16 +1,142 @@
-"""Features of which another part is dropped at every step, in the form that is fast."""
+"""Features of which another part is dropped at every step, in the form that is fast on a CPU."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import warnings
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from cgcl.train.engines.blocked_coins import Coins, draw_words
-from cgcl.train.engines.blocked_sparse import CompressedRows, multiply
+from cgcl.coins import mix
+from cgcl.graph.pairs import decode, encode_ordered
 
-__all__ = ["DenseFeatures", "Features", "SparseFeatures", "features_for"]
+_SIDES = 2**16  # a coin is a number of 16 bits, compared with a threshold
+_HALF = _SIDES // 2
+# The multipliers of `cgcl.coins`, as numbers of 32 bits with a sign.
+_MULTIPLIERS = (0x7FEB352D, 0x846CA68B - 2**32)
+_SHIFTS = (16, 15)
+
+
+def draw_words(count: int, generator: torch.Generator) -> Tensor:
+    """Return random words of 32 bits, one for each row that tosses coins, int32 [count]."""
+    return torch.empty(count, dtype=torch.int32).random_(-(2**31), 2**31, generator=generator)
+
+
+class Coins:
+    """Tosses a coin for each entry of a matrix.
+
+    Only a word per row comes from a generator, which takes its time over each. The coins of a
+    row follow from its word and the column, so it does not matter in which blocks rows are asked.
+    """
+
+    def __init__(self, probability: float, columns: int, most_rows: int) -> None:
+        """Set aside room for the words.
+
+        Args:
+            probability: Chance of an entry to be dropped, in [0, 1); kept to 16 bits.
+            columns: Number of columns.
+            most_rows: How many rows may be asked for at once.
+        """
+        dropped = min(round(probability * _SIDES), _SIDES - 1)
+        self.scale = _SIDES / (_SIDES - dropped)
+        """What the entries that are kept must be multiplied by, for the mean to stay."""
+        self.columns = columns
+        self._threshold = dropped - _HALF
+        both = torch.arange((columns + 1) // 2)  # a word makes the coins of two columns
+        self._column_words = (mix(both) - 2**31).to(torch.int32)
+        self._words = torch.empty(most_rows, both.numel(), dtype=torch.int32)
+        self._shifted = torch.empty_like(self._words)
+
+    def toss(self, words: Tensor, out: Tensor) -> Tensor:
+        """Write 1 where an entry is kept and 0 where it is dropped, and return it.
+
+        Args:
+            words: A word for each row, int32 [rows].
+            out: Any number type, [rows, columns].
+        """
+        mixed, shifted = self._words[: words.numel()], self._shifted[: words.numel()]
+        torch.add(words.unsqueeze(1), self._column_words, out=mixed)
+        for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS, strict=True):
+            torch.bitwise_right_shift(mixed, shift, out=shifted)
+            mixed.bitwise_xor_(shifted).mul_(multiplier)
+        numbers = mixed.view(torch.int16)[:, : self.columns]
+        return torch.ge(numbers, self._threshold, out=out)
+
+
+@dataclass(frozen=True, eq=False)
+class CompressedRows:
+    """The entries of a sparse matrix, row by row."""
+
+    starts: Tensor
+    """Where each row begins in the other two, [rows + 1]."""
+    columns: Tensor
+    values: Tensor
+    num_columns: int
+
+    @classmethod
+    def from_sorted(
+        cls, row: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]
+    ) -> CompressedRows:
+        """Take entries in the order of their rows, int64 and numbers, [entries]."""
+        starts = torch.searchsorted(row, torch.arange(shape[0] + 1))
+        # MKL counts in 32 bits: numbers of 64 would be converted for each product.
+        kind = torch.int32 if max(*shape, row.numel()) < 2**31 else torch.int64
+        return cls(starts.to(kind), column.to(kind), values, shape[1])
+
+    def only(self, kept: Tensor) -> CompressedRows:
+        """Return the matrix with only those entries that are kept, bool [entries]."""
+        places = kept.nonzero().squeeze(1)
+        return CompressedRows(
+            torch.searchsorted(places, self.starts.long()).to(self.starts.dtype),
+            self.columns.index_select(0, places),
+            self.values.index_select(0, places),
+            self.num_columns,
+        )
+
+    def tensor(self) -> Tensor:
+        """Return it as torch's sparse tensor."""
+        shape = (self.starts.numel() - 1, self.num_columns)
+        with warnings.catch_warnings():
+            # torch says once that these tensors are young; what is used of them is tested here.
+            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+            return torch.sparse_csr_tensor(
+                self.starts, self.columns, self.values, shape, check_invariants=False
+            )
+
+
+class Propagation:
+    r"""$\hat A_v$ of one view, $\tilde D^{-1/2} \tilde A \tilde D^{-1/2}$   (Eq. 1)."""
+
+    def __init__(self, edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> None:
+        """Compute the entries, as `cgcl.model.propagate` does.
+
+        Args:
+            edge_index: Links without self-links, int64 [2, e], from row 0 to row 1.
+            num_nodes: Number of nodes.
+            dtype: Of the entries.
+        """
+        loops = torch.arange(num_nodes)
+        self._source = torch.cat([edge_index[0], loops])
+        self._target = torch.cat([edge_index[1], loops])
+        self._scale = torch.bincount(self._target, minlength=num_nodes).to(dtype).rsqrt()
+
+    def matrix(self, *, transposed: bool = False) -> Tensor:
+        """Return the matrix that takes messages from their source to their target, [n, n]."""
+        row, column = self._target, self._source
+        if transposed:
+            row, column = column, row
+        num_nodes = self._scale.numel()
+        row, column = decode(encode_ordered(row, column, num_nodes).sort().values, num_nodes)
+        values = self._scale.index_select(0, row) * self._scale.index_select(0, column)
+        shape = (num_nodes, num_nodes)
+        return CompressedRows.from_sorted(row, column, values, shape).tensor()
+
+
+def multiply(matrix: Tensor, dense: Tensor, out: Tensor) -> None:
+    """Write the product of a matrix in compressed rows and a dense one."""
+    torch.addmm(out, matrix, dense, beta=0, out=out)
+
 
 # A list of entries tosses its coins in rows of so many: a row takes one word of the generator.
 _COLUMNS = 1024
@@ -19,41 +145,6 @@ _CACHED_ENTRIES = 2**19
 # Nanoseconds forth and back at d_v = 512: for an entry of a dense product, for one of a sparse
 # product, and to find out whether a sparse one is dropped.
 _DENSE, _SPARSE, _CHOICE = 13.0, 77.0, 7.0
-
-
-class Features(Protocol):
-    """X, of which another part is dropped at every step."""
-
-    def drop(self, generator: torch.Generator) -> None:
-        """Toss the coins of a step."""
-        ...
-
-    def times(self, weight: Tensor, out: Tensor) -> None:
-        """Write X W, [n, d_v], where X is what the last `drop` left."""
-        ...
-
-    def transposed_times(self, h: Tensor, out: Tensor) -> None:
-        """Write X^T H, [d, d_v]."""
-        ...
-
-    def dropped(self) -> Tensor:
-        """Return a copy of X as the last `drop` left it, dense [n, d], to look at."""
-        ...
-
-
-def features_for(x: Tensor, probability: float) -> Features:
-    """Return features in the form whose products take less time, once some are dropped.
-
-    Args:
-        x: Features, [n, d], dense or coalesced sparse COO.
-        probability: Chance of an entry to be dropped.
-    """
-    if not x.is_sparse:
-        share = int(torch.count_nonzero(x)) / max(x.numel(), 1)
-        if share * (_SPARSE * (1 - probability) + _CHOICE) > _DENSE:
-            return DenseFeatures(x, probability)
-        x = x.to_sparse_coo()
-    return SparseFeatures(x, probability)
 
 
 class DenseFeatures:
@@ -147,3 +238,21 @@ class SparseFeatures:
     def dropped(self) -> Tensor:
         """Return a copy of X as the last `drop` left it, dense [n, d], to look at."""
         return self._forth.to_dense()
+
+
+Features = DenseFeatures | SparseFeatures
+
+
+def features_for(x: Tensor, probability: float) -> Features:
+    """Return features in the form whose products take less time, once some are dropped.
+
+    Args:
+        x: Features, [n, d], dense or coalesced sparse COO.
+        probability: Chance of an entry to be dropped.
+    """
+    if not x.is_sparse:
+        share = int(torch.count_nonzero(x)) / max(x.numel(), 1)
+        if share * (_SPARSE * (1 - probability) + _CHOICE) > _DENSE:
+            return DenseFeatures(x, probability)
+        x = x.to_sparse_coo()
+    return SparseFeatures(x, probability)

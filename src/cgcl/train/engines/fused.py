@@ -8,24 +8,392 @@ from run to run; `deterministic` takes `PlainEngine` for equal bits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor
 
-from cgcl.methods.cgcl import CrossViewLearner
+from cgcl.coins import base_key, words_below
+from cgcl.methods.cgcl import NEGATIVES, VIEWS, CrossViewLearner
 from cgcl.methods.method import Known
 from cgcl.methods.settings import CGCLSettings
-from cgcl.train.engines.engine import Moments
-from cgcl.train.engines.fused_decoder import EPOCHS_AT_ONCE, FusedDecoder
-from cgcl.train.engines.fused_draws import FusedDraws
-from cgcl.train.engines.fused_encoder import FusedEncoder
-from cgcl.train.engines.fused_memory import ADAM_BLOCK, FeatureRows, LinkRows, Weights
-from cgcl.train.engines.kernels.adam import adam_step
-from cgcl.train.engines.kernels.launch import launch
+from cgcl.train.engines.gpu import (
+    B1,
+    B2,
+    BIAS,
+    W1,
+    W2,
+    FeatureRows,
+    LinkRows,
+    SparseRows,
+    W,
+    Weights,
+    blocks,
+    dropping,
+    launch,
+    power_of_2,
+)
+from cgcl.train.engines.kernels.cross_view import (
+    decode_backward,
+    decode_forward,
+    decode_only,
+    draw_negatives,
+    draw_views,
+    elu_backward,
+    first_layer_gradient,
+    multiply_sparse,
+    propagate,
+    scale_nodes,
+)
+from cgcl.train.engines.kernels.shared import drop_features
+from cgcl.train.engines.plain import Moments
 
-__all__ = ["FusedEngine", "FusedRuns", "supports"]
+INPUTS = ("inputs 1", "inputs 2")
+"""The purpose of the coins that drop features in each turn."""
+PAIRS = ("pairs 1", "pairs 2")
+"""The purpose of the coins that drop entries of a pair's product in each turn."""
+
+_PURPOSES = (VIEWS, *NEGATIVES, *INPUTS, *PAIRS)
+NUM_KEYS = len(_PURPOSES)
+"""How many keys each run has."""
+INPUT_KEY = _PURPOSES.index(INPUTS[0])
+"""The key of the first turn's features; the second turn's follows."""
+PAIR_KEY = _PURPOSES.index(PAIRS[0])
+"""The key of the first turn's pairs; the second turn's follows."""
+
+_LINKS_BLOCK, _FEATURES_BLOCK = 256, 1024
+
+
+class FusedDraws:
+    """The draws of one epoch, for several runs; the same as `methods.cgcl.draw` gives."""
+
+    def __init__(
+        self, rows: LinkRows, num_nodes: int, kind: str, seen: float, seeds: Sequence[int]
+    ) -> None:
+        """Make room.
+
+        Args:
+            rows: The links of each run.
+            num_nodes: Number of nodes, n.
+            kind: How views are drawn.
+            seen: Chance of a link to be in the first view.
+            seeds: The seed of each run.
+        """
+        runs, num_links, device = rows.pairs.shape[0], rows.pairs.shape[2], rows.pairs.device
+        self.kind = kind
+        self._limit = words_below(seen)
+        self.turns = 1 if kind in ("one", "all") else 2
+        self.num_links = num_links
+        self.num_nodes = num_nodes
+        self.num_runs = runs
+        self.rows = rows
+        self.capacity = (2 if kind == "directed" else 1) * num_links
+        self.coins = torch.zeros(runs, num_links, dtype=torch.int8, device=device)
+        # Both ends of every pair to score: [run, turn, linked or not, end, slot].
+        self.ends = torch.zeros(runs, 2, 2, 2, self.capacity, dtype=torch.int32, device=device)
+        self.counts = torch.zeros(runs, 2, dtype=torch.int32, device=device)
+        self.scales = torch.zeros(runs, 2, num_nodes, device=device)
+        self.epoch = torch.zeros(1, dtype=torch.int32, device=device)
+        keys = [[base_key(seed, purpose) for purpose in _PURPOSES] for seed in seeds]
+        self.keys = torch.tensor(keys, device=device)
+        self.full_scales = torch.zeros_like(self.scales)
+        self._scale("all", self.full_scales)
+
+    def draw(self) -> None:
+        """Draw what the epoch in `epoch` asks for."""
+        rows, runs = self.rows, self.num_runs
+        self.counts.zero_()
+        launch(draw_views, blocks(self.num_links, _LINKS_BLOCK), runs)(
+            rows.pairs, self.coins, self.ends, self.counts, self.keys, self.epoch,
+            self.num_links, self.capacity, self._limit, KIND=self.kind, NUM_KEYS=NUM_KEYS,
+            BLOCK=_LINKS_BLOCK,
+        )  # fmt: skip
+        launch(draw_negatives, blocks(self.capacity, _LINKS_BLOCK), self.turns, runs)(
+            rows.codes, self.ends, self.counts, self.keys, self.epoch,
+            self.num_nodes, self.num_links, self.capacity, NUM_KEYS=NUM_KEYS,
+            STEPS=self.num_links.bit_length(), BLOCK=_LINKS_BLOCK,
+        )  # fmt: skip
+        self._scale(self.kind, self.scales)
+
+    def _scale(self, kind: str, scales: Tensor) -> None:
+        rows = self.rows
+        launch(scale_nodes, self.num_nodes, self.num_runs)(
+            rows.starts, rows.neighbours, rows.pair_of, self.coins, scales,
+            self.num_nodes, self.num_links, KIND=kind, BLOCK=32, num_warps=1,
+        )  # fmt: skip
+
+
+_MANY_LINKS = 16  # links per node, from which on smaller blocks of columns pay
+
+
+class FusedEncoder:
+    r"""$Z = \mathrm{ELU}(\hat A X W + b)$   (Eq. 5), and its gradients."""
+
+    def __init__(
+        self, weights: Weights, features: FeatureRows, draws: FusedDraws, dropout: float
+    ) -> None:
+        """Make room for what is computed.
+
+        Args:
+            weights: The weights of each run.
+            features: The features of each run, or those that all share.
+            draws: Which links are seen.
+            dropout: Chance of a feature to be dropped in a training step.
+        """
+        runs, nodes, device = draws.num_runs, draws.num_nodes, weights.values.device
+        self._weights = weights
+        self._features = features
+        self._draws = draws
+        self._dropout = dropout
+        self._num_features, self._width = weights.value(W).shape[1:]
+        self.z, self.dz, self._h = (
+            torch.zeros(runs, nodes, self._width, device=device) for _ in range(3)
+        )
+        if features.dense is not None:
+            self._dropped = torch.zeros(runs, nodes, self._num_features, device=device)
+
+    def forward(self, turn: int) -> None:
+        """Write `z` as one turn sees it, and clear `dz`."""
+        self._multiply(self._draws.kind, turn, self._dropout)
+        self._propagate(self._draws.kind, self._draws.scales, turn, self._h, self.z)
+
+    def evaluate(self) -> None:
+        """Write `z` as all links give it, dropout off."""
+        self._multiply("all", 0, dropout=0.0)
+        self._propagate("all", self._draws.full_scales, 0, self._h, self.z)
+
+    def backward(self, turn: int) -> None:
+        """Take `dz` back to the gradients of weight and bias, and count the step."""
+        draws, weights, rows = self._draws, self._weights, 64
+        columns = min(128, power_of_2(self._width))
+        grid = blocks(draws.num_nodes, rows), blocks(self._width, columns), draws.num_runs
+        launch(elu_backward, *grid)(
+            self.z, self.dz, weights.gradient(BIAS), weights.steps, draws.counts,
+            draws.num_nodes, weights.per_run, self._width, TURN=turn, ROWS=rows, COLUMNS=columns,
+        )  # fmt: skip
+        self._propagate(draws.kind, draws.scales, turn, self.dz, self._h, backward=True)
+        self._multiply_back(turn)
+
+    def _multiply(self, kind: str, turn: int, dropout: float) -> None:
+        """Write H = X W, after dropout."""
+        weight = self._weights.value(W)
+        if self._features.by_node is not None:
+            self._gather(self._features.by_node, weight, self._h, kind, turn, dropout)
+            return
+        if dropout:
+            self._drop(turn)
+        torch.bmm(self._dropped if dropout else self._dense, weight, out=self._h)
+
+    def _multiply_back(self, turn: int) -> None:
+        """Write the gradient of W from that of H, which stands where H stood."""
+        into = self._weights.gradient(W)
+        if self._features.by_feature is not None:
+            rows = self._features.by_feature
+            kind = self._draws.kind
+            self._gather(rows, self._h, into, kind, turn, self._dropout, transposed=True)
+            return
+        x = self._dropped if self._dropout else self._dense
+        torch.bmm(x.transpose(1, 2), self._h, out=into)
+
+    @property
+    def _dense(self) -> Tensor:
+        """Dense features without dropout, [runs, n, d]."""
+        if self._features.dense is None:
+            raise ValueError("The features are sparse.")
+        return self._features.dense.expand(self._draws.num_runs, -1, -1)
+
+    def _gather(
+        self,
+        rows: SparseRows,
+        dense: Tensor,
+        out: Tensor,
+        kind: str,
+        turn: int,
+        dropout: float,
+        *,
+        transposed: bool = False,
+    ) -> None:
+        order, starts, others, values = rows
+        # Some words are in many nodes, no node has very many words.
+        entries, most = (32, 32) if transposed else (8, 128)
+        columns = min(most, power_of_2(self._width))
+        is_shared = starts.shape[0] == 1
+        strides = [0 if is_shared else part.stride(0) for part in (order, starts, others)]
+        grid = starts.shape[1] - 1, blocks(self._width, columns), self._draws.num_runs
+        launch(multiply_sparse, *grid)(
+            order, starts, others, values, self._draws.coins, dense, out, self._draws.keys,
+            self._draws.epoch, *strides, self._draws.num_links, dense.stride(0), out.stride(0),
+            self._width, *dropping(dropout), INPUT_KEY + turn, NUM_KEYS=NUM_KEYS, VIEW=turn,
+            KIND=kind if self._features.are_links else "given", TRANSPOSED=transposed,
+            ENTRIES=entries, COLUMNS=columns, num_warps=1,
+        )  # fmt: skip
+
+    def _drop(self, turn: int) -> None:
+        """Write the features that dropout leaves."""
+        dense, draws, count = self._dense, self._draws, self._num_features
+        launch(drop_features, draws.num_nodes, blocks(count, _FEATURES_BLOCK), draws.num_runs)(
+            dense, self._dropped, draws.keys, draws.epoch, draws.num_nodes, count, count,
+            dense.stride(0), *dropping(self._dropout), INPUT_KEY + turn,
+            NUM_KEYS=NUM_KEYS, BLOCK=_FEATURES_BLOCK,
+        )  # fmt: skip
+
+    def _propagate(
+        self,
+        kind: str,
+        scales: Tensor,
+        view: int,
+        h: Tensor,
+        out: Tensor,
+        *,
+        backward: bool = False,
+    ) -> None:
+        draws = self._draws
+        rows, nodes, links = draws.rows, draws.num_nodes, draws.num_links
+        entries, most = (16, 64) if 2 * links >= _MANY_LINKS * nodes else (8, 128)
+        columns = min(most, power_of_2(self._width))
+        launch(propagate, nodes, blocks(self._width, columns), draws.num_runs)(
+            rows.order, rows.starts, rows.neighbours, rows.pair_of, draws.coins, scales, h, out,
+            self._weights.value(BIAS), self.dz, nodes, links, self._weights.per_run, self._width,
+            VIEW=view, KIND=kind, BACKWARD=backward, ENTRIES=entries, COLUMNS=columns,
+            num_warps=1,
+        )  # fmt: skip
+
+
+EPOCHS_AT_ONCE = 32
+"""How many epochs' losses are kept before the host asks for them."""
+
+_WORD = 32
+
+
+class FusedDecoder:
+    """The logits of pairs   (Eq. 6-7), their loss   (Eq. 8), and its gradients.
+
+    The sizes of blocks, and how many programs share a processor, were found by trying on an H200
+    at d_v 512.
+    """
+
+    def __init__(
+        self,
+        weights: Weights,
+        encoder: FusedEncoder,
+        draws: FusedDraws,
+        settings: CGCLSettings,
+        precision: str,
+    ) -> None:
+        """Make room for what is kept of each pair.
+
+        Args:
+            weights: The weights of each run.
+            encoder: Has the embeddings, and takes their gradient.
+            draws: The pairs to score.
+            settings: Dropout, the last layer and the targets.
+            precision: How matrix products are computed: tf32 or fp32.
+        """
+        device = weights.values.device
+        self._weights = weights
+        self._encoder = encoder
+        self._draws = draws
+        self._settings = settings
+        # Three products in TF32 come close to one in fp32, and tensor cores do them.
+        self._precision = "tf32x3" if precision == "fp32" else precision
+        self._width, self._hidden = settings.hidden, settings.hidden // 2
+        self._units = power_of_2(self._hidden, least=_WORD)
+        runs, capacity = draws.num_runs, draws.capacity
+        self._gradients = torch.zeros(runs, 2, capacity, device=device)
+        self._bits = torch.zeros(
+            runs, 2, capacity, self._units // _WORD, dtype=torch.int32, device=device
+        )
+        self.losses = torch.zeros(EPOCHS_AT_ONCE, runs, 2, device=device)
+
+    def step(self, turn: int) -> None:
+        """Score a turn's pairs and add up all gradients."""
+        self.forward(turn)
+        self.backward(turn)
+        self.first_layer(turn)
+
+    def forward(self, turn: int) -> None:
+        """Score a turn's pairs; add up its loss and the gradients of all but W_1 and Z."""
+        settings, draws, weights = self._settings, self._draws, self._weights
+        is_sigmoid = settings.targets == "sigmoid"
+        wanted = (1 / (1 + math.exp(-1)), 0.5) if is_sigmoid else (1.0, 0.0)
+        pairs = 64 if self._units <= 256 else 32
+        programs = min(self._programs(2), 2 * blocks(draws.capacity, pairs))
+        launch(decode_forward, programs, draws.num_runs)(
+            self._encoder.z, *(weights.value(index) for index in (W1, B1, W2, B2)),
+            *(weights.gradient(index) for index in (B1, W2, B2)),
+            draws.ends, draws.counts, self._gradients, self._bits, self.losses,
+            draws.keys, draws.epoch, *self._sizes(), *dropping(settings.decoder_dropout), *wanted,
+            EPOCHS_AT_ONCE, PAIR_KEY + turn, TURN=turn, NUM_KEYS=NUM_KEYS,
+            RELU=settings.last_layer == "relu", PRECISION=self._precision, PAIRS=pairs,
+            COLUMNS=self._columns(32), HIDDEN=self._units, num_warps=8, num_stages=3,
+        )  # fmt: skip
+
+    def backward(self, turn: int) -> None:
+        """Add up the gradient of Z."""
+        weights, columns = self._weights, self._columns(128)
+        grid = self._column_grid(columns, per_processor=4)
+        launch(decode_backward, *grid)(
+            self._encoder.z, self._encoder.dz, weights.value(W1), weights.value(W2),
+            *self._kept(), *self._sizes(), *dropping(self._settings.decoder_dropout),
+            PAIR_KEY + turn, TURN=turn, NUM_KEYS=NUM_KEYS, PRECISION=self._precision,
+            PAIRS=32, COLUMNS=columns, UNITS=min(64, self._units), HIDDEN=self._units,
+            num_warps=4, num_stages=1,
+        )  # fmt: skip
+
+    def first_layer(self, turn: int) -> None:
+        """Add up the gradient of W_1."""
+        weights, columns = self._weights, self._columns(128 if self._units <= 256 else 64)
+        grid = self._column_grid(columns, per_processor=1)
+        launch(first_layer_gradient, *grid)(
+            self._encoder.z, weights.value(W2), weights.gradient(W1), *self._kept(),
+            *self._sizes(), *dropping(self._settings.decoder_dropout), PAIR_KEY + turn,
+            TURN=turn, NUM_KEYS=NUM_KEYS, PRECISION=self._precision, PAIRS=64, COLUMNS=columns,
+            HIDDEN=self._units, num_warps=8, num_stages=1,
+        )  # fmt: skip
+
+    def logits(self, pairs: Tensor) -> Tensor:
+        """Return the logits of int32 [runs, 2, p], dropout off, [runs, p]."""
+        weights, runs, count = self._weights, self._draws.num_runs, pairs.shape[2]
+        logits = torch.empty(runs, count, device=pairs.device)
+        together = 64 if self._units <= 256 else 32
+        launch(decode_only, max(blocks(count, together), 1), runs)(
+            self._encoder.z, *(weights.value(index) for index in (W1, B1, W2, B2)), pairs,
+            logits, self._draws.num_nodes, count, weights.per_run, self._width, self._hidden,
+            RELU=self._settings.last_layer == "relu", PRECISION=self._precision, PAIRS=together,
+            COLUMNS=self._columns(32), HIDDEN=self._units, num_warps=8, num_stages=3,
+        )  # fmt: skip
+        return logits
+
+    def _kept(self) -> tuple[Tensor, ...]:
+        draws = self._draws
+        return draws.ends, draws.counts, self._gradients, self._bits, draws.keys, draws.epoch
+
+    def _sizes(self) -> tuple[int, ...]:
+        draws = self._draws
+        return (
+            draws.num_nodes, draws.capacity, self._weights.per_run, self._width, self._hidden,
+        )  # fmt: skip
+
+    def _columns(self, most: int) -> int:
+        """Return how many columns a program holds at once; a matrix product needs 16."""
+        return min(most, power_of_2(self._width, least=16))
+
+    def _column_grid(self, columns: int, per_processor: int) -> tuple[int, int, int]:
+        """Return blocks of columns, how many programs share the pairs of one, and runs."""
+        across, most = blocks(self._width, columns), blocks(self._draws.capacity, 16)
+        parts = min(blocks(self._programs(per_processor), across), most)
+        return across, parts, self._draws.num_runs
+
+    def _programs(self, per_processor: int) -> int:
+        """Return how many programs may share the pairs of one run."""
+        device = self._weights.values.device
+        if device.type != "cuda":
+            return 2
+        processors = torch.cuda.get_device_properties(device).multi_processor_count
+        return blocks(per_processor * processors, self._draws.num_runs)
+
 
 # Widest hidden layer that a program can hold.
 _MOST_UNITS = 512
@@ -75,8 +443,8 @@ class FusedRuns:
             self.draws = FusedDraws(rows, nodes, first.views, first.seen, seeds)
         self.encoder = FusedEncoder(self.weights, features, self.draws, first.input_dropout)
         self.decoder = FusedDecoder(self.weights, self.encoder, self.draws, first, precision)
-        self._lr = torch.tensor([own.lr for own in settings], device=self._device)
-        self._decay = torch.tensor([own.weight_decay for own in settings], device=self._device)
+        told = [[own.lr for own in settings], [own.weight_decay for own in settings]]
+        self._told = torch.tensor(told, device=self._device)
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def advance(self, first: int, count: int) -> Tensor:
@@ -119,11 +487,7 @@ class FusedRuns:
             self.encoder.forward(turn)
             self.decoder.step(turn)
             self.encoder.backward(turn)
-            launch(adam_step, weights.per_run // ADAM_BLOCK, self.draws.num_runs)(
-                weights.values, weights.gradients, weights.first, weights.second, weights.steps,
-                self.draws.counts, self._lr, self._decay, weights.values, self.draws.epoch,
-                weights.per_run, 0.0, TURN=turn, FOLLOW=False, BLOCK=ADAM_BLOCK,
-            )  # fmt: skip
+            weights.step(turn, self.draws.counts, self._told, self.draws.epoch)
         self.draws.epoch.add_(1)
 
     def _record(self, epoch: int) -> torch.cuda.CUDAGraph:

@@ -1,19 +1,124 @@
-"""The readable way: a method's own losses, torch's autograd, Adam."""
+"""The readable way: a method's own losses, torch's autograd, Adam; and what any engine is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cgcl.methods.method import Epoch, Known, Learner
 from cgcl.methods.settings import TrainedSettings
 from cgcl.seeds import seeded
-from cgcl.train.engines.adam import Adam
-from cgcl.train.engines.engine import Moments
 
-__all__ = ["PlainEngine"]
+Moments = dict[int, dict[str, Tensor]]
+"""Adam's memory by the number of the weight: `step`, `exp_avg` and `exp_avg_sq`."""
+
+
+class Engine(Protocol):
+    """Changes a learner's weights, epoch by epoch.
+
+    Every engine computes what the readable mathematics of `cgcl.model` says, on the same random
+    views and counter-examples; they differ in speed, and in the last bits.
+    """
+
+    name: str
+    """What a run folder calls it."""
+    epochs_at_once: int
+    """How many epochs may be run before anyone asks for their losses."""
+
+    def run(self, first: int, count: int) -> list[list[float]]:
+        """Run some epochs and return the losses of the steps of each.
+
+        Args:
+            first: The number of the first epoch, 1 for the very first.
+            count: How many to run, at most `epochs_at_once`.
+
+        Raises:
+            SplitError: There are no counter-examples to draw.
+        """
+        ...
+
+    def moments(self) -> Moments:
+        """Return Adam's memory, to be saved; nothing before the first step."""
+        ...
+
+    def restore(self, moments: Moments) -> None:
+        """Take over what `moments` gave."""
+        ...
+
+
+class Adam:
+    """Steps weights along their gradients."""
+
+    def __init__(
+        self, weights: Iterable[nn.Parameter], lr: float, weight_decay: float = 0.0
+    ) -> None:
+        """Remember what to step.
+
+        Args:
+            weights: What to change; those without a gradient are left alone.
+            lr: The learning rate.
+            weight_decay: Strength of the L2 penalty.
+        """
+        self._weights = list(weights)
+        self._lr = lr
+        self._weight_decay = weight_decay
+        self._moments: Moments = {}
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for weight in self._weights:
+            weight.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Change the weights once."""
+        weights: list[Tensor] = []
+        gradients: list[Tensor] = []
+        memory: list[dict[str, Tensor]] = []
+        for index, weight in enumerate(self._weights):
+            if weight.grad is not None:
+                weights.append(weight)
+                gradients.append(weight.grad)
+                memory.append(self._memory_of(index))
+        if not weights:
+            return
+        steps = [own["step"] for own in memory]
+        states = ([own["exp_avg"] for own in memory], [own["exp_avg_sq"] for own in memory])
+        told: dict[str, Any] = {"lr": self._lr, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
+        told |= {"weight_decay": self._weight_decay, "amsgrad": False, "maximize": False}
+        fused = getattr(torch, "_fused_adam_", None)
+        if fused is None:
+            from torch.optim.adam import adam
+
+            adam(weights, gradients, *states, [], steps, foreach=False, **told)
+            return
+        for step in steps:
+            step += 1
+        fused(weights, gradients, *states, [], steps, **told)
+
+    def moments(self) -> Moments:
+        """Return the memory of every weight that has been stepped."""
+        return self._moments
+
+    def restore(self, moments: Moments) -> None:
+        """Take over what `moments` gave, from any device."""
+        self._moments = {
+            index: {name: value.to(self._weights[index].device) for name, value in own.items()}
+            for index, own in moments.items()
+        }
+
+    def _memory_of(self, index: int) -> dict[str, Tensor]:
+        if index not in self._moments:
+            weight = self._weights[index]
+            self._moments[index] = {
+                "step": torch.zeros((), device=weight.device),
+                "exp_avg": torch.zeros_like(weight),
+                "exp_avg_sq": torch.zeros_like(weight),
+            }
+        return self._moments[index]
 
 
 class PlainEngine:
@@ -61,7 +166,10 @@ class PlainEngine:
         for loss in losses:
             self.optimizer.zero_grad()
             loss.backward()
-            if self._clip:
-                torch.nn.utils.clip_grad_norm_(self._learner.parameters(), self._clip)
-            self.optimizer.step()
+            self._step()
             yield loss.detach()
+
+    def _step(self) -> None:
+        if self._clip:
+            torch.nn.utils.clip_grad_norm_(self._learner.parameters(), self._clip)
+        self.optimizer.step()

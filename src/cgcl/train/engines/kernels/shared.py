@@ -1,4 +1,4 @@
-"""Adam for the weights of every run in one kernel."""
+"""What the kernels of both networks need: the words of `cgcl.coins`, dropout, Adam."""
 
 # pyrefly: ignore-errors
 # ruff: noqa: ANN001, ANN201, D417
@@ -8,7 +8,55 @@ import math
 import triton
 import triton.language as tl
 
-__all__ = ["adam_step"]
+_GOLDEN = tl.constexpr(0x9E3779B9)
+
+
+@triton.jit
+def mix(number):
+    """Return a word that each bit of a 32-bit number has changed, uint32."""
+    x = number.to(tl.uint32)
+    x = (x ^ (x >> 16)) * 0x7FEB352D
+    x = (x ^ (x >> 15)) * 0x846CA68B
+    return x ^ (x >> 16)
+
+
+@triton.jit
+def epoch_key(base, epoch):
+    """Return the key of a purpose in an epoch, as `coins.epoch_key` does."""
+    return mix(base.to(tl.uint32) + epoch.to(tl.uint32) * _GOLDEN)
+
+
+@triton.jit
+def word(key, row, column):
+    """Return the word of a row and a column, as `coins.words` does."""
+    return mix(mix(row.to(tl.uint32) ^ key) + column.to(tl.uint32) * _GOLDEN)
+
+
+@triton.jit
+def keeps(row_word, column, threshold):
+    """Return whether dropout keeps a column, by the word of what it belongs to.
+
+    `threshold` is the chance to be dropped in units of 2^-24.
+    """
+    coin = mix(row_word + column.to(tl.uint32) * _GOLDEN)
+    return (coin >> 8).to(tl.int32) >= threshold
+
+
+@triton.jit
+def drop_features(
+    x, out, keys, epoch, num_nodes, num_features, stride, size_per_run, threshold, scale, KEY,
+    NUM_KEYS: tl.constexpr, BLOCK: tl.constexpr,
+):
+    """Write dense features after dropout, [n, d] for each run; rows are `stride` apart."""
+    node, run = tl.program_id(0).to(tl.int64), tl.program_id(2).to(tl.int64)
+    key = epoch_key(tl.load(keys + run * NUM_KEYS + KEY), tl.load(epoch))
+    feature = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = feature < num_features
+    kept = keeps(mix(node.to(tl.uint32) ^ key), feature, threshold) & inside
+    value = tl.load(x + run * size_per_run + node * stride + feature, mask=kept, other=0.0)
+    place = (run * num_nodes + node) * stride + feature
+    tl.store(out + place, value.to(tl.float32) * scale, mask=inside)
+
 
 _BETA_1 = tl.constexpr(0.9)
 _BETA_2 = tl.constexpr(0.999)

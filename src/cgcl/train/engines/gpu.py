@@ -1,29 +1,43 @@
-"""What the fused engine keeps on the device: weights side by side, links and features as rows."""
+"""What kernels are started on: blocks, weights side by side, links and features as rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+import triton
 from torch import Tensor, nn
 
 from cgcl.methods.method import Known
-from cgcl.train.engines.engine import Moments
+from cgcl.train.engines.kernels.shared import adam_step
+from cgcl.train.engines.plain import Moments
 
-__all__ = [
-    "ADAM_BLOCK",
-    "B1",
-    "B2",
-    "BIAS",
-    "W1",
-    "W2",
-    "FeatureRows",
-    "LinkRows",
-    "SparseRows",
-    "W",
-    "Weights",
-]
+# Chances are whole numbers of this part inside a kernel.
+_THRESHOLDS = 2**24
+
+
+def launch(kernel: Any, *grid: int) -> Any:  # noqa: ANN401 - Triton's own types know no grids
+    """Return what starts a kernel's programs over a grid."""
+    return kernel[grid]
+
+
+def blocks(count: int, size: int) -> int:
+    """Return how many blocks of a size hold so many things."""
+    return int(triton.cdiv(count, size))
+
+
+def power_of_2(number: int, least: int = 1) -> int:
+    """Return the next power of two: a block has no other size."""
+    return max(least, int(triton.next_power_of_2(number)))
+
+
+def dropping(chance: float) -> tuple[int, float]:
+    """Return the chance as a threshold, and what the entries that are left are scaled by."""
+    threshold = round(chance * _THRESHOLDS)
+    return threshold, _THRESHOLDS / (_THRESHOLDS - threshold)
+
 
 # The order of CGCL's parameters.
 W, BIAS, W1, B1, W2, B2 = range(6)
@@ -31,8 +45,8 @@ W, BIAS, W1, B1, W2, B2 = range(6)
 
 SparseRows = tuple[Tensor, Tensor, Tensor, Tensor]
 
-ADAM_BLOCK = 1024
-"""How many weights one program of the optimizer steps."""
+# How many weights one program of the optimizer steps.
+_ADAM_BLOCK = 1024
 _ALIGNED = 16
 # Below this share of nonzeros, rows of W are gathered; above it, a dense product is faster.
 _SPARSE_BELOW = 0.05
@@ -54,7 +68,7 @@ class Weights:
         for shape in self._shapes:
             self._offsets.append(total)
             total += -(-shape.numel() // _ALIGNED) * _ALIGNED
-        self.per_run = -(-total // ADAM_BLOCK) * ADAM_BLOCK
+        self.per_run = -(-total // _ADAM_BLOCK) * _ADAM_BLOCK
         self.values, self.gradients, self.first, self.second = (
             torch.zeros(len(learners), self.per_run, device=device) for _ in range(4)
         )
@@ -81,6 +95,32 @@ class Weights:
     def gradient(self, index: int) -> Tensor:
         """Return the gradient of one weight of every run, [runs, ...], as a window."""
         return self._all(self.gradients, index)
+
+    def step(
+        self,
+        turn: int,
+        counts: Tensor,
+        told: Tensor,
+        epoch: Tensor,
+        averages: Tensor | None = None,
+        follow: float = 0.0,
+    ) -> None:
+        """Change the weights once by their gradients, as Adam does, and clear these.
+
+        Args:
+            turn: The number of the step within its epoch.
+            counts: How many links each run's turn asks for, int32 [runs, 2]; without any there is
+                no step.
+            told: Learning rate and L2 penalty of each run, [2, runs].
+            epoch: The number of the epoch, int32 [1].
+            averages: The moving averages of the weights, if there are any.
+            follow: How far they follow in the end; not at all if 0.
+        """
+        launch(adam_step, self.per_run // _ADAM_BLOCK, self.steps.numel())(
+            self.values, self.gradients, self.first, self.second, self.steps, counts, told[0],
+            told[1], self.values if averages is None else averages, epoch, self.per_run, follow,
+            TURN=turn, FOLLOW=follow > 0, BLOCK=_ADAM_BLOCK,
+        )  # fmt: skip
 
     def moments(self, run: int) -> Moments:
         """Return Adam's memory of one run; nothing before its first step."""
