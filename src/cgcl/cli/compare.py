@@ -15,6 +15,7 @@ from cgcl.cli.settings import FLAT, Reading, command_of
 from cgcl.cli.terminal import TrainingLine, say, say_fact
 from cgcl.errors import ConfigError
 from cgcl.experiments import Listener, Metric, Plan
+from cgcl.report.words import with_flags
 from cgcl.train.config import Resources
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def compare(
         say_fact("Report", str(page))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     options = {"width": width} if form == "table" else {}
-    sys.stdout.write(WRITERS[form](summary, by_degree=by_degree, **options))
+    sys.stdout.write(with_flags(WRITERS[form](summary, by_degree=by_degree, **options)))
     return 0 if any(row.runs for row in summary.rows) else _FAILED
 
 
