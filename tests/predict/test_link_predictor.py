@@ -213,7 +213,7 @@ def test_the_time_limit_and_tracking_reach_the_trainer(graph: Graph) -> None:
 
 def test_a_gpu_that_is_not_there_is_refused_by_name(graph: Graph, monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(cgcl.errors.ResourceError, match=r"No CUDA device found.*--device cpu"):
+    with pytest.raises(cgcl.errors.ResourceError, match=r"No CUDA device found.*`device=cpu`"):
         LinkPredictor(device="cuda").fit(graph)
 
 
@@ -343,5 +343,5 @@ def test_a_method_that_embeds_no_node_says_so(graph: Graph, method: str, title: 
         LinkPredictor(method).fit(graph).embeddings()
     assert str(error.value) == (
         f"{title} scores pairs as a whole and has no embedding of a node.\n"
-        f"Train a method that embeds nodes, such as --method cgcl."
+        f"Train a method that embeds nodes, such as `method=cgcl`."
     )

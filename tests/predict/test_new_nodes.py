@@ -237,5 +237,5 @@ def test_features_without_names_are_counted_instead(tmp_path) -> None:
     ]
     with pytest.raises(FeatureError, match=r"has 2 features; 'toy' was trained with 3\."):
         read_new_features(toy(torch.eye(3)), tmp_path / "new.csv", [])
-    with pytest.raises(FeatureError, match="Leave out --new-features"):
+    with pytest.raises(FeatureError, match="Leave out `new_features`"):
         read_new_features(with_own_features(toy()), tmp_path / "new.csv", [])

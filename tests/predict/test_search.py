@@ -365,10 +365,10 @@ def test_what_takes_hours_is_refused_with_an_estimate_and_ways_out(monkeypatch) 
         find(scorer, line(60), exact)
     assert str(refused.value) == (
         "Scoring all pairs of 60 nodes means 1,711 pairs, about 5 hours.\n"
-        "Ask for less: --node NAME, --sources FILE or --pairs FILE."
+        "Ask for less: `node=NAME`, `sources=FILE` or `pairs=FILE`."
     )
     monkeypatch.setattr("cgcl.predict.strategy.SAMPLED_NODES", 1)
-    with pytest.raises(ResourceError, match=r"or --candidates two-hop \(about 30 minutes\)\.$"):
+    with pytest.raises(ResourceError, match=r"or `candidates=two-hop` \(about 30 minutes\)\.$"):
         find(scorer, line(60), exact)
     monkeypatch.setattr("cgcl.predict.strategy._CHEAP", 0.0)
     with pytest.raises(ResourceError, match=r"hours; candidates \(linear\) would take about"):
@@ -380,9 +380,9 @@ def test_what_takes_hours_is_refused_with_an_estimate_and_ways_out(monkeypatch) 
     without = TableScorer(table, None, 1e6)
     monkeypatch.setattr("cgcl.predict.strategy._MAX_SECONDS", 17_000.0)
     monkeypatch.setattr("cgcl.predict.strategy.list_size", lambda _: 20)
-    with pytest.raises(ResourceError, match=r"--pairs FILE, --candidates linear \(about 4 hours\)"):
+    with pytest.raises(ResourceError, match=r"`pairs=FILE`, `candidates=linear` \(about 4 hours\)"):
         find(scorer, line(60), exact)
-    with pytest.raises(ResourceError, match=r"--pairs FILE or --candidates two-hop"):
+    with pytest.raises(ResourceError, match=r"`pairs=FILE` or `candidates=two-hop`"):
         find(without, line(60), exact)
     monkeypatch.setattr("cgcl.predict.strategy._MAX_SECONDS", 20_000.0)  # a faster machine
     assert find(scorer, line(60), exact).pairs_scored == 1711

@@ -82,8 +82,8 @@ BAD_FEATURES = [
     (
         "node,age,job\nAnna,1,baker\nBob,2,smith\nEve,3,4\n",
         "nodes.csv: feature 'job' of node 'Anna' is 'baker', not a number (and 1 more node).\n"
-        "If the column holds categories, add --one-hot job; if it holds words with blanks between\n"
-        "them, add --words job. Otherwise delete the column.",
+        "If the column holds categories, add `one_hot=job`; if it holds words with blanks between\n"
+        "them, add `words=job`. Otherwise delete the column.",
     ),
     (
         "node,age\nAnna,1\nBob,NaN\nEve,3\n",
@@ -231,8 +231,8 @@ BAD_TABLES = [
     (
         {"node": ["a", "b"], "my job": ["smith", "baker"]},
         ": feature 'my job' of node 'a' is 'smith', not a number (and 1 more node).\n"
-        "If the column holds categories, add --one-hot 'my job'; if it holds words with blanks "
-        "between\nthem, add --words 'my job'. Otherwise delete the column.",
+        "If the column holds categories, add `one_hot='my job'`; if it holds words with blanks "
+        "between\nthem, add `words='my job'`. Otherwise delete the column.",
     ),
     ({"node": ["a", "b"]}, f" has 1 column and 2 rows, {COUNTS}"),
     (
@@ -257,8 +257,8 @@ BAD_TABLES = [
     (
         {"node": ["a"], "tags": [["x", "y"]]},
         ": feature 'tags' of node 'a' is '['x', 'y']', not a number.\n"
-        "If the column holds categories, add --one-hot tags; if it holds words with blanks "
-        "between\nthem, add --words tags. Otherwise delete the column.",
+        "If the column holds categories, add `one_hot` tags; if it holds words with blanks "
+        "between\nthem, add `words` tags. Otherwise delete the column.",
     ),
 ]
 
@@ -355,26 +355,26 @@ def test_an_identifier_is_no_category(nodes):
 BAD_CHOICES = [
     (
         {"one_hot": ["color"]},
-        "nodes.csv has no column 'color' for --one-hot. Columns found: node, age, colour, text.",
+        "nodes.csv has no column 'color' for `one_hot`. Columns found: node, age, colour, text.",
     ),
     (
         {"words": "body", "one_hot": ["colour"]},
-        "nodes.csv has no column 'body' for --words. Columns found: node, age, colour, text.",
+        "nodes.csv has no column 'body' for `words`. Columns found: node, age, colour, text.",
     ),
     (
         {"words": "node"},
-        "--words node: the first column of nodes.csv names the nodes, it is no feature.\n"
+        "`words` node: the first column of nodes.csv names the nodes, it is no feature.\n"
         "Choose another column.",
     ),
     (
         {"words": "text", "one_hot": ["text"]},
         "Column 'text' cannot be both categories and words.\n"
-        "Choose one of --one-hot and --words for it.",
+        "Choose one of `one_hot` and `words` for it.",
     ),
     (
         {"row_names": "names.txt", **CHOICE},
         "A table names its nodes in the first column.\n"
-        "Leave out --row-names; it is for matrices (.npz, .mtx).",
+        "Leave out `row_names`; it is for matrices (.npz, .mtx).",
     ),
 ]
 

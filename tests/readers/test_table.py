@@ -34,7 +34,7 @@ BAD_FILES = [
     (
         b"source,target\nAnna,Bob\nAnna\n",
         "3: 1 column, expected 2 (source, target).",
-        "Each row needs two node names. If your columns are separated by ';' use --separator ';'.",
+        "Each row needs two node names. If your columns are separated by ';' use `separator=';'`.",
     ),
     (
         b"source,target,when\r\nAnna,Bob,1\r\n\r\nAnna|Eve|2\r\n",
@@ -54,7 +54,7 @@ BAD_FILES = [
     (
         b"source;target\nAnna;Bob\n",
         "1: 1 column, expected at least 2.",
-        "Each row needs two node names. If they are separated by ';' use --separator ';'.",
+        "Each row needs two node names. If they are separated by ';' use `separator=';'`.",
     ),
     (
         b"source\nAnna\n",
@@ -103,24 +103,24 @@ BAD_WHOLES = [
     (
         b"source,target\n",
         " has a header line but no rows: source,target\n"
-        "Add rows below it. If that line is a row itself, add --no-header.",
+        "Add rows below it. If that line is a row itself, add `header=False`.",
     ),
     (
         b"from,to,weight\nAnna,Bob,1\n",
         " has no column 'source'. Columns found: from, to, weight.\n"
         "Name them: cgcl train friends.csv --source from --target to\n"
-        "If the file has no header line, add --no-header.",
+        "If the file has no header line, add `header=False`.",
     ),
     (
         b"weight,source,to\n1,Anna,Bob\n",
         " has no column 'target'. Columns found: weight, source, to.\n"
         "Name them: cgcl train friends.csv --source source --target weight\n"
-        "If the file has no header line, add --no-header.",
+        "If the file has no header line, add `header=False`.",
     ),
     (
         b"source,target,source\na,b,c\n",
         " has two columns called 'source'. Columns found: source, target, source.\n"
-        "Give every column a name of its own. If the file has no header line, add --no-header.",
+        "Give every column a name of its own. If the file has no header line, add `header=False`.",
     ),
     (
         b"source,target\nAnna,Bob\0\n",
@@ -139,7 +139,7 @@ BAD_WHOLES = [
     (
         b"," * MAX_COLUMNS + b"\na,b\n",
         ", line 1: 100,001 columns.\n"
-        "At most 100,000 are read. Is the separator ',' right? If not, use --separator.",
+        "At most 100,000 are read. Is the separator ',' right? If not, use `separator`.",
     ),
 ]
 
@@ -230,7 +230,7 @@ def test_without_a_header_the_first_two_columns_count(tmp_path):
     with pytest.raises(GraphFormatError, match=r"line 2: 1 column, expected 2 as in line 1\."):
         read(path, header=False)
     path.write_text("Anna Bob\n")
-    with pytest.raises(GraphFormatError, match="use --separator ' '"):
+    with pytest.raises(GraphFormatError, match="use `separator=' '`"):
         read(path, header=False)
 
 
@@ -310,7 +310,7 @@ def test_a_separator_that_is_not_the_one_of_the_file_is_named(tmp_path):
     assert str(caught.value) == (
         "friends.csv, line 1: ',' follows a closing quote (\"), but the separator is ';'.\n"
         '  1 | "source","target"\n'
-        "If your columns are separated by ',' use --separator ','."
+        "If your columns are separated by ',' use `separator=','`."
     )
 
 
@@ -364,7 +364,7 @@ def test_times_are_read_with_the_links(tmp_path):
     assert str(caught.value) == (
         "a.csv, line 4: 'soon' in column 't' is not a time.\n"
         "Expected one that is written like the first, '1'.\n"
-        "Every link needs a time: fill it in, delete the row, or name another column with --time."
+        "Every link needs a time: fill it in, delete the row, or name another column with `time`."
     )
 
 

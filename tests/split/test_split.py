@@ -103,7 +103,7 @@ def test_too_few_links_for_a_test_are_refused_with_a_way_out() -> None:
         random_split(star(12), val=0.0, test=0.10)
     assert str(error.value) == (
         "The graph has 12 links; a 10 % test set would hold 1 link, which cannot be measured.\n"
-        "Use at least 50 links, or train without a test set: --test 0."
+        "Use at least 50 links, or train without a test set: `test=0`."
     )
 
 
@@ -113,7 +113,7 @@ COMPLETE = Graph.from_pairs("k", list(map(str, range(20))), torch.combinations(t
 @pytest.mark.parametrize(
     ("graph", "val", "test", "words"),
     [
-        (star(12), 0.05, 0.0, r"Use at least 20 links, .* --val 0\."),
+        (star(12), 0.05, 0.0, r"Use at least 20 links, .* `val=0`\."),
         (star(0), 0.05, 0.1, "1 nodes and no links"),
         # Almost complete graphs are refused, not shortchanged.
         (COMPLETE, 0.05, 0.1, "Only 0 pairs are not linked; 28 are needed"),

@@ -85,7 +85,7 @@ def read_tuned(folder: Path, graph: str) -> dict[str, TunedSettings]:
     """
     if not folder.is_dir():
         raise ConfigError(
-            f"There is no folder {folder}. Give one with what cgcl tune wrote to --tuned."
+            f"There is no folder {folder}. Give one with what cgcl tune wrote to `tuned`."
         )
     start, end = f"tune-{graph}-", f"/{BEST}"
     below = [path for path in folder.glob(f"*{end}") if path.parent.name.startswith(start)]
@@ -101,7 +101,7 @@ def read_tuned(folder: Path, graph: str) -> dict[str, TunedSettings]:
     if not found:
         raise ConfigError(
             f"{folder} holds no settings for '{graph}': neither TOML files nor folders "
-            f"{start}METHOD with a {BEST}.\nMake them with cgcl tune, or name another --tuned."
+            f"{start}METHOD with a {BEST}.\nMake them with cgcl tune, or name another `tuned`."
         )
     return found
 
@@ -118,7 +118,7 @@ def _read(path: Path) -> tuple[str, TunedSettings]:
     name = table.get("method") if isinstance(table, dict) else None
     if not isinstance(table, dict) or not isinstance(name, str):
         raise ConfigError(
-            f"{path} names no method. A file for --tuned has a table [train] with "
+            f"{path} names no method. A file for `tuned` has a table [train] with "
             f'method = "vgae" or another one, as cgcl tune writes it.'
         )
     own = {field.name for field in fields(method_named(name).settings)}

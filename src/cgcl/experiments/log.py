@@ -222,7 +222,7 @@ class Owner:
         if any(p.name != LOCK and p.suffix != TEMPORARY_SUFFIX for p in path.iterdir()):
             raise RunFolderError(
                 f"{path} holds other things and no {self.file}, so it is not the folder of "
-                f"{self.what}.\nChoose another --out; it is created if it is not there."
+                f"{self.what}.\nChoose another `out`; it is created if it is not there."
             )
 
     def claim(self, path: Path) -> dict[str, Any]:
@@ -254,12 +254,12 @@ class Owner:
         except (ValueError, TypeError, KeyError) as error:
             raise RunFolderError(
                 f"{file} is damaged, so it cannot be told what {self.what} is here. "
-                f"Choose another --out."
+                f"Choose another `out`."
             ) from error
         if not is_of_format:
             raise RunFolderError(
                 f"{file} has format {found['format']}; this version of cgcl reads format "
-                f"{_FORMAT}. Choose another --out."
+                f"{_FORMAT}. Choose another `out`."
             )
         return found
 
@@ -280,7 +280,7 @@ class Owner:
             ]
             raise RunFolderError(
                 f"{path} holds {self.what} with {words[0]}; you asked for {words[1]}.\n"
-                f"Nothing was changed. Ask for the same again, or choose another --out."
+                f"Nothing was changed. Ask for the same again, or choose another `out`."
             )
 
 
@@ -370,7 +370,7 @@ class ResultFolder(Generic[R]):
     def _error(self, error: OSError) -> ResourceError:
         return ResourceError(
             f"Cannot write {self.path / self._name}: {error.strerror}. What was finished before is "
-            f"intact.\nFree some space or choose another --out, then start the same command again."
+            f"intact.\nFree some space or choose another `out`, then start the same command again."
         )
 
 

@@ -416,7 +416,7 @@ class Tuned:
         if best is None:
             raise TrainingError(
                 "The search was stopped before a first trial was finished. Give it more time, or "
-                "make trials shorter with --epochs."
+                "make trials shorter with `epochs`."
             )
         return best
 
@@ -496,7 +496,7 @@ def _refuse_at_once(graph: Graph, split: Split, trials: int, resources: Resource
     if split.val.shape[1] == 0:
         raise ConfigError(
             "There are no validation links, and settings are chosen by those alone.\n"
-            "Hold out a share of the links for it, such as --val 0.05."
+            "Hold out a share of the links for it, such as `val=0.05`."
         )
     split.require_parts_of(graph)
     require_optuna()

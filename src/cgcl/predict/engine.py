@@ -101,7 +101,7 @@ class QueryEngine:
         if self._calibration is None:
             raise ConfigError(
                 "A lowest probability was asked for, but this predictor has none: it was trained "
-                "without validation links.\nTrain with --val 0.05, or ask without."
+                "without validation links.\nTrain with `val=0.05`, or ask without."
             )
         logit = self._calibration.logit_for(query.min_probability, query.prior)
         # Rounded up: logits are float32, and the one just below does not reach the probability.

@@ -377,7 +377,7 @@ class LinkPredictor(Params):
             if not isinstance(scorer, EmbeddingScorer):
                 raise ConfigError(
                     f"{title} scores pairs as a whole and has no embedding of a node.\n"
-                    f"Train a method that embeds nodes, such as --method cgcl."
+                    f"Train a method that embeds nodes, such as `method=cgcl`."
                 )
             z = scorer.embeddings.cpu()
         require_finite(z, what="embeddings")

@@ -233,7 +233,7 @@ def require_finite(*tensors: Tensor, what: str = "scores") -> None:
     if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
         raise ModelFileError(
             f"The model gives {what} that are not finite numbers.\n"
-            "Train again with a lower --lr, and look for very large feature values."
+            "Train again with a lower `lr`, and look for very large feature values."
         )
 
 

@@ -84,7 +84,7 @@ def choose_way(
     if way == "linear" and scorer.factors() is None:
         raise ConfigError(
             "This method has no linear form that could propose candidates.\n"
-            "Use --candidates exact or --candidates two-hop."
+            "Use `candidates=exact` or `candidates=two-hop`."
         )
     if task.work(way) > _NEVER_REFUSED:
         pace = _seconds_per_operation(scorer)
@@ -147,14 +147,14 @@ class _Task:
         text = f"Scoring {what} means {in_words(space.size)} pairs, {took}"
         if way != "exact":
             text += f"; candidates ({way}) would take {_duration(self.work(way) * pace)}"
-        ways_out = ["--node NAME", "--sources FILE", "--pairs FILE"]
+        ways_out = ["`node=NAME`", "`sources=FILE`", "`pairs=FILE`"]
         others: list[Way] = ["linear", "two-hop"]
         for other in others:
             if self.scorer.factors() is None if other == "linear" else self.graph.sides is not None:
                 continue
             seconds = self.work(other) * pace
             if seconds <= _MAX_SECONDS:
-                ways_out.append(f"--candidates {other} ({_duration(seconds)})")
+                ways_out.append(f"`candidates={other}` ({_duration(seconds)})")
         return f"{text}.\nAsk for less: {', '.join(ways_out[:-1])} or {ways_out[-1]}."
 
 

@@ -138,7 +138,7 @@ def write_completed(path: Path, graph: Graph, new: Iterable[Links]) -> int:
         raise ConfigError(
             f"The completed graph can be written as {', '.join(COMPLETE_SUFFIXES)}; "
             f"'{path.name}' is none of them.\nGive a file with one of these suffixes: "
-            f"--out {path.stem or 'graph'}.graphml"
+            f"`out={path.stem or 'graph'}.graphml`"
         )
     if suffix == ".graphml":
         _check_xml(graph)
@@ -310,5 +310,5 @@ def _check_text(names: Sequence[str]) -> None:
         if name.endswith("\0"):
             raise GraphContentError(
                 f"NPZ drops the NUL at the end of the name '{shown(name)}'.\n"
-                f"Choose another format: --format parquet"
+                f"Choose another format: `format=parquet`"
             )

@@ -165,7 +165,7 @@ def _provide_files(dataset: Dataset, root: Path, *, download: bool) -> None:
         raise ResourceError(
             f"The data set {dataset.name} is not in {folder}: {listed} missing.\n"
             f"Fetch from {dataset.url(missing[0]).rpartition('/')[0]}/ and put them there,\n"
-            f"or name a folder that has {dataset.folder}/raw in it: --data-root or CGCL_DATA."
+            f"or name a folder that has {dataset.folder}/raw in it: `data_root` or CGCL_DATA."
         )
     for number, file in enumerate(missing):
         by_kind = _check_amazon if dataset.kind == "amazon" else check_sha256
@@ -336,5 +336,5 @@ def _by_hand(url: str, target: Path, reason: str) -> ResourceError:
     return ResourceError(
         f"Cannot download {target.name}: {reason}.\n"
         f"Fetch {url}\n"
-        f"and save it as {target}, or name a folder that has it: --data-root or CGCL_DATA."
+        f"and save it as {target}, or name a folder that has it: `data_root` or CGCL_DATA."
     )

@@ -59,7 +59,7 @@ class LinkOptions:
         if self.ends != ("source", "target"):
             raise ConfigError(
                 f"{place} has no columns.\n"
-                f"Leave out --source and --target, which name columns of a table."
+                f"Leave out `source` and `target`, which name columns of a table."
             )
 
 
@@ -147,8 +147,8 @@ def kept_apart(table: EdgeTable) -> EdgeTable:
     """
     if table.ends is None:
         raise ConfigError(
-            "--bipartite columns is for tables with two columns of names, which this is not.\n"
-            "Use --bipartite yes."
+            "`bipartite=columns` is for tables with two columns of names, which this is not.\n"
+            "Use `bipartite=yes`."
         )
     nodes: list[str] = []
     pairs = torch.empty_like(table.pairs)
@@ -238,7 +238,7 @@ def drop_direction(table: EdgeTable, directed: Directed) -> tuple[EdgeTable, tup
         reason = found.removesuffix(DROPPED).strip() or "The source says that links are directed."
         raise GraphContentError(
             f"{reason}\nThis method knows undirected links only. "
-            f"Leave out --directed error to drop the direction."
+            f"Leave out `directed=error` to drop the direction."
         )
     notes = (found,) if found else ()
     if table.times is not None:  # they belong to the rows in the order they have
@@ -361,7 +361,7 @@ def _by_colour(table: EdgeTable) -> tuple[Tensor, int]:
         raise GraphContentError(
             f"The graph is not bipartite: {len(cycle)} nodes form an odd cycle, "
             f"{listed(cycle, 9)}.\nIf equal names in the two columns are different things, use "
-            f"--bipartite columns; else leave out --bipartite yes, or correct these links."
+            f"`bipartite=columns`; else leave out `bipartite=yes`, or correct these links."
         )
     component = np.minimum(copy[:n], copy[n:])
     sides = copy[:n] != component
@@ -412,5 +412,5 @@ def _note(table: EdgeTable, sides: Tensor, ends: tuple[str, str] | None) -> str:
     )
     return (
         f"Bipartite: {where}; counter-examples and suggestions join the two sides only. "
-        f"If that is wrong, use --bipartite no."
+        f"If that is wrong, use `bipartite=no`."
     )

@@ -81,10 +81,10 @@ class FeatureOptions:
         if self.words is not None and self.words in self.one_hot:
             raise ConfigError(
                 f"Column '{shown(self.words)}' cannot be both categories and words.\n"
-                f"Choose one of --one-hot and --words for it."
+                f"Choose one of `one_hot` and `words` for it."
             )
         for wanted in sorted(self.text):
-            flag = "--words" if wanted == self.words else "--one-hot"
+            flag = "`words`" if wanted == self.words else "`one_hot`"
             if wanted == columns[0]:
                 raise ConfigError(
                     f"{flag} {shown(wanted)}: the first column of {place} names the nodes, it is "
@@ -109,7 +109,7 @@ def read_text_features(path: Path, options: FeatureOptions) -> Table:
     if len(file.columns) < 2:
         raise GraphFormatError(
             f"{file.place} has 1 column, expected a node name and at least one feature.\n"
-            f"If the columns are separated by another character, use --separator."
+            f"If the columns are separated by another character, use `separator`."
         )
     options.check(file.place, file.columns)
     numeric = [name for name in file.columns[1:] if name not in options.text]
@@ -207,7 +207,7 @@ def features_of_matrix(
             f"{place} has {len(names):,} rows without names, so they belong to the nodes called 0 "
             f"to {len(names) - 1}.\n{len(others):,} node{'' if len(others) == 1 else 's'} with "
             f"links {'is' if len(others) == 1 else 'are'} called otherwise: {listed(others)}.\n"
-            f"Give a text file with the node of each row, one name per line: --row-names FILE"
+            f"Give a text file with the node of each row, one name per line: `row_names=FILE`"
         )
     return _checked(names, x, place, linked, (), [])
 
@@ -299,8 +299,8 @@ def _bad_cell(table: Table, column: str, name: str, problem: str, more: int) -> 
         remedy = "Fill the gaps or delete the column: every node needs every feature."
     elif problem.endswith("not a number"):
         remedy = (
-            f"If the column holds categories, add --one-hot {quoted}; if it holds words with "
-            f"blanks between\nthem, add --words {quoted}. Otherwise delete the column."
+            f"If the column holds categories, add `one_hot={quoted}`; if it holds words with "
+            f"blanks between\nthem, add `words={quoted}`. Otherwise delete the column."
         )
     else:
         remedy = "Every feature must be a finite number: replace the value, or delete the column."
@@ -401,7 +401,7 @@ def _check_words(table: Table, column: str, words: int) -> None:
     if words == 0:
         raise FeatureError(
             f"{table.place}: no text in column '{shown(column)}' has a word.\n"
-            f"Delete the column, or name the one with the words: --words COLUMN"
+            f"Delete the column, or name the one with the words: `words=COLUMN`"
         )
     if words > MAX_WORDS:
         raise FeatureError(

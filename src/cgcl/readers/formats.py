@@ -57,7 +57,7 @@ def _matrix(read: Callable[[Any], Tensor], source: object, options: FeatureOptio
     if options.text:
         raise ConfigError(
             "A matrix of features has numbers only, no columns of text.\n"
-            "Leave out --one-hot and --words, or give a table."
+            "Leave out `one_hot` and `words`, or give a table."
         )
     return read(source)
 
@@ -157,7 +157,7 @@ def read_features(
     if row_names is not None:
         raise ConfigError(
             "A table names its nodes in the first column.\n"
-            "Leave out --row-names; it is for matrices (.npz, .mtx)."
+            "Leave out `row_names`; it is for matrices (.npz, .mtx)."
         )
     return features_of_table(found, options, linked)
 

@@ -192,7 +192,7 @@ def read_npz_links(path: Path, options: LinkOptions) -> EdgeTable:
             return _links_beside_index(path, found, options.time)
         if options.time is not None:
             raise ConfigError(
-                f"{path.name} holds a matrix, which has no times.\nLeave out --time, or save "
+                f"{path.name} holds a matrix, which has no times.\nLeave out `time`, or save "
                 f"edge_index and an array of times."
             )
         if "format" in found:

@@ -146,7 +146,7 @@ def _links_of_attributes(
     notes = ignored_note("Link attribute", others)
     if node_attributes:
         plural = "" if len(node_attributes) == 1 else "s"
-        advice = "give features as a table with --features."
+        advice = "give features as a table with `features`."
         notes += (f"Node attribute{plural} {listed(node_attributes)} ignored: {advice}",)
     found = None
     if times is not None:

@@ -95,11 +95,11 @@ def _is_data_set(graph: object) -> bool:
 
 def _refuse_features(graph: object, features: object, has_options: bool) -> None:
     if features is None and has_options:
-        raise ConfigError("Options about features need features.\nName their file: --features FILE")
+        raise ConfigError("Options about features need features.\nName their file: `features=FILE`")
     if features is not None and _is_data_set(graph):
         raise ConfigError(
             f"The data set {str(graph).lower()} has its own features.\n"
-            f"Leave out --features, or give a file of links instead of the data set's name."
+            f"Leave out `features`, or give a file of links instead of the data set's name."
         )
 
 
@@ -122,7 +122,7 @@ def _with_features(
     if features is None:
         return table, ()
     if table.x is not None:
-        raise ConfigError("The graph has its own features.\nLeave out --features.")
+        raise ConfigError("The graph has its own features.\nLeave out `features`.")
     from cgcl.readers.formats import read_features
 
     nodes = read_features(features, table.names, header=header, **about)

@@ -31,7 +31,7 @@ MAX_BYTES = 4_000_000_000
 _BYTES_PER_CELL = 12
 _BATCH_ROWS = 1 << 16
 _TIME_REMEDY = (
-    "Every link needs a time: fill it in, delete the row, or name another column with --time."
+    "Every link needs a time: fill it in, delete the row, or name another column with `time`."
 )
 
 Choice = Callable[[str, Sequence[str], int], Sequence[str]]
@@ -93,11 +93,11 @@ def columns_of_links(
     if ends[0] == ends[1]:
         raise ConfigError(
             f"Source and target are both the column '{shown(ends[0])}'.\n"
-            f"Name two different columns with --source and --target."
+            f"Name two different columns with `source` and `target`."
         )
     if time in ends:
         raise ConfigError(
-            f"The time column '{shown(time)}' holds node names.\nName another one with --time."
+            f"The time column '{shown(time)}' holds node names.\nName another one with `time`."
         )
     found = found or f"Columns found: {listed(columns, 10, quoted=False) or 'none'}."
     refuse_twice(place, columns, {*ends, time})
@@ -116,7 +116,7 @@ def columns_of_links(
     if time not in columns:
         raise GraphFormatError(
             f"{place} has no column '{shown(time)}' for the times. {found}\n"
-            f"Name the column with --time."
+            f"Name the column with `time`."
         )
     return [*ends, time]
 

@@ -34,7 +34,7 @@ _SEPARATORS = {";": "';'", "\t": "'\\t'", "|": "'|'", ",": "','", " ": "' '"}
 _AFTER_QUOTE = re.compile(r'(?:^|[,;\t|])"(?:[^"]|"")*"([,;\t|])')
 _ANYTHING = re.compile(rb"[^\r\n]")
 _LINE_END = re.compile(rb"\r\n|\r|\n")
-_NO_HEADER = "If the file has no header line, add --no-header."
+_NO_HEADER = "If the file has no header line, add `header=False`."
 
 _COMMENT = re.compile(rb"^[ \t]*[#%][^\r\n]*", re.MULTILINE)
 # What networkx writes behind the names: a dictionary.
@@ -241,7 +241,7 @@ class DelimitedFile:
             raise GraphFormatError(
                 f"{place}, line {first.line}: {len(first.cells):,} columns.\n"
                 f"At most {MAX_COLUMNS:,} are read. Is the separator {separator!r} right? "
-                f"If not, use --separator."
+                f"If not, use `separator`."
             )
         self.has_header = all(end in first.cells for end in ends) if header is None else header
         self._start = len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
@@ -259,7 +259,7 @@ class DelimitedFile:
         if not _ANYTHING.search(self.content, self._start):
             raise GraphFormatError(
                 f"{self.place} has a header line but no rows: {shown(first.text.strip())}\n"
-                f"Add rows below it. If that line is a row itself, add --no-header."
+                f"Add rows below it. If that line is a row itself, add `header=False`."
             )
         refuse_twice(self.place, first.cells, advice=f" {_NO_HEADER}")
         self.columns = tuple(first.cells)
@@ -348,7 +348,7 @@ class DelimitedFile:
         first = next(self.rows())
         other = next((s for s in _SEPARATORS if s != self.separator and s in first.text), None)
         remedy = (
-            f"If they are separated by {_SEPARATORS[other]} use --separator {_SEPARATORS[other]}."
+            f"If they are separated by {_SEPARATORS[other]} use `separator={_SEPARATORS[other]}`."
             if other
             else "with ',' between them (a tab in .tsv files)."
         )
@@ -399,7 +399,7 @@ class DelimitedFile:
             other = ";" if self.separator != ";" else ","
             return (
                 f"Each row needs two node names. "
-                f"If your columns are separated by '{other}' use --separator '{other}'."
+                f"If your columns are separated by '{other}' use `separator='{other}'`."
             )
         return f"Each row needs {wanted:,} cells with '{own}' between them."
 
@@ -414,7 +414,7 @@ class DelimitedFile:
         elif other and other[1] != self.separator:
             found, own = shown(other[1]), shown(self.separator)
             what = f"'{found}' follows a closing quote (\"), but the separator is '{own}'."
-            remedy = f"If your columns are separated by '{found}' use --separator '{found}'."
+            remedy = f"If your columns are separated by '{found}' use `separator='{found}'`."
         else:
             what = 'text follows a closing quote (").'
             remedy = 'Put the whole cell in quotes and write a quote inside it twice: "".'

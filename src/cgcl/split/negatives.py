@@ -237,6 +237,6 @@ def degree_negatives(split: Split, seed: int = 0) -> Tensor:
             f"Of {_ROUNDS * wanted:,} pairs drawn by their ends' numbers of links, "
             f"{found.numel():,} are not linked; {wanted:,} are needed.\n"
             f"Nearly all nodes that have links are linked to each other. Use a sparser graph, or "
-            f"evaluate without --against degree."
+            f"evaluate without `against=degree`."
         )
     return decode(found[:wanted], split.num_nodes)

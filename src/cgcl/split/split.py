@@ -176,8 +176,8 @@ def _check_sizes(num_links: int, num_val: int, num_test: int, val: float, test: 
     short = [
         (share, count, least, what, flag)
         for share, count, least, what, flag in (
-            (test, num_test, MIN_TEST_LINKS, "test", "--test 0"),
-            (val, num_val, MIN_VAL_LINKS, "validation", "--val 0"),
+            (test, num_test, MIN_TEST_LINKS, "test", "`test=0`"),
+            (val, num_val, MIN_VAL_LINKS, "validation", "`val=0`"),
         )
         if share > 0 and count < least
     ]
@@ -197,7 +197,7 @@ def _check_sizes(num_links: int, num_val: int, num_test: int, val: float, test: 
             f"The graph has {num_links} links; after {num_val} for validation and {num_test} for "
             f"the test, {num_links - num_val - num_test} would be left to learn from.\n"
             f"At least {MIN_TRAIN_LINKS} are needed"
-            f"{': use smaller --val and --test.' if num_val or num_test else '.'}"
+            f"{': use smaller `val` and `test`.' if num_val or num_test else '.'}"
         )
 
 
@@ -239,7 +239,7 @@ def time_split(
     if graph.times is None:
         raise SplitError(
             f"The graph '{graph.title}' does not say when its links appeared.\n"
-            f"Name the column that holds their times: --time COLUMN."
+            f"Name the column that holds their times: `time=COLUMN`."
         )
     if as_dates is None:
         as_dates = float(graph.times.abs().max()) >= _SECONDS
@@ -247,7 +247,7 @@ def time_split(
         raise SplitError(
             f"All {num_links:,} links of '{graph.title}' have the same time, "
             f"{_in_words(float(graph.times[0]), as_dates)}, so none is the newest.\n"
-            f"Choose another --time column, or split at random by leaving it out."
+            f"Choose another `time` column, or split at random by leaving it out."
         )
     order = torch.argsort(graph.times, stable=True)  # edges are in node order
     times = graph.times.index_select(0, order)
@@ -371,7 +371,7 @@ def _drawn(rest: Tensor, share: float, seed: int) -> Tensor:
     if share > 0 and count < MIN_VAL_LINKS:
         raise SplitError(
             f"{rest.numel():,} links are left beside the test; {100 * share:.3g} % of them for "
-            f"validation would be none.\nGive more links, a larger --val, or --val 0."
+            f"validation would be none.\nGive more links, a larger `val`, or `val=0`."
         )
     order = torch.randperm(rest.numel(), generator=stream(seed, "split"))
     return rest.index_select(0, order[:count])
@@ -383,7 +383,7 @@ def _require(count: int, least: int, what: str, aim: str) -> None:
             f"There {'is 1' if count == 1 else f'are {count}'} {what} "
             f"link{'' if count == 1 else 's'}; at least {least} "
             f"{'is' if least == 1 else 'are'} needed to {aim}.\n"
-            f"Give more of them, or let a share be drawn: --test 0.1 --val 0.05."
+            f"Give more of them, or let a share be drawn: `test=0.1` `val=0.05`."
         )
 
 

@@ -101,14 +101,14 @@ class RunFolder(contextlib.AbstractContextManager["RunFolder"]):
             ResourceError: `out` cannot be written, or has too little space for the run's files.
         """
         if out.exists() and not out.is_dir():
-            raise ResourceError(f"{out} is a file, not a folder. Choose another --out.")
+            raise ResourceError(f"{out} is a file, not a folder. Choose another `out`.")
         try:
             out.mkdir(parents=True, exist_ok=True)
             free = shutil.disk_usage(out).free
             if free < needed_bytes:
                 raise ResourceError(
                     f"{out} has {free / 1e6:,.0f} MB free; the run needs about "
-                    f"{needed_bytes / 1e6:,.0f} MB. Free some space or choose another --out."
+                    f"{needed_bytes / 1e6:,.0f} MB. Free some space or choose another `out`."
                 )
             taken = [
                 int(match[1])
@@ -126,7 +126,7 @@ class RunFolder(contextlib.AbstractContextManager["RunFolder"]):
         except OSError as error:
             raise ResourceError(
                 f"Cannot create a run folder in {out}: {error.strerror}. "
-                f"Choose another one with --out."
+                f"Choose another one with `out`."
             ) from error
 
     def write_run(self, run: dict[str, Any]) -> None:
@@ -160,7 +160,7 @@ def _lock(path: Path) -> FileLock:
         with contextlib.suppress(OSError):  # there are systems where nobody else may read it
             owner = file.read_text(encoding="utf-8").strip()
         raise RunFolderError(
-            f"{path} is in use by {owner or 'another process'}. Use another --out, or wait."
+            f"{path} is in use by {owner or 'another process'}. Use another `out`, or wait."
         ) from None
     except OSError as error:
         raise RunFolderError(

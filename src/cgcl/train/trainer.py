@@ -87,7 +87,7 @@ def learned_nothing(val: dict[str, float] | None) -> str | None:
         return None
     return (
         f"The model learned nothing: its validation AUC, {val['auc']:.3f}, is no better than "
-        f"chance.\nTry another --lr or more --epochs. Are the features related to the links? If "
+        f"chance.\nTry another `lr` or more `epochs`. Are the features related to the links? If "
         f"not, try without them."
     )
 
@@ -263,7 +263,7 @@ class Trainer:
         if self.best_weights is None:
             raise TrainingError(
                 f"The model's scores are not finite at epoch {self.epoch}, so there is nothing to "
-                f"keep.\nLower --lr, and look for very large feature values."
+                f"keep.\nLower `lr`, and look for very large feature values."
             )
         self.learner.load_state_dict(self.best_weights)
 
@@ -330,13 +330,13 @@ class Trainer:
         if self.best_weights is None:
             raise TrainingError(
                 f"{found} No epoch before it was measured, so there is nothing to keep.\n"
-                f"Lower --lr, and look for very large feature values."
+                f"Lower `lr`, and look for very large feature values."
             )
         return Stopped(
             "loss is not finite",
             self.epoch,
             f"{found} Training was stopped; the best epoch, {self.best_epoch}, is kept. "
-            f"Lower --lr to train longer.",
+            f"Lower `lr` to train longer.",
         )
 
     def _collapsed(self) -> Stopped:
@@ -346,7 +346,7 @@ class Trainer:
             self.epoch,
             f"The model collapsed: validation AUC fell from {best:.3f} back to chance by epoch "
             f"{self.epoch} ({self._lr_in_words}). Training was stopped; the best epoch, "
-            f"{self.best_epoch}, is kept. Lower --lr to train longer.",
+            f"{self.best_epoch}, is kept. Lower `lr` to train longer.",
         )
 
     @property
