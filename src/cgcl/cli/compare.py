@@ -16,6 +16,7 @@ from cgcl.cli.settings import FLAT, Reading
 from cgcl.cli.terminal import TrainingLine, say, say_fact
 from cgcl.errors import ConfigError
 from cgcl.experiments.plan import Listener, Metric, Plan
+from cgcl.report.words import with_flags
 from cgcl.train.config import Resources
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def _compare(asked: _Asked, form: Format, quiet: bool) -> int:
         say_fact("Report", str(page))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     options = {"width": width} if form == "table" else {}
-    sys.stdout.write(WRITERS[form](summary, by_degree=asked.by_degree, **options))
+    sys.stdout.write(with_flags(WRITERS[form](summary, by_degree=asked.by_degree, **options)))
     return 0 if any(row.runs for row in summary.rows) else _FAILED
 
 

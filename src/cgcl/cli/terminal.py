@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
 
 from cgcl.errors import ConfigError
+from cgcl.report.words import with_flags
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,12 +36,12 @@ _PATIENCE = 2.0
 
 
 def say(text: str) -> None:
-    """Print a message for the person at the terminal.
+    """Print a message for the person at the terminal, settings in it as flags.
 
     If nobody listens any more, because a pipe was closed, that must not end what is being told.
     """
     try:
-        print(text, file=sys.stderr, flush=True)  # noqa: T201
+        print(with_flags(text), file=sys.stderr, flush=True)  # noqa: T201
     except OSError:
         forget(sys.stderr)
 
@@ -67,6 +68,7 @@ def say_fact(what: str, text: str) -> None:
 
 def fact(what: str, text: str, stream: TextIO) -> str:
     """Return such a line as it is printed to a stream."""
+    text = with_flags(text)
     if stream.isatty():
         width = max(shutil.get_terminal_size().columns - _INDENT, 20)
         text = f"\n{'':<{_INDENT}}".join(textwrap.wrap(text, width, break_on_hyphens=False))

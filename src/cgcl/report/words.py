@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ _HIDDEN = {"Cc", "Cs", "Co", "Cn", "Cf", "Zl", "Zp"}
 # The joiners of emoji and of Persian.
 _JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
 
+# How the library's messages name a setting, and what it should be.
+_SETTING = re.compile(r"(?<!')`([a-z]\w*)(?:=([^`\n]+))?`(?!')")
 # What a person sees of a ranking, and by what a method is ahead there.
 _TOP = ("node_mrr", "precision@100")
 _CALIBRATIONS = {
@@ -331,6 +334,25 @@ def _joined(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
+def with_flags(text: str) -> str:
+    """Return a message for those who use the command line: settings that it names become flags.
+
+    The library names a setting as `name` or `name=value`. What is quoted is a user's own name.
+
+    Example:
+        >>> with_flags("Lower `lr`, add `header=False` or use `row_names=FILE`, not '`lr`'.")
+        "Lower --lr, add --no-header or use --row-names FILE, not '`lr`'."
+    """
+
+    def flag(match: re.Match[str]) -> str:
+        name, value = match[1].replace("_", "-"), match[2]
+        if value == "False":
+            return f"--no-{name}"
+        return f"--{name} {value}" if value else f"--{name}"
+
+    return _SETTING.sub(flag, text)
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     write.__name__: write
     for write in (
@@ -348,6 +370,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
         calibrator,
         calibration_choice,
         shift_sentence,
+        with_flags,
     )
 }
 """Every function that puts something into words, by the name that the templates use."""
