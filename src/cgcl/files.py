@@ -52,7 +52,7 @@ def writing_atomically(path: Path, size: int | None = None) -> Iterator[BinaryIO
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise ResourceError(
             f"{path} is a link, a pipe or a device; replacing it would destroy it.\n"
-            f"Write to an ordinary file, or leave out --out and redirect the output."
+            f"Write to an ordinary file, or leave out `out` and redirect the output."
         )
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:

@@ -161,7 +161,7 @@ def test_every_result_reaches_the_disk_and_a_full_one_is_told(path, monkeypatch)
         assert folder.results == [result()]
     assert str(told.value) == (
         f"Cannot write {path / FILE}: No space left on device. What was finished before is "
-        f"intact.\nFree some space or choose another --out, then start the same command again."
+        f"intact.\nFree some space or choose another `out`, then start the same command again."
     )
 
 
@@ -232,7 +232,7 @@ def test_the_folder_of_something_else_is_refused_and_stays_as_it_is(path, about,
     before = (path / about).read_bytes()
     with pytest.raises(RunFolderError, match=text) as refused:
         claimed(path, about, **changes)
-    assert "another --out" in str(refused.value)
+    assert "another `out`" in str(refused.value)
     assert (path / about).read_bytes() == before
     claimed(path, about).close()  # the lock is free again
 

@@ -167,5 +167,5 @@ def test_a_method_without_embeddings_is_refused_by_its_title() -> None:
         embeddings_of(CommonNeighbours(toy().edges, 4), "Common neighbours")
     assert str(error.value) == (
         "Common neighbours scores pairs as a whole and has no embedding of a node.\n"
-        "Train a method that embeds nodes, such as --method cgcl."
+        "Train a method that embeds nodes, such as `method=cgcl`."
     )

@@ -191,7 +191,7 @@ def test_a_graph_too_large_to_score_all_pairs_of_is_refused_with_a_way_out(
     monkeypatch.setattr("cgcl.search.way._NEVER_REFUSED", 0)
     monkeypatch.setattr("cgcl.search.way._MAX_SECONDS", 0.0)
     with pytest.raises(
-        cgcl.errors.ResourceError, match="Ask for less: --node NAME, --sources FILE or --pairs FILE"
+        cgcl.errors.ResourceError, match="Ask for less: `node=NAME`, `sources=FILE` or `pairs=FILE`"
     ):
         fitted.top(5)
 
@@ -325,5 +325,5 @@ def test_the_time_limit_and_tracking_reach_the_trainer(graph: Graph) -> None:
 
 def test_a_gpu_that_is_not_there_is_refused_by_name(graph: Graph, monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(cgcl.errors.ResourceError, match=r"No CUDA device found.*--device cpu"):
+    with pytest.raises(cgcl.errors.ResourceError, match=r"No CUDA device found.*`device=cpu`"):
         LinkPredictor(device="cuda").fit(graph)

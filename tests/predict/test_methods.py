@@ -232,7 +232,7 @@ def test_a_method_that_embeds_no_node_says_so(sbm: Build, method: str) -> None:
     title = {"adamic-adar": "Adamic-Adar", "katz": "Katz"}[method]
     assert str(error.value) == (
         f"{title} scores pairs as a whole and has no embedding of a node.\n"
-        f"Train a method that embeds nodes, such as --method cgcl."
+        f"Train a method that embeds nodes, such as `method=cgcl`."
     )
 
 

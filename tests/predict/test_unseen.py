@@ -252,5 +252,5 @@ def test_features_without_names_are_counted_instead(tmp_path) -> None:
 
 
 def test_a_graph_without_features_wants_none(tmp_path) -> None:
-    with pytest.raises(FeatureError, match="Leave out --new-features"):
+    with pytest.raises(FeatureError, match="Leave out `new_features`"):
         read_new_features(with_own_features(toy()), tmp_path / "new.csv", [])

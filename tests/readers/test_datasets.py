@@ -139,7 +139,7 @@ def test_missing_files_are_named_with_address_and_folder(tmp_path):
         f"The data set pubmed is not in {tmp_path}/PubMed/raw: ind.pubmed.allx, ind.pubmed.tx, "
         "ind.pubmed.graph, ind.pubmed.test.index missing.\n"
         "Fetch from https://github.com/kimiyoung/planetoid/raw/master/data/ and put them there,\n"
-        "or name a folder that has PubMed/raw in it: --data-root or CGCL_DATA."
+        "or name a folder that has PubMed/raw in it: `data_root` or CGCL_DATA."
     )
 
 

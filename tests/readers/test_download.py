@@ -91,7 +91,7 @@ def test_a_failed_download_leaves_nothing_and_says_what_to_do(
     assert str(caught.value) == (
         f"Cannot download file: {reason}.\n"
         f"Fetch {server}{path}\n"
-        f"and save it as {target}, or name a folder that has it: --data-root or CGCL_DATA."
+        f"and save it as {target}, or name a folder that has it: `data_root` or CGCL_DATA."
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -28,8 +28,8 @@ BAD_FEATURES = {
     "text": (
         "node,age,job\nAnna,1,baker\nBob,2,smith\nEve,3,4\n",
         "nodes.csv: feature 'job' of node 'Anna' is 'baker', not a number (and 1 more node).\n"
-        "If the column holds categories, add --one-hot job; if it holds words with blanks between\n"
-        "them, add --words job. Otherwise delete the column.",
+        "If the column holds categories, add `one_hot=job`; if it holds words with blanks between\n"
+        "them, add `words=job`. Otherwise delete the column.",
     ),
     "NaN": (
         "node,age\nAnna,1\nBob,NaN\nEve,3\n",

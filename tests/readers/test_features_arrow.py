@@ -114,8 +114,8 @@ BAD_TABLES = {
         {"node": ["a", "b"], "my job": ["smith", "baker"]},
         FeatureError,
         "nodes.parquet: feature 'my job' of node 'a' is 'smith', not a number (and 1 more node).\n"
-        "If the column holds categories, add --one-hot 'my job'; if it holds words with blanks "
-        "between\nthem, add --words 'my job'. Otherwise delete the column.",
+        "If the column holds categories, add `one_hot='my job'`; if it holds words with blanks "
+        "between\nthem, add `words='my job'`. Otherwise delete the column.",
     ),
     "one column": (
         {"node": ["a", "b"]},

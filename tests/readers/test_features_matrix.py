@@ -294,7 +294,7 @@ def test_rows_without_names_need_nodes_called_by_number():
     assert str(caught.value) == (
         "features (ndarray) has 4 rows without names, so they belong to the nodes called 0 to "
         "3.\n3 nodes with links are called otherwise: '03', '4', 'Anna'.\n"
-        "Give a text file with the node of each row, one name per line: --row-names FILE"
+        "Give a text file with the node of each row, one name per line: `row_names=FILE`"
     )
     with pytest.raises(FeatureError, match=r"Row 1 of features \(ndarray\) is called 7"):
         read_features(DENSE, [], row_names=["a", 7, "c", "d"])

@@ -102,37 +102,37 @@ BAD_CHOICES = {
     "no such column": (
         {"one_hot": ["color"]},
         ConfigError,
-        "nodes.csv has no column 'color' for --one-hot. Columns found: node, age, colour, text.",
+        "nodes.csv has no column 'color' for `one_hot`. Columns found: node, age, colour, text.",
     ),
     "no such column of words": (
         {"words": "body", "one_hot": ["colour"]},
         ConfigError,
-        "nodes.csv has no column 'body' for --words. Columns found: node, age, colour, text.",
+        "nodes.csv has no column 'body' for `words`. Columns found: node, age, colour, text.",
     ),
     "the names": (
         {"words": "node"},
         ConfigError,
-        "--words node: the first column of nodes.csv names the nodes, it is no feature.\n"
+        "`words` node: the first column of nodes.csv names the nodes, it is no feature.\n"
         "Choose another column.",
     ),
     "both": (
         {"words": "text", "one_hot": ["text"]},
         ConfigError,
         "Column 'text' cannot be both categories and words.\n"
-        "Choose one of --one-hot and --words for it.",
+        "Choose one of `one_hot` and `words` for it.",
     ),
     "names of rows": (
         {"row_names": "names.txt", "words": "text", "one_hot": ["colour"]},
         ConfigError,
         "A table names its nodes in the first column.\n"
-        "Leave out --row-names; it is for matrices (.npz, .mtx).",
+        "Leave out `row_names`; it is for matrices (.npz, .mtx).",
     ),
     "words forgotten": (
         {"one_hot": ["colour"]},
         FeatureError,
         "nodes.csv: feature 'text' of node 'Eve' is 'the cat', not a number (and 3 more nodes).\n"
-        "If the column holds categories, add --one-hot text; if it holds words with blanks "
-        "between\nthem, add --words text. Otherwise delete the column.",
+        "If the column holds categories, add `one_hot=text`; if it holds words with blanks "
+        "between\nthem, add `words=text`. Otherwise delete the column.",
     ),
 }
 

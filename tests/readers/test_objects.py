@@ -97,7 +97,7 @@ def test_attributes_of_networkx_are_noted_and_times_read():
     assert ours.times.tolist() == [5.0, 86400.0]
     assert ours.notes == (
         "Link attribute 'weight' ignored: only the two ends of each link are used.",
-        "Node attribute 'age' ignored: give features as a table with --features.",
+        "Node attribute 'age' ignored: give features as a table with `features`.",
     )
     graph.add_edge("c", "d", when="1970-01-03")
     with pytest.raises(GraphFormatError, match="The networkx graph, link 3: '1970-01-03'"):
@@ -128,7 +128,7 @@ def test_igraph_is_known_by_its_manners():
     assert ours.times.tolist() == [7.0]
     assert ours.notes == (
         "Link attribute 'weight' ignored: only the two ends of each link are used.",
-        "Node attribute 'age' ignored: give features as a table with --features.",
+        "Node attribute 'age' ignored: give features as a table with `features`.",
         "Direction dropped: links are treated as undirected.",
         "1 repeated link merged.",
     )

@@ -47,7 +47,7 @@ def test_features_beside_a_data_set_are_refused():
         read("cora", features="nodes.csv")
     assert str(caught.value) == (
         "The data set cora has its own features.\n"
-        "Leave out --features, or give a file of links instead of the data set's name."
+        "Leave out `features`, or give a file of links instead of the data set's name."
     )
 
 

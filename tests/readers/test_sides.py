@@ -13,7 +13,7 @@ from cgcl.readers.sides import find_sides
 FILMS = [(f"user{u}", f"film{f}") for u in range(6) for f in range(4) if (u + f) % 3]
 HOW = (
     "counter-examples and suggestions join the two sides only. "
-    "If that is wrong, use --bipartite no."
+    "If that is wrong, use `bipartite=no`."
 )
 
 
@@ -84,7 +84,7 @@ def test_an_odd_cycle_is_named():
     assert sorted(named) == list("abcde")
     ring = {frozenset(row) for row in rows}
     assert all({named[i], named[i - 1]} in ring for i in range(5))
-    assert second.startswith("If equal names in the two columns are different things, use --bip")
+    assert second.startswith("If equal names in the two columns are different things, use `bip")
 
 
 pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=15)
@@ -157,7 +157,7 @@ def test_a_directed_source_can_be_refused():
     assert str(caught.value) == (
         "The source says that links are directed.\n"
         "This method knows undirected links only. "
-        "Leave out --directed error to drop the direction."
+        "Leave out `directed=error` to drop the direction."
     )
     assert read(nx.Graph([("a", "b")]), directed="error").num_edges == 1
 
@@ -176,7 +176,7 @@ def test_equal_names_in_two_columns_can_be_kept_apart(tmp_path):
     text = "buyer,item\n" + "\n".join(f"{a},{b}" for a, b in rows)
     (tmp_path / "orders.csv").write_text(text)
     columns = {"source": "buyer", "target": "item"}
-    with pytest.raises(GraphContentError, match="--bipartite columns"):
+    with pytest.raises(GraphContentError, match="`bipartite=columns`"):
         read(tmp_path / "orders.csv", **columns, bipartite="yes")
     graph = read(tmp_path / "orders.csv", **columns, bipartite="columns")
     assert graph.sides is not None

@@ -58,13 +58,13 @@ BAD_FILES = {
     "header only": (
         b"source,target\n",
         "friends.csv has a header line but no rows: source,target\n"
-        "Add rows below it. If that line is a row itself, add --no-header.",
+        "Add rows below it. If that line is a row itself, add `header=False`.",
     ),
     "too few cells": (
         b"source,target\nAnna,Bob\nAnna\n",
         "friends.csv, line 3: 1 column, expected 2 (source, target).\n"
         "  3 | Anna\n"
-        "Each row needs two node names. If your columns are separated by ';' use --separator ';'.",
+        "Each row needs two node names. If your columns are separated by ';' use `separator=';'`.",
     ),
     "too few cells after blank lines": (
         b"source,target,when\r\nAnna,Bob,1\r\n\r\nAnna|Eve|2\r\n",
@@ -88,19 +88,19 @@ BAD_FILES = {
         b"from,to,weight\nAnna,Bob,1\n",
         "friends.csv has no column 'source'. Columns found: from, to, weight.\n"
         "Name them: cgcl train friends.csv --source from --target to\n"
-        "If the file has no header line, add --no-header.",
+        "If the file has no header line, add `header=False`.",
     ),
     "one missing column": (
         b"weight,source,to\n1,Anna,Bob\n",
         "friends.csv has no column 'target'. Columns found: weight, source, to.\n"
         "Name them: cgcl train friends.csv --source source --target weight\n"
-        "If the file has no header line, add --no-header.",
+        "If the file has no header line, add `header=False`.",
     ),
     "other separator": (
         b"source;target\nAnna;Bob\n",
         "friends.csv, line 1: 1 column, expected at least 2.\n"
         "  1 | source;target\n"
-        "Each row needs two node names. If they are separated by ';' use --separator ';'.",
+        "Each row needs two node names. If they are separated by ';' use `separator=';'`.",
     ),
     "one column": (
         b"source\nAnna\n",
@@ -111,7 +111,7 @@ BAD_FILES = {
     "duplicate columns": (
         b"source,target,source\na,b,c\n",
         "friends.csv has two columns called 'source'. Columns found: source, target, source.\n"
-        "Give every column a name of its own. If the file has no header line, add --no-header.",
+        "Give every column a name of its own. If the file has no header line, add `header=False`.",
     ),
     "empty name": (
         b"source,target\nAnna,Bob\n\n,Eve\n",
@@ -167,7 +167,7 @@ BAD_FILES = {
     "too many columns": (
         b"," * MAX_COLUMNS + b"\na,b\n",
         "friends.csv, line 1: 100,001 columns.\n"
-        "At most 100,000 are read. Is the separator ',' right? If not, use --separator.",
+        "At most 100,000 are read. Is the separator ',' right? If not, use `separator`.",
     ),
 }
 
@@ -268,7 +268,7 @@ def test_without_a_header_the_first_two_columns_count(tmp_path):
     with pytest.raises(GraphFormatError, match=r"line 2: 1 column, expected 2 as in line 1\."):
         read(path, header=False)
     path.write_text("Anna Bob\n")
-    with pytest.raises(GraphFormatError, match="use --separator ' '"):
+    with pytest.raises(GraphFormatError, match="use `separator=' '`"):
         read(path, header=False)
 
 
@@ -354,7 +354,7 @@ def test_a_separator_that_is_not_the_one_of_the_file_is_named(tmp_path):
     assert str(caught.value) == (
         "friends.csv, line 1: ',' follows a closing quote (\"), but the separator is ';'.\n"
         '  1 | "source","target"\n'
-        "If your columns are separated by ',' use --separator ','."
+        "If your columns are separated by ',' use `separator=','`."
     )
 
 
@@ -455,5 +455,5 @@ def test_a_time_that_is_none_is_found_by_line(tmp_path):
     assert str(caught.value) == (
         "a.csv, line 3: 'soon' in column 't' is not a time.\n"
         "Expected one that is written like the first, '1'.\n"
-        "Every link needs a time: fill it in, delete the row, or name another column with --time."
+        "Every link needs a time: fill it in, delete the row, or name another column with `time`."
     )

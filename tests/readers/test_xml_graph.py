@@ -60,7 +60,7 @@ def test_weights_and_node_attributes_are_ignored_with_a_note(tmp_path):
     nx.write_graphml_xml(graph, tmp_path / "a.graphml")
     assert read(tmp_path / "a.graphml").notes == (
         "Link attribute 'weight' ignored: only the two ends of each link are used.",
-        "Node attribute 'age' ignored: give features as a table with --features.",
+        "Node attribute 'age' ignored: give features as a table with `features`.",
     )
 
 

@@ -378,10 +378,10 @@ def test_what_takes_hours_is_refused_with_an_estimate_and_ways_out(monkeypatch) 
         find(scorer, line(60), Query(), "exact")
     assert str(refused.value) == (
         "Scoring all pairs of 60 nodes means 1,711 pairs, about 5 hours.\n"
-        "Ask for less: --node NAME, --sources FILE or --pairs FILE."
+        "Ask for less: `node=NAME`, `sources=FILE` or `pairs=FILE`."
     )
     monkeypatch.setattr("cgcl.search.way.SAMPLED_NODES", 1)
-    with pytest.raises(ResourceError, match=r"or --candidates two-hop \(about 30 minutes\)\.$"):
+    with pytest.raises(ResourceError, match=r"or `candidates=two-hop` \(about 30 minutes\)\.$"):
         find(scorer, line(60), Query(), "exact")
     monkeypatch.setattr("cgcl.search.way._CHEAP", 0.0)
     with pytest.raises(ResourceError, match=r"hours; candidates \(linear\) would take about"):
@@ -391,9 +391,9 @@ def test_what_takes_hours_is_refused_with_an_estimate_and_ways_out(monkeypatch) 
         find(scorer, line(60), few, "exact")
     without = TableScorer(table, None, 1e6)
     monkeypatch.setattr("cgcl.search.way._MAX_SECONDS", 17_000.0)
-    with pytest.raises(ResourceError, match=r"--pairs FILE, --candidates linear \(about 4 hours\)"):
+    with pytest.raises(ResourceError, match=r"`pairs=FILE`, `candidates=linear` \(about 4 hours\)"):
         find(scorer, line(60), Query(), "exact", per_node=20)
-    with pytest.raises(ResourceError, match=r"--pairs FILE or --candidates two-hop"):
+    with pytest.raises(ResourceError, match=r"`pairs=FILE` or `candidates=two-hop`"):
         find(without, line(60), Query(), "exact", per_node=20)
 
 

@@ -85,7 +85,9 @@ def test_without_a_test_the_newest_links_choose_the_epoch() -> None:
 
 
 def test_a_graph_without_times_is_refused(two_cliques: Graph) -> None:
-    with pytest.raises(SplitError, match=r"does not say when its links appeared.\nName .*--time"):
+    with pytest.raises(
+        SplitError, match=r"does not say when its links appeared.\nName .*`time=COLUMN`"
+    ):
         time_split(two_cliques)
 
 

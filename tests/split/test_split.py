@@ -113,12 +113,12 @@ def test_too_few_links_for_a_test_are_refused_with_a_way_out() -> None:
         random_split(small(12), val=0.0, test=0.10)
     assert str(error.value) == (
         "The graph has 12 links; a 10 % test set would hold 1 link, which cannot be measured.\n"
-        "Use at least 50 links, or train without a test set: --test 0."
+        "Use at least 50 links, or train without a test set: `test=0`."
     )
 
 
 def test_too_few_links_to_choose_by_are_refused_with_a_way_out() -> None:
-    with pytest.raises(SplitError, match=r"Use at least 20 links, .* --val 0\."):
+    with pytest.raises(SplitError, match=r"Use at least 20 links, .* `val=0`\."):
         random_split(small(12), val=0.05, test=0.0)
 
 

@@ -150,14 +150,14 @@ def test_too_little_memory_is_refused_with_a_width_that_fits() -> None:
     with pytest.raises(ResourceError) as error:
         require_memory(big, free=int(8e9))
     assert str(error.value) == (
-        "Training needs about 14.3 GB of memory at --hidden 512; 8.0 GB are free, and a fifth of "
-        "them must stay so.\nTry --hidden 128, which needs about 5.0 GB."
+        "Training needs about 14.3 GB of memory at `hidden=512`; 8.0 GB are free, and a fifth of "
+        "them must stay so.\nTry `hidden=128`, which needs about 5.0 GB."
     )
     smaller = estimate(*size, CGCLSettings(hidden=128), SHARES)
     assert big.narrower[128] == smaller.memory_bytes
-    with pytest.raises(ResourceError, match="Try --hidden 128,"):
+    with pytest.raises(ResourceError, match="Try `hidden=128`,"):
         require_memory(big, free=int(smaller.training_bytes / 0.8) + 1)
-    with pytest.raises(ResourceError, match="Try --hidden 64,"):
+    with pytest.raises(ResourceError, match="Try `hidden=64`,"):
         require_memory(big, free=int(smaller.training_bytes / 0.8) - 1)
     require_memory(smaller, free=int(40e9))
     require_memory(big, free=int(big.training_bytes / 0.8) + 1)

@@ -347,7 +347,7 @@ def test_a_folder_in_use_is_refused_and_free_again_when_its_owner_dies(tmp_path:
     with pytest.raises(RunFolderError) as error:
         RunFolder(tmp_path / "r")
     assert f"r is in use by process {owner.pid} (started " in str(error.value)
-    assert str(error.value).endswith("Use another --out, or wait.")
+    assert str(error.value).endswith("Use another `out`, or wait.")
     owner.kill()
     owner.communicate()
     RunFolder(tmp_path / "r").close()
@@ -360,7 +360,7 @@ def test_too_little_space_is_told_before_training(tmp_path: Path) -> None:
 
 def test_an_output_that_is_a_file_is_told_before_training(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ResourceError, match=r"file is a file, not a folder\. Choose another --out"):
+    with pytest.raises(ResourceError, match=r"file is a file, not a folder\. Choose another `out`"):
         RunFolder.create(tmp_path / "file", "g", 0)
     with pytest.raises(ResourceError, match="Cannot create a run folder in"):
         RunFolder.create(tmp_path / "file" / "below", "g", 0)

@@ -384,7 +384,7 @@ def test_a_loss_that_is_not_finite_before_any_look_is_an_error(sbm: Build) -> No
         train(trainer_for(huge, epochs=5, evaluate_every=5))
     assert str(error.value) == (
         "The loss became NaN or infinite at epoch 1 (lr 0.01). No epoch before it was measured, "
-        "so there is nothing to keep.\nLower --lr, and look for very large feature values."
+        "so there is nothing to keep.\nLower `lr`, and look for very large feature values."
     )
 
 
@@ -401,7 +401,7 @@ def test_a_loss_that_is_not_finite_later_keeps_the_best_epoch(sbm: Build) -> Non
     assert (stopped.reason, stopped.epoch) == ("loss is not finite", 6)
     assert stopped.message == (
         "The loss became NaN or infinite at epoch 6 (lr 0.01). Training was stopped; the best "
-        f"epoch, {trainer.best_epoch}, is kept. Lower --lr to train longer."
+        f"epoch, {trainer.best_epoch}, is kept. Lower `lr` to train longer."
     )
     assert all(torch.isfinite(weight).all() for weight in trainer.best_weights.values())
 
@@ -421,7 +421,7 @@ def test_a_collapse_is_noticed_and_the_best_epoch_kept(sbm: Build) -> None:
     assert stopped.epoch == 36  # three looks at chance: 32, 34, 36
     assert "The model collapsed: validation AUC fell from 0." in stopped.message
     assert "back to chance by epoch 36 (lr 0.01)" in stopped.message
-    assert "Lower --lr" in stopped.message
+    assert "Lower `lr`" in stopped.message
     assert trainer.best_epoch <= 30
     assert trainer.best_val is not None
     assert trainer.best_val["auc"] > 0.65

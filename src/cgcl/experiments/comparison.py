@@ -92,7 +92,7 @@ def read_tuned(folder: Path, graph: str) -> dict[str, TunedSettings]:
     if not found:
         raise ConfigError(
             f"{folder} holds no settings for '{graph}': neither TOML files nor folders "
-            f"{start}METHOD with a {BEST}.\nMake them with cgcl tune, or name another --tuned."
+            f"{start}METHOD with a {BEST}.\nMake them with cgcl tune, or name another `tuned`."
         )
     return found
 
@@ -109,7 +109,7 @@ def _read(path: Path) -> tuple[str, TunedSettings]:
     name = table.get("method") if isinstance(table, dict) else None
     if not isinstance(table, dict) or not isinstance(name, str):
         raise ConfigError(
-            f"{path} names no method. A file for --tuned has a table [train] with "
+            f"{path} names no method. A file for `tuned` has a table [train] with "
             f'method = "vgae" or another one, as cgcl tune writes it.'
         )
     own = {field.name for field in fields(method_named(name).settings)}
@@ -706,11 +706,11 @@ def _require_same(file: Path, identity: dict[str, Any]) -> None:
         raise RunFolderError(
             f"{path} holds a comparison on another graph, '{title}' "
             f"({str(fingerprint)[:12]}); this is '{graph['title']}' "
-            f"({graph['fingerprint'][:12]}).\nChoose another --out."
+            f"({graph['fingerprint'][:12]}).\nChoose another `out`."
         )
     for key in identity:
         if key != "graph" and there[key] != identity[key]:
             raise RunFolderError(
                 f"{path} holds a comparison with {key} {there[key]}; you asked for {key} "
-                f"{identity[key]}.\nAsk for the same, or choose another --out."
+                f"{identity[key]}.\nAsk for the same, or choose another `out`."
             )

@@ -271,7 +271,7 @@ def _job(
             raise ConfigError(
                 f"No {name} of {row.method} was chosen for {graph} with {test} % test links yet. "
                 f"Run cgcl reproduce grid --methods {row.method} --dataset {graph} --ratio {test} "
-                f"and give what it writes as --chosen."
+                f"and give what it writes as `chosen`."
             ) from None
     if epochs is not None and issubclass(method.settings, TrainedSettings):
         values["epochs"] = epochs

@@ -236,7 +236,7 @@ class ResultFolder(Generic[R]):
     def _error(self, error: OSError) -> ResourceError:
         return ResourceError(
             f"Cannot write {self.path / self._name}: {error.strerror}. What was finished before is "
-            f"intact.\nFree some space or choose another --out, then start the same command again."
+            f"intact.\nFree some space or choose another `out`, then start the same command again."
         )
 
 
@@ -248,7 +248,7 @@ def _require_own_or_empty(path: Path, about: str, what: str) -> None:
     if any(p.name != LOCK and p.suffix != TEMPORARY_SUFFIX for p in path.iterdir()):
         raise RunFolderError(
             f"{path} holds other things and no {about}, so it is not the folder of {what}.\n"
-            f"Choose another --out; it is created if it is not there."
+            f"Choose another `out`; it is created if it is not there."
         )
 
 
@@ -271,7 +271,7 @@ def read_about(file: Path, version: int, names: Collection[str], done: str) -> d
     if found["format"] != version:
         raise RunFolderError(
             f"{file} has format {found['format']}; this version of cgcl reads format {version}. "
-            f"Choose another --out."
+            f"Choose another `out`."
         )
     return found
 
@@ -279,5 +279,5 @@ def read_about(file: Path, version: int, names: Collection[str], done: str) -> d
 def damaged(file: Path, done: str) -> RunFolderError:
     """Return what to say of a file that does not tell whose folder it is."""
     return RunFolderError(
-        f"{file} is damaged, so it cannot be told what was {done} here. Choose another --out."
+        f"{file} is damaged, so it cannot be told what was {done} here. Choose another `out`."
     )

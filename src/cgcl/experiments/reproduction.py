@@ -230,7 +230,7 @@ class Records(ResultFolder[Record]):
         if others:
             raise RunFolderError(
                 f"{self.path} holds runs on another {name} ({min(others)[:12]}); this one is "
-                f"{fingerprint[:12]}.\nChoose another --out."
+                f"{fingerprint[:12]}.\nChoose another `out`."
             )
 
 

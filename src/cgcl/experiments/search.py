@@ -159,7 +159,7 @@ class Tuned:
         if best is None:
             raise TrainingError(
                 "The search was stopped before a first trial was finished. Give it more time, or "
-                "make trials shorter with --epochs."
+                "make trials shorter with `epochs`."
             )
         return best
 
@@ -264,7 +264,7 @@ def _checked(graph: Graph, split: Split, trials: int, resources: Resources) -> R
     if split.val.shape[1] == 0:
         raise ConfigError(
             "There are no validation links, and settings are chosen by those alone.\n"
-            "Hold out a share of the links for it, such as --val 0.05."
+            "Hold out a share of the links for it, such as `val=0.05`."
         )
     split.require_parts_of(graph)
     require_optuna()
@@ -461,7 +461,7 @@ def _claim(file: Path, identity: dict[str, Any], about: dict[str, Any]) -> int:
         raise RunFolderError(
             f"{file.parent} holds a search with {' and '.join(differences)}: {words};\n"
             f"you asked for {_in_words(identity)}.\n"
-            f"Nothing was changed. Ask for the same again, or choose another --out."
+            f"Nothing was changed. Ask for the same again, or choose another `out`."
         )
     return threads
 

@@ -70,7 +70,7 @@ def check_prior(prior: float) -> float:
     # Written so that NaN fails as well; a bool is an int to Python, but no base rate.
     if isinstance(prior, bool) or not isinstance(prior, Real) or not 0 < prior < 1:
         raise ConfigError(
-            f"The base rate (--prior) is {prior}; it must be above 0 and below 1.\n"
+            f"The base rate (`prior`) is {prior}; it must be above 0 and below 1.\n"
             f"It is the share of true links that you expect among all unknown pairs, such as 0.001."
         )
     return float(prior)

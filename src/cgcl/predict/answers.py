@@ -148,7 +148,7 @@ class Answers:
         if self._calibration is None:
             raise ConfigError(
                 "A lowest probability was asked for, but this predictor has none: it was trained "
-                "without validation links.\nTrain with --val 0.05, or ask without."
+                "without validation links.\nTrain with `val=0.05`, or ask without."
             )
         logit = self._calibration.logit_for(ask.min_probability, ask.prior)
         # Rounded up: logits are float32, and the one just below does not reach the probability.
@@ -216,7 +216,7 @@ def _to_scores(logits: Tensor) -> npt.NDArray[np.float32]:
     if not torch.isfinite(logits).all():
         raise ModelFileError(
             "The model gives scores that are not finite numbers.\n"
-            "Train again with a lower --lr, and look for very large feature values."
+            "Train again with a lower `lr`, and look for very large feature values."
         )
     # In float32 the last bit of a score depends on how many others are computed beside it.
     return torch.sigmoid(logits.double()).float().numpy()

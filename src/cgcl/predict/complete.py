@@ -49,7 +49,7 @@ def write_completed(path: Path, graph: Graph, new: Iterable[Links]) -> int:
         raise ConfigError(
             f"The completed graph can be written as {', '.join(COMPLETE_SUFFIXES)}; "
             f"'{path.name}' is none of them.\nGive a file with one of these suffixes: "
-            f"--out {path.stem or 'graph'}.graphml"
+            f"`out={path.stem or 'graph'}.graphml`"
         )
     if suffix == ".graphml":
         _check_xml(graph)

@@ -46,13 +46,13 @@ def embeddings_of(scorer: PairScorer, title: str) -> Embeddings:
     if not isinstance(scorer, EmbeddingScorer):
         raise ConfigError(
             f"{title} scores pairs as a whole and has no embedding of a node.\n"
-            f"Train a method that embeds nodes, such as --method cgcl."
+            f"Train a method that embeds nodes, such as `method=cgcl`."
         )
     z = scorer.embeddings.cpu()
     if not torch.isfinite(z).all():
         raise ModelFileError(
             "The model gives embeddings that are not finite numbers.\n"
-            "Train again with a lower --lr, and look for very large feature values."
+            "Train again with a lower `lr`, and look for very large feature values."
         )
     return z.numpy()
 
@@ -139,7 +139,7 @@ def _check_text(names: Sequence[str]) -> None:
         if name.endswith("\0"):
             raise GraphContentError(
                 f"NPZ drops the NUL at the end of the name '{shown(name)}'.\n"
-                f"Choose another format: --format parquet"
+                f"Choose another format: `format=parquet`"
             )
 
 

@@ -51,7 +51,7 @@ def read_new_features(
     if has_structural_features(graph):
         raise FeatureError(
             f"'{shown(graph.title)}' was trained without features, so new nodes need none.\n"
-            f"Leave out --new-features."
+            f"Leave out `new_features`."
         )
     table = read_features(
         path, names, separator=separator, header=header, one_hot=one_hot, words=words
@@ -93,7 +93,7 @@ def _aligned(
     unknown = [name for name in columns if name not in place]
     strange = [name for name in unknown if not name.startswith(marks)]
     for wrong, what, remedy in (
-        (missing, "lacks", "Give every column that was trained with, --one-hot and --words alike"),
+        (missing, "lacks", "Give every column that was trained with, `one_hot` and `words` alike"),
         (strange, "has, but training had not,", "Leave them out, or correct the names"),
     ):
         if wrong:

@@ -25,8 +25,8 @@ def kept_apart(table: EdgeTable) -> EdgeTable:
     """
     if table.ends is None:
         raise ConfigError(
-            "--bipartite columns is for tables with two columns of names, which this is not.\n"
-            "Use --bipartite yes."
+            "`bipartite=columns` is for tables with two columns of names, which this is not.\n"
+            "Use `bipartite=yes`."
         )
     nodes: list[str] = []
     pairs = torch.empty_like(table.pairs)

@@ -174,7 +174,7 @@ def _provide_files(dataset: Dataset, root: Path, *, download: bool) -> None:
         raise ResourceError(
             f"The data set {dataset.name} is not in {folder}: {listed} missing.\n"
             f"Fetch from {dataset.url(missing[0]).rpartition('/')[0]}/ and put them there,\n"
-            f"or name a folder that has {dataset.folder}/raw in it: --data-root or CGCL_DATA."
+            f"or name a folder that has {dataset.folder}/raw in it: `data_root` or CGCL_DATA."
         )
     for number, file in enumerate(missing):
         check = (

@@ -118,13 +118,13 @@ class DelimitedFile:
             raise GraphFormatError(
                 f"{file}, line {first.line}: {len(first.cells):,} columns.\n"
                 f"At most {MAX_COLUMNS:,} are read. Is the separator {separator!r} right? "
-                f"If not, use --separator."
+                f"If not, use `separator`."
             )
         body_start = _end_of_line(content, first.last_line) if header else _start(content)
         if header and not _ANYTHING.search(content, body_start):
             raise GraphFormatError(
                 f"{file} has a header line but no rows: {shown(first.text.strip())}\n"
-                f"Add rows below it. If that line is a row itself, add --no-header."
+                f"Add rows below it. If that line is a row itself, add `header=False`."
             )
         has_quotes = content.find(b'"', body_start) >= 0
         if has_quotes and not _has_plain_quotes(content, body_start, separator):
@@ -269,7 +269,7 @@ class DelimitedFile:
             other = ";" if self.separator != ";" else ","
             return (
                 f"Each row needs two node names. "
-                f"If your columns are separated by '{other}' use --separator '{other}'."
+                f"If your columns are separated by '{other}' use `separator='{other}'`."
             )
         return (
             f"Each row needs {self.num_columns:,} cells "
@@ -295,7 +295,7 @@ class DelimitedFile:
                 f"{place}: '{shown(other[1])}' follows a closing quote (\"), "
                 f"but the separator is '{shown(self.separator)}'.\n{quoted}"
                 f"If your columns are separated by '{shown(other[1])}' "
-                f"use --separator '{shown(other[1])}'."
+                f"use `separator='{shown(other[1])}'`."
             )
         return GraphFormatError(
             f'{place}: text follows a closing quote (").\n{quoted}'
@@ -351,7 +351,7 @@ def _checked_header(file: str, names: Sequence[str]) -> tuple[str, ...]:
                 f"{file} has two columns called '{shown(name)}'. "
                 f"Columns found: {listed(names, 10, quoted=False)}.\n"
                 f"Give every column a name of its own. "
-                f"If the file has no header line, add --no-header."
+                f"If the file has no header line, add `header=False`."
             )
         seen.add(name)
     return tuple(names)

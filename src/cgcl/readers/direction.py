@@ -45,7 +45,7 @@ def drop_direction(
         reason = found.removesuffix(DROPPED).strip() or "The source says that links are directed."
         raise GraphContentError(
             f"{reason}\nThis method knows undirected links only. "
-            f"Leave out --directed error to drop the direction."
+            f"Leave out `directed=error` to drop the direction."
         )
     notes = (found,) if found else ()
     if table.times is not None:  # they belong to the rows in the order they have

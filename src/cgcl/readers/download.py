@@ -114,5 +114,5 @@ def _by_hand(url: str, target: Path, reason: str) -> ResourceError:
     return ResourceError(
         f"Cannot download {target.name}: {reason}.\n"
         f"Fetch {url}\n"
-        f"and save it as {target}, or name a folder that has it: --data-root or CGCL_DATA."
+        f"and save it as {target}, or name a folder that has it: `data_root` or CGCL_DATA."
     )

@@ -53,10 +53,10 @@ class TextColumns:
         if self.words is not None and self.words in self.one_hot:
             raise ConfigError(
                 f"Column '{shown(self.words)}' cannot be both categories and words.\n"
-                f"Choose one of --one-hot and --words for it."
+                f"Choose one of `one_hot` and `words` for it."
             )
         for wanted in sorted(self.all):
-            flag = "--words" if wanted == self.words else "--one-hot"
+            flag = "`words`" if wanted == self.words else "`one_hot`"
             if wanted == columns[0]:
                 raise ConfigError(
                     f"{flag} {shown(wanted)}: the first column of {place} names the nodes, it is "
@@ -154,8 +154,8 @@ def bad_cell(
         remedy = "Fill the gaps or delete the column: every node needs every feature."
     elif problem.endswith("not a number"):
         remedy = (
-            f"If the column holds categories, add --one-hot {quoted}; if it holds words with "
-            f"blanks between\nthem, add --words {quoted}. Otherwise delete the column."
+            f"If the column holds categories, add `one_hot={quoted}`; if it holds words with "
+            f"blanks between\nthem, add `words={quoted}`. Otherwise delete the column."
         )
     else:
         remedy = "Every feature must be a finite number: replace the value, or delete the column."

@@ -50,7 +50,7 @@ def columns_of_text_file(
     if file.num_columns < 2:
         raise GraphFormatError(
             f"{file.file} has 1 column, expected a node name and at least one feature.\n"
-            f"If the columns are separated by another character, use --separator."
+            f"If the columns are separated by another character, use `separator`."
         )
     columns = file.header or tuple(str(column + 1) for column in range(file.num_columns))
     text.check(file.file, columns)

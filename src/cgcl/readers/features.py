@@ -85,7 +85,7 @@ def read_features(
     if row_names is not None:
         raise ConfigError(
             "A table names its nodes in the first column.\n"
-            "Leave out --row-names; it is for matrices (.npz, .mtx)."
+            "Leave out `row_names`; it is for matrices (.npz, .mtx)."
         )
     columns = _columns(source, kind, text, separator, header)
     x, feature_names, notes = columns.to_features(text)
@@ -138,7 +138,7 @@ def _from_matrix(
     if text.all:
         raise ConfigError(
             "A matrix of features has numbers only, no columns of text.\n"
-            "Leave out --one-hot and --words, or give a table."
+            "Leave out `one_hot` and `words`, or give a table."
         )
     is_file = isinstance(source, (str, os.PathLike))
     place = Path(source).name if is_file else f"features ({type(source).__name__})"
@@ -159,7 +159,7 @@ def _check_numbered(linked: Collection[str], rows: int, place: str) -> None:
             f"{place} has {rows:,} rows without names, so they belong to the nodes called 0 to "
             f"{rows - 1}.\n{len(others):,} node{'' if len(others) == 1 else 's'} with links "
             f"{'is' if len(others) == 1 else 'are'} called otherwise: {listed(others)}.\n"
-            f"Give a text file with the node of each row, one name per line: --row-names FILE"
+            f"Give a text file with the node of each row, one name per line: `row_names=FILE`"
         )
 
 

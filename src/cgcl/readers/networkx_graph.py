@@ -126,7 +126,7 @@ def _node_note(names: list[str]) -> tuple[str, ...]:
         return ()
     return (
         f"Node attribute{'' if len(names) == 1 else 's'} {listed(names)} ignored: "
-        f"give features as a table with --features.",
+        f"give features as a table with `features`.",
     )
 
 

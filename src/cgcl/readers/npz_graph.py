@@ -44,7 +44,7 @@ def read_npz_graph(path: Path, *, time: str | None = None) -> EdgeTable:
             return _from_index(path, found, extra, time)
         if time is not None:
             raise ConfigError(
-                f"{path.name} holds a matrix, which has no times.\nLeave out --time, or save "
+                f"{path.name} holds a matrix, which has no times.\nLeave out `time`, or save "
                 f"edge_index and an array of times."
             )
         if "format" in found:

@@ -128,7 +128,7 @@ def read_links(
     if suffix in (".graphml", ".gexf", ".npz"):
         if source not in (None, "source") or target not in (None, "target"):
             raise ConfigError(
-                f"{path.name} has no columns.\nLeave out --source and --target for this file."
+                f"{path.name} has no columns.\nLeave out `source` and `target` for this file."
             )
         if suffix == ".npz":
             return read_npz_graph(path, time=time)
@@ -160,11 +160,11 @@ def _is_data_set(graph: object) -> bool:
 
 def _refuse_features(graph: object, features: object, has_options: bool) -> None:
     if features is None and has_options:
-        raise ConfigError("Options about features need features.\nName their file: --features FILE")
+        raise ConfigError("Options about features need features.\nName their file: `features=FILE`")
     if features is not None and _is_data_set(graph):
         raise ConfigError(
             f"The data set {str(graph).lower()} has its own features.\n"
-            f"Leave out --features, or give a file of links instead of the data set's name."
+            f"Leave out `features`, or give a file of links instead of the data set's name."
         )
 
 
@@ -187,7 +187,7 @@ def _with_features(
     if features is None:
         return table, ()
     if table.x is not None:
-        raise ConfigError("The graph has its own features.\nLeave out --features.")
+        raise ConfigError("The graph has its own features.\nLeave out `features`.")
     nodes = read_features(features, table.names, header=header, **about)
     pairs, sides, unknown = table.pairs, table.sides, ()
     if nodes.names != table.names:

@@ -107,7 +107,7 @@ def _by_colour(table: EdgeTable) -> tuple[Tensor, int]:
         raise GraphContentError(
             f"The graph is not bipartite: {len(cycle)} nodes form an odd cycle, "
             f"{listed(cycle, 9)}.\nIf equal names in the two columns are different things, use "
-            f"--bipartite columns; else leave out --bipartite yes, or correct these links."
+            f"`bipartite=columns`; else leave out `bipartite=yes`, or correct these links."
         )
     component = np.minimum(copy[:n], copy[n:])
     sides = copy[:n] != component
@@ -158,5 +158,5 @@ def _note(table: EdgeTable, sides: Tensor, ends: tuple[str, str] | None) -> str:
     )
     return (
         f"Bipartite: {where}; counter-examples and suggestions join the two sides only. "
-        f"If that is wrong, use --bipartite no."
+        f"If that is wrong, use `bipartite=no`."
     )

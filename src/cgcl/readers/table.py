@@ -131,7 +131,7 @@ def _find_columns(file: DelimitedFile, source: str, target: str, usage: str) -> 
     if source == target:
         raise ConfigError(
             f"Source and target are both the column '{shown(source)}'.\n"
-            f"Name two different columns with --source and --target."
+            f"Name two different columns with `source` and `target`."
         )
     for wanted in (source, target):
         if wanted not in file.header:
@@ -139,7 +139,7 @@ def _find_columns(file: DelimitedFile, source: str, target: str, usage: str) -> 
                 raise _one_column_error(file)
             remedy = f"Name them: {usage.format(file=shlex.quote(file.file))}"
             error = missing_column_error(file.file, file.header, wanted, (source, target), remedy)
-            raise GraphFormatError(f"{error}\nIf the file has no header line, add --no-header.")
+            raise GraphFormatError(f"{error}\nIf the file has no header line, add `header=False`.")
     return file.header.index(source), file.header.index(target)
 
 
@@ -153,7 +153,7 @@ def _time_column(file: DelimitedFile, time: str, ends: tuple[int, int]) -> int:
         column = -1
     if column in ends:
         raise ConfigError(
-            f"The time column '{shown(time)}' holds node names.\nName another one with --time."
+            f"The time column '{shown(time)}' holds node names.\nName another one with `time`."
         )
     if not 0 <= column < file.num_columns:
         found = (
@@ -163,7 +163,7 @@ def _time_column(file: DelimitedFile, time: str, ends: tuple[int, int]) -> int:
         )
         raise GraphFormatError(
             f"{file.file} has no column '{shown(time)}' for the times. {found}\n"
-            f"Name the column with --time."
+            f"Name the column with `time`."
         )
     return column
 
@@ -173,7 +173,7 @@ def _one_column_error(file: DelimitedFile) -> GraphFormatError:
     other = next((s for s in _SEPARATORS if s != file.separator and s in first.text), None)
     remedy = (
         f"Each row needs two node names. If they are separated by {_SEPARATORS[other]} "
-        f"use --separator {_SEPARATORS[other]}."
+        f"use `separator={_SEPARATORS[other]}`."
         if other
         else "Each row needs two node names, with ',' between them (a tab in .tsv files)."
     )

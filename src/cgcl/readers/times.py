@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_times"]
 
-_REMEDY = "Every link needs a time: fill it in, delete the row, or name another column with --time."
+_REMEDY = "Every link needs a time: fill it in, delete the row, or name another column with `time`."
 
 
 def read_times(cells: pa.ChunkedArray, column: str, place: Callable[[int], str]) -> np.ndarray:

@@ -59,7 +59,7 @@ def bag_of_words(
     if not number:
         raise FeatureError(
             f"{place}: no text in column '{shown(label)}' has a word.\n"
-            f"Delete the column, or name the one with the words: --words COLUMN"
+            f"Delete the column, or name the one with the words: `words=COLUMN`"
         )
     vocabulary = sorted(number)
     rank = torch.empty(len(number), dtype=torch.int64)

@@ -181,5 +181,5 @@ def _require_finite(*tensors: Tensor) -> None:
     if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
         raise ModelFileError(
             "The model gives scores that are not finite numbers.\n"
-            "Train again with a lower --lr, and look for very large feature values."
+            "Train again with a lower `lr`, and look for very large feature values."
         )

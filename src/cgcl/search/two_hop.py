@@ -38,7 +38,7 @@ class TwoHopCandidates:
         if graph.sides is not None:
             raise ConfigError(
                 "In a graph with two sides, nodes that share a neighbour are on the same side and "
-                "are never suggested.\nUse --candidates linear or --candidates exact."
+                "are never suggested.\nUse `candidates=linear` or `candidates=exact`."
             )
         self._space = space
         one, other = graph.edge_index

@@ -62,7 +62,7 @@ def choose_way(
     if way == "linear" and scorer.factors() is None:
         raise ConfigError(
             "This method has no linear form that could propose candidates.\n"
-            "Use --candidates exact or --candidates two-hop."
+            "Use `candidates=exact` or `candidates=two-hop`."
         )
     work = _work(way, scorer, graph, space, per_node)
     if work > _NEVER_REFUSED:
@@ -141,14 +141,14 @@ def _refusal(
     if way != "exact":
         took = _duration(_work(way, scorer, graph, space, per_node) * pace)
         text += f"; candidates ({way}) would take {took}"
-    ways_out = ["--node NAME", "--sources FILE", "--pairs FILE"]
+    ways_out = ["`node=NAME`", "`sources=FILE`", "`pairs=FILE`"]
     others: list[Way] = ["linear", "two-hop"]
     for other in others:
         if scorer.factors() is None if other == "linear" else graph.sides is not None:
             continue
         seconds = _work(other, scorer, graph, space, per_node) * pace
         if seconds <= _MAX_SECONDS:
-            ways_out.append(f"--candidates {other} ({_duration(seconds)})")
+            ways_out.append(f"`candidates={other}` ({_duration(seconds)})")
     return f"{text}.\nAsk for less: {', '.join(ways_out[:-1])} or {ways_out[-1]}."
 
 

@@ -50,7 +50,7 @@ def time_split(
     if graph.times is None:
         raise SplitError(
             f"The graph '{graph.title}' does not say when its links appeared.\n"
-            f"Name the column that holds their times: --time COLUMN."
+            f"Name the column that holds their times: `time=COLUMN`."
         )
     if as_dates is None:
         as_dates = float(graph.times.abs().max()) >= _SECONDS
@@ -58,7 +58,7 @@ def time_split(
         raise SplitError(
             f"All {num_links:,} links of '{graph.title}' have the same time, "
             f"{_in_words(float(graph.times[0]), as_dates)}, so none is the newest.\n"
-            f"Choose another --time column, or split at random by leaving it out."
+            f"Choose another `time` column, or split at random by leaving it out."
         )
     order = torch.argsort(graph.times, stable=True)  # edges are in node order
     times = graph.times.index_select(0, order)

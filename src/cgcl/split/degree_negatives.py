@@ -63,7 +63,7 @@ def degree_negatives(split: Split, seed: int = 0) -> Tensor:
             f"Of {_ROUNDS * wanted:,} pairs drawn by their ends' numbers of links, "
             f"{found.numel():,} are not linked; {wanted:,} are needed.\n"
             f"Nearly all nodes that have links are linked to each other. Use a sparser graph, or "
-            f"evaluate without --against degree."
+            f"evaluate without `against=degree`."
         )
     found = found[:wanted]
     return torch.stack([found // split.num_nodes, found % split.num_nodes])

@@ -113,7 +113,7 @@ def _drawn(rest: Tensor, share: float, seed: int) -> Tensor:
     if share > 0 and count < MIN_VAL_LINKS:
         raise SplitError(
             f"{rest.numel():,} links are left beside the test; {100 * share:.3g} % of them for "
-            f"validation would be none.\nGive more links, a larger --val, or --val 0."
+            f"validation would be none.\nGive more links, a larger `val`, or `val=0`."
         )
     order = torch.randperm(rest.numel(), generator=stream(seed, "split"))
     return rest.index_select(0, order[:count])
@@ -125,7 +125,7 @@ def _require(count: int, least: int, what: str, aim: str) -> None:
             f"There {'is 1' if count == 1 else f'are {count}'} {what} "
             f"link{'' if count == 1 else 's'}; at least {least} "
             f"{'is' if least == 1 else 'are'} needed to {aim}.\n"
-            f"Give more of them, or let a share be drawn: --test 0.1 --val 0.05."
+            f"Give more of them, or let a share be drawn: `test=0.1` `val=0.05`."
         )
 
 

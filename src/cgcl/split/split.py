@@ -178,8 +178,8 @@ def _check_sizes(num_links: int, num_val: int, num_test: int, val: float, test: 
     short = [
         (share, count, least, what, flag)
         for share, count, least, what, flag in (
-            (test, num_test, MIN_TEST_LINKS, "test", "--test 0"),
-            (val, num_val, MIN_VAL_LINKS, "validation", "--val 0"),
+            (test, num_test, MIN_TEST_LINKS, "test", "`test=0`"),
+            (val, num_val, MIN_VAL_LINKS, "validation", "`val=0`"),
         )
         if share > 0 and count < least
     ]
@@ -199,5 +199,5 @@ def _check_sizes(num_links: int, num_val: int, num_test: int, val: float, test: 
             f"The graph has {num_links} links; after {num_val} for validation and {num_test} for "
             f"the test, {num_links - num_val - num_test} would be left to learn from.\n"
             f"At least {MIN_TRAIN_LINKS} are needed"
-            f"{': use smaller --val and --test.' if num_val or num_test else '.'}"
+            f"{': use smaller `val` and `test`.' if num_val or num_test else '.'}"
         )

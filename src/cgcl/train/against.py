@@ -80,7 +80,7 @@ def metrics_against(
     if split.test.shape[1] == 0:
         raise SplitError(
             "There are no test links, so there is nothing to set against anything.\n"
-            "Train again with a share of links to test on, such as --test 0.1."
+            "Train again with a share of links to test on, such as `test=0.1`."
         )
     if against == "degree":
         return _against_degree(scorer, split, seed)

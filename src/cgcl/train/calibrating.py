@@ -177,7 +177,7 @@ def _as_sample(links: Tensor, others: Tensor, kept: Kept) -> Sample:
     if not (torch.isfinite(links).all() and torch.isfinite(others).all()):
         raise TrainingError(
             "The model gives scores that are not finite numbers, so they cannot be calibrated.\n"
-            "Train again with a lower --lr, and look for very large feature values."
+            "Train again with a lower `lr`, and look for very large feature values."
         )
     return Sample(links.double().numpy(), others.double().numpy(), kept.weights.numpy())
 

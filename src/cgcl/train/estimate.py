@@ -200,15 +200,16 @@ def require_memory(estimate: Estimate, free: int | None = None) -> None:
     room, program = _SAFE_SHARE * free, estimate.parts["program"]
     fitting = [width for width, size in estimate.narrower.items() if size - program <= room]
     remedy = (
-        f"Try --hidden {fitting[0]}, which needs about "
+        f"Try `hidden={fitting[0]}`, which needs about "
         f"{in_words(estimate.narrower[fitting[0]] - program)}."
         if fitting
-        else "A smaller --hidden is not enough: use fewer links or features, or a machine with "
+        else "A smaller `hidden` is not enough: use fewer links or features, or a machine with "
         "more memory."
     )
     raise ResourceError(
-        f"Training needs about {in_words(estimate.training_bytes)} of memory at --hidden "
-        f"{estimate.hidden}; {in_words(free)} are free, and a fifth of them must stay so.\n{remedy}"
+        f"Training needs about {in_words(estimate.training_bytes)} of memory at "
+        f"`hidden={estimate.hidden}`; {in_words(free)} are free, and a fifth of them must stay so."
+        f"\n{remedy}"
     )
 
 

@@ -45,7 +45,7 @@ def resolve_device(resources: Resources) -> torch.device:
         found = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (device.index or 0) >= found:
             what = "No CUDA device" if found == 0 else f"Only {found} CUDA device(s)"
-            raise ResourceError(f"{what} found; you asked for {device}. Use --device cpu.")
+            raise ResourceError(f"{what} found; you asked for {device}. Use `device=cpu`.")
     return device
 
 

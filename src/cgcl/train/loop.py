@@ -87,13 +87,13 @@ def _loss_is_not_finite(trainer: Trainer) -> Stopped:
     if trainer.best_weights is None:
         raise TrainingError(
             f"{found} No epoch before it was measured, so there is nothing to keep.\n"
-            f"Lower --lr, and look for very large feature values."
+            f"Lower `lr`, and look for very large feature values."
         )
     return Stopped(
         "loss is not finite",
         trainer.epoch,
         f"{found} Training was stopped; the best epoch, {trainer.best_epoch}, is kept. "
-        f"Lower --lr to train longer.",
+        f"Lower `lr` to train longer.",
     )
 
 
@@ -104,5 +104,5 @@ def _collapsed(trainer: Trainer) -> Stopped:
         trainer.epoch,
         f"The model collapsed: validation AUC fell from {best:.3f} back to chance by epoch "
         f"{trainer.epoch} (lr {trainer.lr}). Training was stopped; the best epoch, "
-        f"{trainer.best_epoch}, is kept. Lower --lr to train longer.",
+        f"{trainer.best_epoch}, is kept. Lower `lr` to train longer.",
     )

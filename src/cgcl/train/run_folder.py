@@ -96,14 +96,14 @@ class RunFolder:
             ResourceError: `out` cannot be written, or has too little space for the run's files.
         """
         if out.exists() and not out.is_dir():
-            raise ResourceError(f"{out} is a file, not a folder. Choose another --out.")
+            raise ResourceError(f"{out} is a file, not a folder. Choose another `out`.")
         try:
             out.mkdir(parents=True, exist_ok=True)
             free = shutil.disk_usage(out).free
             if free < needed_bytes:
                 raise ResourceError(
                     f"{out} has {free / 1e6:,.0f} MB free; the run needs about "
-                    f"{needed_bytes / 1e6:,.0f} MB. Free some space or choose another --out."
+                    f"{needed_bytes / 1e6:,.0f} MB. Free some space or choose another `out`."
                 )
             taken = [
                 int(match[1])
@@ -121,7 +121,7 @@ class RunFolder:
         except OSError as error:
             raise ResourceError(
                 f"Cannot create a run folder in {out}: {error.strerror}. "
-                f"Choose another one with --out."
+                f"Choose another one with `out`."
             ) from error
 
     def write_run(self, run: dict[str, Any]) -> None:
@@ -158,7 +158,7 @@ def _lock(path: Path) -> IO[str]:
         file.seek(0)
         owner = file.read().strip() or "another process"
         file.close()
-        raise RunFolderError(f"{path} is in use by {owner}. Use another --out, or wait.") from None
+        raise RunFolderError(f"{path} is in use by {owner}. Use another `out`, or wait.") from None
     file.seek(0)
     file.truncate()
     file.write(f"process {os.getpid()} (started {time.strftime('%H:%M')})")

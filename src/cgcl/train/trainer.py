@@ -88,7 +88,7 @@ def learned_nothing(val: dict[str, float] | None) -> str | None:
         return None
     return (
         f"The model learned nothing: its validation AUC, {val['auc']:.3f}, is no better than "
-        f"chance.\nTry another --lr or more --epochs. Are the features related to the links? If "
+        f"chance.\nTry another `lr` or more `epochs`. Are the features related to the links? If "
         f"not, try without them."
     )
 
@@ -227,7 +227,7 @@ class Trainer:
         if self.best_weights is None:
             raise TrainingError(
                 f"The model's scores are not finite at epoch {self.epoch}, so there is nothing to "
-                f"keep.\nLower --lr, and look for very large feature values."
+                f"keep.\nLower `lr`, and look for very large feature values."
             )
         self.learner.load_state_dict(self.best_weights)
 

@@ -325,7 +325,7 @@ def test_what_was_not_chosen_yet_is_told(chosen):
         jobs_of(experiment(row("cgcl", chosen=("lr",))), Selection(), chosen)
     assert str(refused.value) == (
         "No lr of cgcl was chosen for cora with 10 % test links yet. Run cgcl reproduce grid "
-        "--methods cgcl --dataset cora --ratio 10 and give what it writes as --chosen."
+        "--methods cgcl --dataset cora --ratio 10 and give what it writes as `chosen`."
     )
 
 

@@ -75,7 +75,7 @@ def quality(settings: dict[str, Any]) -> float:
 def diverge(settings: dict[str, Any]) -> None:
     """Fail at the largest learning rate."""
     if settings["lr"] == 0.01:
-        raise TrainingError("The loss became NaN.\nLower --lr.")
+        raise TrainingError("The loss became NaN.\nLower `lr`.")
 
 
 @pytest.fixture

@@ -161,7 +161,7 @@ def test_a_failed_trial_is_noted_and_stops_nothing(two_cliques, split, fake, tmp
     failed = [trial for trial in tuned.trials if trial.has_failed]
     assert len(tuned.trials) == 8
     assert tuned.trials[0] in failed  # the defaults have that learning rate
-    assert {trial.failure for trial in failed} == {"The loss became NaN. Lower --lr."}
+    assert {trial.failure for trial in failed} == {"The loss became NaN. Lower `lr`."}
     assert not tuned.best.has_failed
     fake.before = lambda _: pytest.fail("nothing is left to run")
     again = tune(two_cliques, split, "mlp", 8, folder=tmp_path / "s", train=fake)
