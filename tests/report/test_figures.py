@@ -57,22 +57,15 @@ def test_ids_of_different_figures_do_not_clash(drawn):
         assert set(references) <= set(ids)
 
 
-def test_the_best_epoch_is_marked(history):
+def test_the_best_epoch_the_views_and_the_bounds_of_theorem_1_are_written_out(history):
+    single = [{"epoch": entry["epoch"], "losses": entry["losses"][:1]} for entry in history]
     assert "best epoch 120" in loss_figure(history, 120)
     assert "best epoch 120" in validation_figure(history, 120)
     assert "best epoch" not in loss_figure(history)
-
-
-def test_a_single_view_has_a_single_line(history):
     assert "view 2" in loss_figure(history)
-    single = [{"epoch": entry["epoch"], "losses": entry["losses"][:1]} for entry in history]
     assert "view" not in loss_figure(single).replace("viewBox", "").replace("each view", "")
-
-
-def test_the_bounds_of_theorem_1_are_written_out(history):
-    svg = consistency_figure(history)
-    assert "upper bound \N{MINUS SIGN}0.157" in svg
-    assert "lower bound \N{MINUS SIGN}0.507" in svg
+    assert "upper bound \N{MINUS SIGN}0.157" in consistency_figure(history)
+    assert "lower bound \N{MINUS SIGN}0.507" in consistency_figure(history)
 
 
 def test_without_records_there_is_no_figure():
@@ -95,16 +88,14 @@ def test_a_long_run_stays_small():
     assert len(loss_figure(history)) < 100_000
 
 
-def test_logits_are_drawn_as_well_as_probabilities():
+def test_logits_constant_scores_and_probabilities_of_zero_and_one_can_be_drawn():
     svg = score_histogram(np.array([3.0, 12.0]), np.array([-8.0, -1.0]))
     assert ">10<" in svg or ">\N{MINUS SIGN}5<" in svg
-
-
-def test_constant_scores_can_be_drawn():
     same = np.full(5, 0.5)
     for draw in (roc_figure, precision_recall_figure, score_histogram):
         assert draw(same, same).endswith("</svg>")
     assert score_histogram(same + 7, same + 7).endswith("</svg>")
+    assert reliability_figure(reliability([1.0, 1.0], [0.0])).endswith("</svg>")
 
 
 def test_the_reliability_diagram_has_a_point_for_every_bin(scores):
@@ -115,10 +106,6 @@ def test_the_reliability_diagram_has_a_point_for_every_bin(scores):
     assert few.count("<circle ") == 2 + 1
     assert "observed, 95 % interval" in svg
     assert ">Pairs<" in svg
-
-
-def test_probabilities_of_zero_and_one_can_be_drawn():
-    assert reliability_figure(reliability([1.0, 1.0], [0.0])).endswith("</svg>")
 
 
 def compared(*results):

@@ -14,6 +14,7 @@ from cgcl.cli.settings import FLAT, Reading
 from cgcl.cli.terminal import fact
 from cgcl.errors import CGCLError
 from cgcl.methods.settings import PRESETS, CGCLSettings, RankSettings, chosen_for
+from cgcl.report.words import plural
 from cgcl.settings import pick
 from cgcl.train.config import Resources, SplitConfig
 
@@ -152,7 +153,7 @@ def _cost_facts(
             f"{_duration(cost.seconds)} (width {cost.hidden}, {cost.epochs} epochs)"
             f"{'' if cost.fits_into(free_bytes) else '; does not fit into memory'}"
         )
-    machine = f"times are for {_plural(threads, 'CPU thread')}"
+    machine = f"times are for {plural(threads, 'CPU thread')}"
     lines.append(f"{in_words(free_bytes)} of memory are free; {machine}")
     return [("Training", "\n".join(lines))]
 
@@ -160,7 +161,7 @@ def _cost_facts(
 def _graph_facts(graph: Graph, found: Survey) -> list[tuple[str, str]]:
     from cgcl.graph.wording import shown
 
-    nodes_and_links = f"{found.nodes:,} nodes, {_plural(found.links, 'link')}"
+    nodes_and_links = f"{found.nodes:,} nodes, {plural(found.links, 'link')}"
     facts = [
         ("Graph", "\n".join([f"{graph.title}: {nodes_and_links}", *graph.notes])),
         ("Pieces", _pieces(found)),
@@ -178,10 +179,10 @@ def _graph_facts(graph: Graph, found: Survey) -> list[tuple[str, str]]:
 def _pieces(found: Survey) -> str:
     if found.components == 1:
         return "all nodes hang together"
-    alone = _plural(found.isolated, "node") if found.isolated else "no node"
+    alone = plural(found.isolated, "node") if found.isolated else "no node"
     return (
         f"{found.components:,} that no link joins; the largest has "
-        f"{_plural(found.largest_component, 'node')}; {alone} without a link"
+        f"{plural(found.largest_component, 'node')}; {alone} without a link"
     )
 
 
@@ -213,12 +214,8 @@ def _features(features: FeatureSurvey | None) -> str:
     if features.constant:
         parts.append(f"{features.constant:,} the same at every node, so of no use")
     if features.nodes_without:
-        parts.append(f"{_plural(features.nodes_without, 'node')} with nothing but zeros")
+        parts.append(f"{plural(features.nodes_without, 'node')} with nothing but zeros")
     return "; ".join(parts)
-
-
-def _plural(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _duration(seconds: float) -> str:

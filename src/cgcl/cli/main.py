@@ -101,6 +101,6 @@ def _bug() -> int:
         "w", prefix="cgcl-bug-", suffix=".log", delete=False, encoding="utf-8"
     ) as file:
         file.write(f"cgcl {__version__}\n{traceback.format_exc()}")
-    last = traceback.format_exc().strip().splitlines()[-1]
+    last = traceback.format_exc().strip().splitlines()[-1].replace("`", "'")  # no setting of ours
     say(f"This is a bug in cgcl: {last}\nPlease report it with the file {Path(file.name)}")
     return _BUG
