@@ -123,24 +123,23 @@ class Neighbourhoods(PairwiseScorer):
             pair, nodes = self._adjacency.take(small[block])
             asked = torch.from_numpy(large[block][pair]), torch.from_numpy(nodes)
             shared = self._adjacency.contains(*asked).numpy()
-            sums[block] = np.bincount(pair[shared], weight[nodes[shared]], sums[block].size)
+            sums[block] = _summed(pair[shared], weight[nodes[shared]], sums[block].size)
         return sums
 
     def tables(self, nodes: Numbers, weight: Sums) -> Iterator[Sums]:
         """Yield what nodes share with every node, float64 [some of them, n], block by block."""
-        adjacency = self._adjacency
-        weighted = adjacency.to_scipy(_in_grains(weight)[adjacency.indices.numpy()])
-        for block in blocks_of(self.num_nodes + self._walks[nodes].astype(np.int64), _BUDGET):
-            yield (weighted[nodes[block]] @ self._matrix).toarray()
-
-    @cached_property
-    def _matrix(self) -> csr_array:
-        return self._adjacency.to_scipy()
+        weight, n = _in_grains(weight), self.num_nodes
+        for block in blocks_of(n + self._walks[nodes].astype(np.int64), _BUDGET):
+            start, middle = self._adjacency.take(nodes[block])
+            step, end = self._adjacency.take(middle)
+            count = block.stop - block.start
+            yield _summed(start[step] * n + end, weight[middle[step]], count * n).reshape(count, n)
 
     @cached_property
     def _walks(self) -> Sums:
         """How many walks of two steps begin at each node."""
-        return self._matrix @ self.degree.astype(np.float64)
+        row, end = self._adjacency.edge_index.numpy()
+        return _summed(row, self.degree[end].astype(np.float64), self.num_nodes)
 
     def _by_walks(self, one: Numbers, other: Numbers, weight: Sums) -> Sums:
         first, row = np.unique(one, return_inverse=True)
@@ -152,6 +151,11 @@ class Neighbourhoods(PairwiseScorer):
             sums[asked] = table[row[asked] - start, other[asked]]
             start += len(table)
         return sums
+
+
+def _summed(place: Numbers, values: Sums, size: int) -> Sums:
+    """Return what falls on each place, added up in the order given."""
+    return np.bincount(place, weights=values, minlength=size).astype(np.float64, copy=False)
 
 
 def _in_grains(weight: Sums) -> Sums:
