@@ -25,7 +25,7 @@ from cgcl.graph.features import features_of, prepare
 from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.readers import read
 from cgcl.split import random_split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.estimate import estimate_graph
 from cgcl.train.run import start_run
 from cgcl.train.trainer import Trainer
@@ -55,7 +55,7 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
 def train(dataset: str, method: str, settings: dict[str, Any]) -> int:
     """Read, train, calibrate and write a run, as `cgcl train` does; return the peak in bytes."""
     graph = read(dataset)
-    recipe = Recipe.for_graph(method, settings, graph)
+    recipe = RunConfig.for_graph(method, settings, graph)
     with tempfile.TemporaryDirectory() as folder:
         run = start_run(graph, recipe, Resources(threads=1), Path(folder), "")
         with run.folder:
@@ -72,7 +72,7 @@ def peak_memory(dataset: str, method: str, settings: dict[str, Any]) -> int:
     return int(done.stdout)
 
 
-def epoch_seconds(graph: Graph, recipe: Recipe) -> float:
+def epoch_seconds(graph: Graph, recipe: RunConfig) -> float:
     """Return the processor time of an epoch on one thread, whatever else the machine does."""
     split = random_split(graph, recipe.split.val, recipe.split.test)
     trainer = Trainer(features_of(graph), split, recipe, torch.device("cpu"))
@@ -92,7 +92,7 @@ def main() -> None:
     results = []
     for dataset, method, settings in CASES:
         graph = read(dataset)
-        recipe = Recipe.for_graph(method, settings, graph)
+        recipe = RunConfig.for_graph(method, settings, graph)
         graph = prepare(graph, graph.edges)
         assert isinstance(recipe.settings, (CGCLSettings, RankSettings))
         expected = estimate_graph(graph, recipe.settings, recipe.split)

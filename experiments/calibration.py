@@ -27,9 +27,9 @@ import cgcl
 from cgcl.metrics.calibration import Curve, expected_calibration_error, log_loss, probability_of
 from cgcl.metrics.calibrators import METHODS
 from cgcl.predict.links import decimals, told_apart
-from cgcl.split import Split, UnlinkedPairs, random_split
+from cgcl.split import NegativeSampler, Split, random_split
 from cgcl.train.calibrating import calibrate, validation_sample
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.fit import fit
 from run import Line, grouped, latest, listed, options, results_of, run_missing, stamp, table
 
@@ -93,7 +93,7 @@ def run(job: Line, place: Line) -> Line:
     seed = job["seed"]
     graph = cgcl.read(job["graph"], data_root=place["data_root"])
     split = random_split(graph, 0.05, 0.10, seed)
-    recipe = Recipe.for_graph(METHOD, {"preset": job["preset"], "seed": seed}, graph)
+    recipe = RunConfig.for_graph(METHOD, {"preset": job["preset"], "seed": seed}, graph)
     resources = Resources(device=place["device"], threads=place["threads"])
     trained = fit(graph, split, recipe, resources, top_of_list=False)
     clock = time.perf_counter()
@@ -110,7 +110,7 @@ def run(job: Line, place: Line) -> Line:
     logits, hits = best_pairs(scorer, split)
     best = logits.double().numpy()
     sets = {"even": (np.concatenate([positive, negative]), labels), "best": (best, hits.numpy())}
-    unknown = UnlinkedPairs(split.train, split.num_nodes).count - split.val.shape[1]
+    unknown = NegativeSampler(split.train, split.num_nodes).count - split.val.shape[1]
     rate = positive.size / unknown
     curves = {name: fit(found[0], (0.5, calibration.prior)) for name, fit in METHODS.items()}
     curves["chosen"] = calibration.curve

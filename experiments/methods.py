@@ -22,7 +22,7 @@ from cgcl.experiments.statistics import Difference, corrected, paired_difference
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.split import random_split
-from cgcl.train.config import Recipe, Resources, SplitConfig
+from cgcl.train.config import Resources, RunConfig, SplitConfig
 from run import (
     HERE,
     TITLES,
@@ -120,7 +120,7 @@ def run_once(job: Line, place: Line) -> Line | None:
     if time.time() >= place["deadline"]:
         return None
     graph = cgcl.read(job["graph"], data_root=place["data_root"])
-    recipe = Recipe.of(job["method"], {**job["settings"], "seed": job["seed"]})
+    recipe = RunConfig.of(job["method"], {**job["settings"], "seed": job["seed"]})
     split = random_split(graph, recipe.split.val, recipe.split.test, job["seed"])
     settings = recipe.settings
     line = {**job, "settings": settings.to_json(), "caps": settings.caps, **stamp(place)}

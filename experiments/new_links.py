@@ -32,7 +32,7 @@ from cgcl.methods.settings import PRESETS
 from cgcl.metrics import auc
 from cgcl.predict import LinkPredictor
 from cgcl.seeds import stream
-from cgcl.split import UnlinkedPairs
+from cgcl.split import NegativeSampler
 from run import Line, grouped, mean_sd, options, results_of, run_missing, stamp, table
 
 KEY = ("graph", "method", "preset", "seed")
@@ -103,7 +103,7 @@ def measure(graph: Graph, predictor: LinkPredictor, taken: Pairs) -> Line:
 def auc_of(graph: Graph, predictor: LinkPredictor, taken: Pairs) -> float:
     """Return the AUC of the links taken out against ten times as many other unlinked pairs."""
     gone = torch.stack([graph.nodes_named([pair[end] for pair in taken]) for end in (0, 1)])
-    unlinked = UnlinkedPairs(torch.cat([graph.edges, gone], dim=1), graph.num_nodes)
+    unlinked = NegativeSampler(torch.cat([graph.edges, gone], dim=1), graph.num_nodes)
     others = unlinked.draw_distinct(10 * len(taken), stream(0, "others"))
     return auc(predictor.score(taken), predictor.score(named(graph, others)))
 

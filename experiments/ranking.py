@@ -32,7 +32,7 @@ from cgcl.graph import Graph
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.split import random_split
-from cgcl.train.config import Recipe
+from cgcl.train.config import RunConfig
 from cgcl.train.top_of_list import ranking_metrics
 from run import (
     TITLES,
@@ -166,7 +166,7 @@ def _read(name: str, data_root: str | None) -> Graph:
     return cgcl.read(name, data_root=data_root)
 
 
-def _recipe(job: Line, graph: Graph) -> Recipe:
+def _recipe(job: Line, graph: Graph) -> RunConfig:
     method, told = method_named(job["method"]), dict(job["settings"])
     times = told.pop("epochs_times", 1.0)
     told.pop("normalised", None)  # said of the graph, not of the method
@@ -174,11 +174,11 @@ def _recipe(job: Line, graph: Graph) -> Recipe:
         told.setdefault("choose_by", harder.choose_by(job["stage"]))
     if job["method"] != OURS:
         told = {**method.authors_settings(job["graph"]), **told}
-    recipe = Recipe.for_graph(job["method"], {**told, "seed": job["seed"]}, graph)
+    recipe = RunConfig.for_graph(job["method"], {**told, "seed": job["seed"]}, graph)
     if times == 1:
         return recipe
     told |= {"epochs": round(times * recipe.epochs), "seed": job["seed"]}
-    return Recipe.for_graph(job["method"], told, graph)
+    return RunConfig.for_graph(job["method"], told, graph)
 
 
 def shown(result: Line) -> str:

@@ -29,7 +29,7 @@ from cgcl.experiments.tables import markdown_table
 from cgcl.graph import Graph
 from cgcl.methods.settings import PRESETS
 from cgcl.split import Split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.execution import versions
 from cgcl.train.fit import Fitted, fit
 
@@ -158,7 +158,7 @@ def trained_once(
     line: Line,
     graph: Graph,
     split: Split,
-    recipe: Recipe,
+    recipe: RunConfig,
     place: Line,
     **how: Any,  # noqa: ANN401
 ) -> tuple[Line, Fitted | None]:

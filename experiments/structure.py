@@ -26,7 +26,7 @@ from cgcl.graph.features import Structure
 from cgcl.readers.datasets import load_dataset
 from cgcl.seeds import stream
 from cgcl.split import random_split
-from cgcl.train.config import Recipe
+from cgcl.train.config import RunConfig
 from cgcl.train.trainer import Trainer, train
 from run import Line, grouped, key_of, options, percent, results_of, run_missing, stamp
 
@@ -192,7 +192,7 @@ def measure(job: Line, place: Line) -> Line:
     name, features, seed = key_of(job, KEY)
     torch.set_num_threads(1)
     graph = graph_of(name, place["data_root"])
-    recipe = Recipe.of("cgcl", {"seed": seed})
+    recipe = RunConfig.of("cgcl", {"seed": seed})
     split = random_split(graph, recipe.split.val, recipe.split.test, seed)
     start = time.perf_counter()
     x = CANDIDATES[features](split.train, graph.num_nodes)

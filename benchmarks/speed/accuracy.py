@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 from measuring import GRAPHS, Clock, Line, Lines, about, options
-from ours import Way, resources_for
+from ours import Strategy, resources_for
 
 import cgcl
 from cgcl.graph import Graph
 from cgcl.methods.settings import PRESETS
 from cgcl.split import random_split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.fit import fit
 
 __all__ = ["ENGINES", "key_of", "train_and_test"]
@@ -38,7 +38,7 @@ def key_of(line: Line) -> tuple[Any, ...]:
 def train_and_test(graph: Graph, job: Line, resources: Resources) -> Line:
     """Train once and return the metrics on the test links."""
     settings = {name: job[name] for name in ("epochs", "views", "lr", "seed")}
-    recipe = Recipe.of("cgcl", {**PRESETS["paper"], **settings})
+    recipe = RunConfig.of("cgcl", {**PRESETS["paper"], **settings})
     split = random_split(graph, recipe.split.val, recipe.split.test, job["seed"])
     trained = fit(graph, split, recipe, resources, top_of_list=False)
     return {
@@ -88,7 +88,7 @@ def main() -> None:
                 if graph not in graphs:
                     graphs[graph] = cgcl.read(graph, data_root=asked.data_root)
                 device = torch.device(asked.device)
-                way = Way(engine, precision=asked.precision)
+                way = Strategy(engine, precision=asked.precision)
                 resources = resources_for(way, device, asked.threads)
                 start = time.monotonic()
                 line = {**job, **train_and_test(graphs[graph], job, resources)}

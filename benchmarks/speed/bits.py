@@ -12,29 +12,29 @@ import time
 
 import torch
 from measuring import Line, Lines, about, options
-from ours import Way, resources_for
+from ours import Strategy, resources_for
 from torch import Tensor
 
 import cgcl
 from cgcl.graph import Graph
 from cgcl.split import random_split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.execution import computing_with
 from cgcl.train.fit import fit
 
 __all__ = ["WAYS", "compare"]
 
 WAYS = {
-    "fast": Way(),
-    "readable": Way(engine="plain"),
-    "deterministic": Way(deterministic=True),
+    "fast": Strategy(),
+    "readable": Strategy(engine="plain"),
+    "deterministic": Strategy(deterministic=True),
 }
 _CGCL = {"hidden": 512, "lr": 0.005}
 
 
 def compare(graph: Graph, method: str, settings: Line, resources: Resources) -> Line:
     """Train twice and return how far the results are apart."""
-    recipe = Recipe.of(method, {**settings, "seed": 0})
+    recipe = RunConfig.of(method, {**settings, "seed": 0})
     split = random_split(graph, recipe.split.val, recipe.split.test, seed=0)
     found: list[tuple[list[Tensor], list[list[float]]]] = []
     seconds = 0.0

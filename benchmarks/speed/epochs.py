@@ -32,7 +32,7 @@ from measuring import (
     peak_resident,
     resident_after_imports,
 )
-from ours import Way, ranking_recipe, recipe_for, resources_for, trainer_for
+from ours import Strategy, ranking_recipe, recipe_for, resources_for, trainer_for
 from plain_pyg import PlainModel, plain_epoch, plain_optimizer
 from torch import Tensor
 
@@ -47,11 +47,11 @@ __all__ = ["WAYS", "make_run", "summary"]
 
 YARDSTICK = "plain PyG"
 WAYS = {
-    "readable": Way(engine="plain"),
-    "fast": Way(),
-    "fast, directed": Way(views="directed"),
-    "fast, fp32": Way(precision="fp32"),
-    "fast, deterministic": Way(deterministic=True),
+    "readable": Strategy(engine="plain"),
+    "fast": Strategy(),
+    "fast, directed": Strategy(views="directed"),
+    "fast, fp32": Strategy(precision="fp32"),
+    "fast, deterministic": Strategy(deterministic=True),
 }
 """Our ways by name; the last two differ from `fast` on a GPU only."""
 _USUAL = (YARDSTICK, "readable", "fast", "fast, directed")

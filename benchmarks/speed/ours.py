@@ -11,14 +11,14 @@ from torch import Tensor
 from cgcl.graph import Graph
 from cgcl.methods.settings import PRESETS
 from cgcl.split import Split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.trainer import Trainer
 
-__all__ = ["Way", "ranking_recipe", "recipe_for", "resources_for", "trainer_for"]
+__all__ = ["Strategy", "ranking_recipe", "recipe_for", "resources_for", "trainer_for"]
 
 
 @dataclass(frozen=True)
-class Way:
+class Strategy:
     """One way to train."""
 
     engine: Literal["auto", "plain"] = "auto"
@@ -35,18 +35,18 @@ _NEVER = 10_000_000
 _ENDLESS = {"epochs": _NEVER, "evaluate_every": _NEVER}
 
 
-def recipe_for(hidden: int, views: str, **settings: float) -> Recipe:
+def recipe_for(hidden: int, views: str, **settings: float) -> RunConfig:
     """Return the `paper` preset with another width and other views, for epochs without end."""
     chosen = {**PRESETS["paper"], **_ENDLESS, "hidden": hidden, "views": views, **settings}
-    return Recipe.of("cgcl", chosen)
+    return RunConfig.of("cgcl", chosen)
 
 
-def ranking_recipe(graph: Graph, hidden: int) -> Recipe:
+def ranking_recipe(graph: Graph, hidden: int) -> RunConfig:
     """Return what the rule for CGCL-rank chooses as `best`, of a width, for epochs without end."""
-    return Recipe.for_graph("cgcl-rank", {"preset": "best", **_ENDLESS, "hidden": hidden}, graph)
+    return RunConfig.for_graph("cgcl-rank", {"preset": "best", **_ENDLESS, "hidden": hidden}, graph)
 
 
-def resources_for(way: Way, device: torch.device, threads: int) -> Resources:
+def resources_for(way: Strategy, device: torch.device, threads: int) -> Resources:
     """Return where and how to compute."""
     return Resources(
         device=str(device),
@@ -58,7 +58,7 @@ def resources_for(way: Way, device: torch.device, threads: int) -> Resources:
 
 
 def trainer_for(
-    x: Tensor, split: Split, recipe: Recipe, device: torch.device, resources: Resources
+    x: Tensor, split: Split, recipe: RunConfig, device: torch.device, resources: Resources
 ) -> Trainer:
     """Return a trainer that has not begun."""
     return Trainer(x, split, recipe, device, resources=resources)

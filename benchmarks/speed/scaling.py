@@ -30,7 +30,7 @@ from measuring import (
     peak_resident,
     resident_after_imports,
 )
-from ours import Way, recipe_for, resources_for, trainer_for
+from ours import Strategy, recipe_for, resources_for, trainer_for
 from torch import Tensor
 
 from cgcl.seeds import stream
@@ -100,7 +100,7 @@ def child(request: Line) -> Line:
     links, nodes = random_links(request["links"])
     nothing = torch.empty(2, 0, dtype=torch.int64)
     split = Split(nodes, links, nothing, nothing, nothing, nothing)
-    resources = resources_for(Way(request["engine"]), device, request["threads"])
+    resources = resources_for(Strategy(request["engine"]), device, request["threads"])
     recipe = recipe_for(request["hidden"], "disjoint")
     trainer = trainer_for(random_features(nodes), split, recipe, device, resources)
 

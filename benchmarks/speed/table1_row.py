@@ -21,7 +21,7 @@ import cgcl
 from cgcl.graph import Graph
 from cgcl.methods.settings import PRESETS
 from cgcl.split import random_split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.fit import fit_many
 
 __all__ = ["SHARES", "cell"]
@@ -37,7 +37,7 @@ def cell(graph: Graph, job: Line, resources: Resources) -> list[Line]:
     is_ranking = job["method"] != "cgcl"
     preset = {"preset": "best"} if is_ranking else PRESETS["paper"]
     recipes = [
-        Recipe.for_graph(job["method"], {**preset, **told, "seed": seed}, graph)
+        RunConfig.for_graph(job["method"], {**preset, **told, "seed": seed}, graph)
         for seed in range(job["runs"])
     ]
     splits = [

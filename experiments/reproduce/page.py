@@ -35,7 +35,7 @@ from cgcl.experiments.tables import (
     signed,
     table_of,
 )
-from cgcl.train.config import Recipe
+from cgcl.train.config import RunConfig
 
 _NEAR = 0.5
 """Percentage points below the published number that still count as reproduced."""
@@ -113,7 +113,7 @@ class Reproduced:
         experiment, places = self.places(name)
         # To count runs that wait for a choice, any choice will do.
         any_choice = {
-            choice_name(row.method, graph, test): asdict(Recipe.of(row.method, {}).settings)
+            choice_name(row.method, graph, test): asdict(RunConfig.of(row.method, {}).settings)
             for row in experiment.rows
             for graph in experiment.graphs
             for test in experiment.test

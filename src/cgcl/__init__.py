@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from cgcl.predict import LinkPredictor, Links
     from cgcl.readers import read
     from cgcl.split import (
+        NegativeSampler,
         Split,
-        UnlinkedPairs,
         audit_split,
         given_split,
         random_split,
@@ -30,8 +30,8 @@ __all__ = [
     "Graph",
     "LinkPredictor",
     "Links",
+    "NegativeSampler",
     "Split",
-    "UnlinkedPairs",
     "__version__",
     "audit_split",
     "consistency_loss",
@@ -53,7 +53,7 @@ _HOME = {
     "LinkPredictor": "cgcl.predict",
     "Links": "cgcl.predict",
     "Split": "cgcl.split",
-    "UnlinkedPairs": "cgcl.split",
+    "NegativeSampler": "cgcl.split",
     "consistency_loss": "cgcl.model",
     "draw_views": "cgcl.model",
     "random_split": "cgcl.split",

@@ -33,7 +33,7 @@ from cgcl.seeds import stream
 from cgcl.split import Split
 from cgcl.train import fit as fitting
 from cgcl.train import trainer
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.engines.fused import supports
 from cgcl.train.fit import Fitted, fit, fit_many
 from cgcl.train.run import start_run
@@ -84,8 +84,8 @@ class Outcome:
     """The same for the test links."""
 
 
-def recipe(**told: Any) -> Recipe:
-    return Recipe.of("cgcl", SMALL | told)
+def recipe(**told: Any) -> RunConfig:
+    return RunConfig.of("cgcl", SMALL | told)
 
 
 def by_train(world: World, folder: Path) -> tuple[Any, Any]:
@@ -118,7 +118,7 @@ def by_fit_many(world: World, folder: Path) -> tuple[Any, Any]:
 
 
 def by_compare(world: World, folder: Path) -> tuple[Any, Any]:
-    def small(graph: Graph, split: Split, _: Recipe, *more: Any, **told: Any) -> Fitted:
+    def small(graph: Graph, split: Split, _: RunConfig, *more: Any, **told: Any) -> Fitted:
         return fit(graph, split, recipe(), *more, **told)
 
     plan = Plan(runs=1)
@@ -147,8 +147,8 @@ def by_reproduce(world: World, folder: Path) -> tuple[Any, Any]:
     return record.val, record.metrics
 
 
-Way = Callable[[World, Path], tuple[Any, Any]]
-WAYS: dict[str, Way] = {
+Strategy = Callable[[World, Path], tuple[Any, Any]]
+WAYS: dict[str, Strategy] = {
     "cgcl train": by_train,
     "LinkPredictor": by_predictor,
     "fit": by_fit,
@@ -187,7 +187,7 @@ def _is_rank(key: str) -> bool:
     return key in METRICS and METRICS[key].is_at_top
 
 
-def outcome(way: Way, world: World, folder: Path) -> Outcome:
+def outcome(way: Strategy, world: World, folder: Path) -> Outcome:
     """Go one way, and keep the weights that it arrived at and all scores that were judged."""
     found = Outcome()
     original = Trainer.keep_best
@@ -216,7 +216,7 @@ def outcome(way: Way, world: World, folder: Path) -> Outcome:
     return found
 
 
-def require_no_trace(way: Way, folder: Path) -> None:
+def require_no_trace(way: Strategy, folder: Path) -> None:
     """Assert that held-out links leave none where they are not asked about."""
     found = {name: outcome(way, own, folder / name) for name, own in worlds().items()}
     plain = found["plain"]

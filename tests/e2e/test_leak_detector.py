@@ -14,7 +14,7 @@ from cgcl.graph.features import Structure
 from cgcl.methods.table import METHODS, method_named
 from cgcl.seeds import stream
 from cgcl.split import Split, random_split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.fit import Fitted, fit
 
 ONE = Resources(threads=1, device="cpu")
@@ -57,7 +57,7 @@ def split_of(graph: Graph) -> Split:
 def trained(name: str, graph: Graph, split: Split, **told: Any) -> Fitted:
     own = {field.name for field in fields(method_named(name).settings)}
     small = {k: v for k, v in (SMALL | OWN.get(name, {})).items() if k in own}
-    return fit(graph, split, Recipe.of(name, small | told), ONE)
+    return fit(graph, split, RunConfig.of(name, small | told), ONE)
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from cgcl.methods.autoencoders import (
     VGAELearner,
     VGAESettings,
 )
-from cgcl.methods.method import Epoch, Known, Learner
+from cgcl.methods.method import Epoch, Learner, TrainingGraph
 from cgcl.model import propagate, symmetric
 from cgcl.seeds import seeded
 
@@ -29,20 +29,20 @@ KINDS = {"vgae": (VGAELearner, VGAESettings), "maskgae": (MaskGAE, MaskGAESettin
 KINDS["s2gae"] = S2GAE, S2GAESettings
 
 
-def small(name: str, **told) -> tuple[Learner, Known]:
+def small(name: str, **told) -> tuple[Learner, TrainingGraph]:
     kind, settings = KINDS[name]
     with seeded(0, "weights"):
         x = torch.rand(6, 4)
-        return kind(4, settings(**({"hidden": 8} | told))), Known(6, LINKS, x)
+        return kind(4, settings(**({"hidden": 8} | told))), TrainingGraph(6, LINKS, x)
 
 
-def losses(learner: Learner, known: Known) -> list[Tensor]:
+def losses(learner: Learner, known: TrainingGraph) -> list[Tensor]:
     learner.train()
     with seeded(0, "epoch"):
         return list(learner.steps(known, Epoch(1, 0)))
 
 
-def watch(learner: Learner, known: Known) -> tuple[list[Tensor], list[Tensor]]:
+def watch(learner: Learner, known: TrainingGraph) -> tuple[list[Tensor], list[Tensor]]:
     """Return the links that each step encodes, and the pairs that it decodes."""
     encoded, decoded = [], []
     encode = learner.encode

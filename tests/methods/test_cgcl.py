@@ -8,30 +8,30 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from cgcl.coins import base_key, epoch_key, words
+from cgcl.counter_rng import base_key, epoch_key, words
 from cgcl.graph import Graph
 from cgcl.methods.cgcl import CrossViewLearner, Draw, draw
-from cgcl.methods.method import Epoch, Known
+from cgcl.methods.method import Epoch, TrainingGraph
 from cgcl.methods.scoring import DecoderScorer
 from cgcl.methods.settings import CGCLSettings
 from cgcl.model import CGCL, divide, symmetric
 from cgcl.seeds import stream
 from cgcl.split import Split, random_split
-from cgcl.train.config import Recipe
+from cgcl.train.config import RunConfig
 from cgcl.train.trainer import build_learner
 
 Build = Callable[[int], Graph]
 
 
 def learner_of(num_features: int, seed: int = 0, **settings) -> CrossViewLearner:
-    recipe = Recipe.of("cgcl", {"hidden": 8, "seed": seed, **settings})
+    recipe = RunConfig.of("cgcl", {"hidden": 8, "seed": seed, **settings})
     learner = build_learner(num_features, recipe)
     assert isinstance(learner, CrossViewLearner)
     return learner
 
 
-def known_of(graph: Graph) -> Known:
-    return Known(graph.num_nodes, random_split(graph).train, graph.x)
+def known_of(graph: Graph) -> TrainingGraph:
+    return TrainingGraph(graph.num_nodes, random_split(graph).train, graph.x)
 
 
 def test_first_weights_are_those_of_the_stream_of_weights() -> None:
@@ -65,7 +65,7 @@ def test_a_score_is_the_network_on_all_the_links_given(sbm: Build) -> None:
     learner = learner_of(4).train()
     pairs = torch.tensor([[0, 5, 9], [1, 70, 100]])
     for links in (graph.edges, graph.edges[:, ::2]):
-        scorer = learner.scorer(Known(graph.num_nodes, links, graph.x))
+        scorer = learner.scorer(TrainingGraph(graph.num_nodes, links, graph.x))
         assert isinstance(scorer, DecoderScorer)
         assert learner.training
         with torch.no_grad():
@@ -75,7 +75,7 @@ def test_a_score_is_the_network_on_all_the_links_given(sbm: Build) -> None:
 
 
 def drawn(split: Split, epoch: int, seed: int = 0, **settings) -> Draw:
-    known = Known(split.num_nodes, split.train)
+    known = TrainingGraph(split.num_nodes, split.train)
     return draw(known, Epoch(epoch, seed), CGCLSettings(**settings))
 
 
@@ -133,7 +133,7 @@ def test_counter_examples_of_a_view_may_be_links_of_the_other(sbm: Build) -> Non
         found = drawn(split, epoch, negatives="view")
         views = drawn(split, epoch).views  # what is avoided changes no view
         assert torch.equal(found.views.view_1.pairs, views.view_1.pairs)
-        for (seen, hidden), negatives in zip(found.views.turns(), found.negatives, strict=True):
+        for (seen, hidden), negatives in zip(found.views.passes(), found.negatives, strict=True):
             assert not as_set(negatives) & as_set(hidden.pairs)
             seen_links += len(as_set(negatives) & as_set(seen.pairs))
     assert seen_links > 0
@@ -141,7 +141,7 @@ def test_counter_examples_of_a_view_may_be_links_of_the_other(sbm: Build) -> Non
 
 def test_counter_examples_of_a_bipartite_graph_go_across() -> None:
     links = torch.cartesian_prod(torch.arange(4), torch.arange(4, 9)).T[:, ::2]
-    known = Known(9, links, sides=torch.arange(9) >= 4)
+    known = TrainingGraph(9, links, sides=torch.arange(9) >= 4)
     for kind in ("train", "view"):
         for epoch in range(1, 9):
             for negatives in draw(known, Epoch(epoch, 0), CGCLSettings(negatives=kind)).negatives:

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from cgcl import LinkPredictor
-from cgcl.coins import words, words_below
+from cgcl.counter_rng import words, words_below
 from cgcl.graph import Graph
 from cgcl.graph.features import Structure
 from cgcl.methods import cgcl_rank
 from cgcl.methods.cgcl import tossed, view_key
 from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.heuristics import ResourceAllocation
-from cgcl.methods.method import Epoch, Known
+from cgcl.methods.method import Epoch, TrainingGraph
 from cgcl.methods.scoring import InnerProductScorer
 from cgcl.methods.settings import RULED, RankSettings, chosen_for
 from cgcl.model import softmax
@@ -31,7 +31,7 @@ def all_pairs(n: int = NODES) -> Tensor:
     return torch.combinations(torch.arange(n)).T
 
 
-def a_graph(seed: int = 0, *, structural: bool = False, sides: bool = False) -> Known:
+def a_graph(seed: int = 0, *, structural: bool = False, sides: bool = False) -> TrainingGraph:
     """Two groups, mostly linked within; with sides, only across these."""
     side, group = torch.arange(NODES) % 2, torch.arange(NODES) // 2 % 2
     one, other = all_pairs()
@@ -42,24 +42,26 @@ def a_graph(seed: int = 0, *, structural: bool = False, sides: bool = False) -> 
     links = torch.stack([one[drawn], other[drawn]])
     x = torch.rand(NODES, 5, generator=stream(seed, "x")) + torch.eye(2, 5)[group]
     features = Structure.of(links, NODES) if structural else x
-    return Known(NODES, links, features, side.bool() if sides else None)
+    return TrainingGraph(NODES, links, features, side.bool() if sides else None)
 
 
-def a_learner(known: Known, seed: int = 0, **told) -> RankingLearner:
+def a_learner(known: TrainingGraph, seed: int = 0, **told) -> RankingLearner:
     with seeded(seed, "weights"):
         return RankingLearner(known.num_features, RankSettings(**(SMALL | told)))
 
 
-def an_engine(learner: RankingLearner, known: Known, **told) -> PlainEngine:
+def an_engine(learner: RankingLearner, known: TrainingGraph, **told) -> PlainEngine:
     return PlainEngine(learner, known, RankSettings(**(SMALL | told)), 0)
 
 
-def trained(known: Known, epochs: int = 3, **told) -> tuple[RankingLearner, list[list[float]]]:
+def trained(
+    known: TrainingGraph, epochs: int = 3, **told
+) -> tuple[RankingLearner, list[list[float]]]:
     learner = a_learner(known, **told)
     return learner, an_engine(learner, known, **told).run(1, epochs)
 
 
-def answers(known: Known, epochs: int = 3, **told) -> list[Tensor]:
+def answers(known: TrainingGraph, epochs: int = 3, **told) -> list[Tensor]:
     """Return the losses of some epochs, and scores."""
     learner, losses = trained(known, epochs, **told)
     return [torch.tensor(losses), learner.scorer(known).logits(all_pairs())]
@@ -121,7 +123,7 @@ def test_it_scores_by_the_averages_and_leaves_the_weights_alone() -> None:
     assert learner.training
 
 
-def log_sums_of(learner: RankingLearner, known: Known) -> Tensor:
+def log_sums_of(learner: RankingLearner, known: TrainingGraph) -> Tensor:
     """Return what a step compares its links with: noted on the way to the loss."""
     noted: list[Tensor] = []
 
@@ -160,7 +162,7 @@ def test_some_rows_stand_for_all_of_a_side_however_small_the_side() -> None:
     pairs = torch.cartesian_prod(torch.arange(few), torch.arange(few, few + many)).T
     links = pairs[:, torch.randperm(pairs.shape[1], generator=source)[:30].sort().values]
     x = torch.rand(few + many, 5, generator=source)
-    known = Known(few + many, links, x, torch.arange(few + many) >= few)
+    known = TrainingGraph(few + many, links, x, torch.arange(few + many) >= few)
     told = {**STILL, "row_share": 1.0}
     [whole, _] = a_learner(known, **told).steps(known, Epoch(1, 0))
     learner, drawn = a_learner(known, sampled=8, **told), []
@@ -204,7 +206,7 @@ def test_a_score_of_zero_is_where_the_softmax_over_all_pairs_deals_out_one_link(
     torch.testing.assert_close(learner.offset, expected, atol=1e-4, rtol=1e-4)
 
 
-def seen_by(known: Known, epoch: Epoch, share: float) -> tuple[Tensor, Tensor]:
+def seen_by(known: TrainingGraph, epoch: Epoch, share: float) -> tuple[Tensor, Tensor]:
     """Which links the two steps of an epoch see: they hide the two ends of the same coins."""
     coins = words(view_key(epoch), *known.links)
     return coins < words_below(1 - share), coins >= words_below(share)

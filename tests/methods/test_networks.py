@@ -13,7 +13,7 @@ from cgcl.graph.adjacency import Adjacency
 from cgcl.graph.pairs import encode
 from cgcl.methods import networks as module
 from cgcl.methods.cgcl import CrossViewLearner
-from cgcl.methods.method import Epoch, Known, hidden_links, masked_batches
+from cgcl.methods.method import Epoch, TrainingGraph, hidden_links, masked_batches
 from cgcl.methods.networks import (
     NCN,
     FeaturesMLP,
@@ -37,10 +37,10 @@ from cgcl.seeds import seeded
 LINKS = torch.tensor([[0, 0, 1, 1, 2, 3], [1, 2, 2, 3, 3, 4]])
 
 
-def ring(count: int) -> Known:
+def ring(count: int) -> TrainingGraph:
     """As many links as nodes."""
     nodes = torch.arange(count)
-    return Known(count, torch.stack([nodes, (nodes + 1) % count]).sort(dim=0).values)
+    return TrainingGraph(count, torch.stack([nodes, (nodes + 1) % count]).sort(dim=0).values)
 
 
 def codes(pairs: torch.Tensor, num_nodes: int) -> list[int]:
@@ -131,7 +131,7 @@ def test_a_relu_stands_between_two_layers_and_none_at_the_end(sbm) -> None:
     learner = GraphSAGE(4, GraphSAGESettings(hidden=16, layers=2)).eval()
     mean, (first, second) = mean_of(graph.edges, 120), learner.convs
     expected = second(torch.relu(first(graph.x, mean)), mean)
-    torch.testing.assert_close(learner.encode(Known(120, graph.edges, graph.x)), expected)
+    torch.testing.assert_close(learner.encode(TrainingGraph(120, graph.edges, graph.x)), expected)
     assert (expected < 0).any()
 
 
@@ -162,7 +162,7 @@ def test_rows_are_divided_by_their_magnitudes() -> None:
 
 def test_the_gcn_is_the_network_of_cgcl(sbm) -> None:
     graph = sbm(0)
-    known = Known(120, graph.edges, graph.x)
+    known = TrainingGraph(120, graph.edges, graph.x)
     learner = MaskedGCN(4, MaskedGCNSettings(hidden=16))
     other = CrossViewLearner(4, CGCLSettings(hidden=16))
     theirs = other.state_dict().values()
@@ -185,7 +185,7 @@ def test_a_score_by_features_is_as_by_hand() -> None:
         }
     )
     x = torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 3.0]])
-    known = Known(3, torch.tensor([[0, 0], [1, 2]]), x)
+    known = TrainingGraph(3, torch.tensor([[0, 0], [1, 2]]), x)
     # z_0 = (1, 3), z_1 = (1, 2), z_2 = (0, exp(-2) - 1)
     down = 1 - torch.tensor(-2.0).exp().item()
     # 1 - 6 + 0.5 < 0; 0 + 3 down + 0.5; 0 + 2 down + 0.5
@@ -198,13 +198,13 @@ def test_a_score_by_features_is_as_by_hand() -> None:
     assert loss.item() == pytest.approx(wanted.item())
 
 
-def learner_of(known: Known, **settings) -> NCN:
+def learner_of(known: TrainingGraph, **settings) -> NCN:
     with seeded(0, "weights"):
         return NCN(known.features.shape[1], NCNSettings(**{"hidden": 16} | settings))
 
 
-def known_of(graph: Graph) -> Known:
-    return Known(graph.num_nodes, graph.edges, graph.x)
+def known_of(graph: Graph) -> TrainingGraph:
+    return TrainingGraph(graph.num_nodes, graph.edges, graph.x)
 
 
 def test_the_sum_over_common_neighbours_is_as_by_hand() -> None:
@@ -220,7 +220,7 @@ def test_the_sum_over_common_neighbours_is_as_by_hand() -> None:
 def test_a_score_is_made_of_the_product_and_the_common_neighbours() -> None:
     """MLP(f(h_0 * h_1) + beta g(h_2 + r(h_2) + h_3 + r(h_3))) for nodes that share 2 and 3."""
     x = torch.rand(5, 3, generator=torch.Generator().manual_seed(0))
-    known = Known(5, torch.tensor([[0, 1, 0, 1, 0], [2, 2, 3, 3, 4]]), x)
+    known = TrainingGraph(5, torch.tensor([[0, 1, 0, 1, 0], [2, 2, 3, 3, 4]]), x)
     learner = learner_of(known, hidden=4, head_layers=2).eval()
     decode, h = learner.decode, learner.encode(known)
     with torch.no_grad():

@@ -25,14 +25,14 @@ from cgcl.graph.features import Structure
 from cgcl.methods import subgraphs as extraction
 from cgcl.methods.cgcl import draw
 from cgcl.methods.cgcl_rank import RankingLearner
-from cgcl.methods.method import EVERY_GRAPH, Epoch, Known, Learner, masked_batches
+from cgcl.methods.method import EVERY_GRAPH, Epoch, Learner, TrainingGraph, masked_batches
 from cgcl.methods.networks import MaskedGCN, MaskedGCNSettings
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.subgraphs import Subgraphs
 from cgcl.methods.table import METHODS, method_named
 from cgcl.model import View, consistency_loss, symmetric
 from cgcl.seeds import seeded, stream
-from cgcl.train.config import Recipe
+from cgcl.train.config import RunConfig
 from cgcl.train.engines.blocked import BlockedEngine
 from cgcl.train.trainer import build_learner
 
@@ -76,14 +76,14 @@ def module_of(name: str) -> ModuleType:
     return sys.modules[METHODS[name].partition(":")[0]]
 
 
-def known_graph(seed: int = 0, *, structural: bool = False) -> Known:
+def known_graph(seed: int = 0, *, structural: bool = False) -> TrainingGraph:
     """Random links and features among 60 nodes, 180 links; or features made of these links."""
     generator = stream(seed, "audited graph")
     pairs = torch.combinations(torch.arange(NODES), 2)
     chosen = torch.randperm(len(pairs), generator=generator)[:180].sort().values
     links = pairs[chosen].T.contiguous()
     x = torch.rand(NODES, 6, generator=stream(0, "audited features"))
-    return Known(NODES, links, Structure.of(links, NODES) if structural else x)
+    return TrainingGraph(NODES, links, Structure.of(links, NODES) if structural else x)
 
 
 def entries(matrix: Tensor) -> Tensor:
@@ -133,14 +133,14 @@ class Watch:
     training links are targets, because no counter-example is one.
     """
 
-    def __init__(self, learner: Learner, known: Known) -> None:
+    def __init__(self, learner: Learner, known: TrainingGraph) -> None:
         self.learner, self.links = learner, codes(known.links)
         self.step = Step()
         self._inside = 0
 
     def note(self, *things: object) -> None:
         for thing in things:
-            if isinstance(thing, Known):
+            if isinstance(thing, TrainingGraph):
                 self.step.seen |= codes(thing.links)
             elif isinstance(thing, Tensor) and thing.layout == torch.sparse_csr:
                 self.step.seen |= codes(entries(thing))
@@ -177,7 +177,7 @@ class Watch:
             patched.setattr(Structure, "features", spied)
             # Not only when they are made: to look at kept ones is to see their links, too.
             asked = property(lambda known: known.features_along(symmetric(known.links)))
-            patched.setattr(Known, "features", asked)
+            patched.setattr(TrainingGraph, "features", asked)
             yield
 
     @contextmanager
@@ -233,7 +233,7 @@ def watch_matrices(watch: Watch, patched: pytest.MonkeyPatch) -> None:
     patched.setattr(module, "softmax_loss", asked)
 
 
-def audited(learner: Learner, known: Known, name: str = "", epochs: int = 2) -> list[Step]:
+def audited(learner: Learner, known: TrainingGraph, name: str = "", epochs: int = 2) -> list[Step]:
     """Take the steps of some epochs and return what each looked at."""
     found: list[Step] = []
     watch = Watch(learner, known)
@@ -267,8 +267,8 @@ def small(name: str, told: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in SMALL.items() if key in own} | told
 
 
-def learner_of(name: str, known: Known, **told: Any) -> Learner:
-    return build_learner(known.num_features, Recipe.of(name, small(name, told)))
+def learner_of(name: str, known: TrainingGraph, **told: Any) -> Learner:
+    return build_learner(known.num_features, RunConfig.of(name, small(name, told)))
 
 
 def variants(name: str) -> list[dict[str, Any]]:
@@ -348,7 +348,7 @@ def test_no_example_is_in_features_that_are_made_of_links(name: str) -> None:
 
 
 def test_no_target_is_in_features_that_the_blocked_engine_makes_of_links() -> None:
-    known, recipe = known_graph(structural=True), Recipe.of("cgcl", {"hidden": 8})
+    known, recipe = known_graph(structural=True), RunConfig.of("cgcl", {"hidden": 8})
     learner = build_learner(known.num_features, recipe)
     engine = BlockedEngine(learner, known, recipe.settings, 0)
     watch = Watch(learner, known)
@@ -360,9 +360,9 @@ def test_no_target_is_in_features_that_the_blocked_engine_makes_of_links() -> No
             assert not watch.step.featured & codes(hidden.pairs)
 
 
-def turns_of(known: Known, recipe: Recipe) -> Iterator[tuple[tuple[View, View], Tensor]]:
+def turns_of(known: TrainingGraph, recipe: RunConfig) -> Iterator[tuple[tuple[View, View], Tensor]]:
     drawn = draw(known, Epoch(1, 0), recipe.settings)
-    yield from zip(drawn.views.turns(), drawn.negatives, strict=True)
+    yield from zip(drawn.views.passes(), drawn.negatives, strict=True)
 
 
 @pytest.mark.parametrize(
@@ -403,7 +403,7 @@ def weights(learner: Learner) -> dict[str, Tensor]:
     return {key: value.clone() for key, value in learner.state_dict().items()}
 
 
-def encoded(learner: Learner, known: Known) -> list[Tensor]:
+def encoded(learner: Learner, known: TrainingGraph) -> list[Tensor]:
     learner.eval()
     with torch.no_grad():
         if isinstance(learner, RankingLearner):
@@ -415,7 +415,7 @@ def encoded(learner: Learner, known: Known) -> list[Tensor]:
     return list(found) if isinstance(found, tuple) else [found]
 
 
-def trained_on(learner: Learner, known: Known, state: dict[str, Tensor]) -> Learner:
+def trained_on(learner: Learner, known: TrainingGraph, state: dict[str, Tensor]) -> Learner:
     """Take an epoch's steps on some links, then put the weights back: only memories are left."""
     learner.train()
     with seeded(0, "epoch", 1):
@@ -429,7 +429,7 @@ def trained_on(learner: Learner, known: Known, state: dict[str, Tensor]) -> Lear
 PAIRS = torch.combinations(torch.arange(NODES), 2).T[:, ::20]
 
 
-def given_links() -> Known:
+def given_links() -> TrainingGraph:
     return known_graph(0).with_links(known_graph(0).links[:, ::3])
 
 
@@ -463,12 +463,14 @@ def test_a_score_depends_on_the_links_it_is_given_and_on_no_other(name: str) -> 
     assert same == (name in FEATURES_ONLY)
 
 
-def without(known: Known, pair: Tensor) -> Known:
+def without(known: TrainingGraph, pair: Tensor) -> TrainingGraph:
     """Return the graph without one of its links."""
     return known.with_links(known.links[:, (known.links != pair[:, None]).any(dim=0)])
 
 
-def require_scores_without_the_link_itself(learner: Learner, known: Known, count: int) -> None:
+def require_scores_without_the_link_itself(
+    learner: Learner, known: TrainingGraph, count: int
+) -> None:
     """Assert that the score of a link is the same whether that link is known or not."""
     links = known.links[:, :: known.links.shape[1] // count]
     there = learner.scorer(known).logits(links)
@@ -551,7 +553,7 @@ def codes_of_positions(edge_index: Tensor) -> set[tuple[int, int]]:
 class SeesTheOtherDirection(MaskedGCN):
     """Hides a target in one direction and passes messages along the other."""
 
-    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+    def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
         for batch in masked_batches(known, epoch, 40):
             leaking = torch.cat([batch.seen, batch.targets[:, :1].flip(0)], dim=1)
             z = self.encode(known.with_links(leaking))
@@ -561,11 +563,11 @@ class SeesTheOtherDirection(MaskedGCN):
 class RemembersLinks(MaskedGCN):
     """Scores by the links that it was trained on besides those that it is given."""
 
-    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+    def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
         self._remembered = known.links
         yield from super().steps(known, epoch)
 
-    def encode(self, known: Known) -> Tensor:
+    def encode(self, known: TrainingGraph) -> Tensor:
         if self.training:
             return super().encode(known)
         return super().encode(known.with_links(torch.cat([known.links, self._remembered], dim=1)))
@@ -587,7 +589,7 @@ def test_the_audit_finds_a_learner_that_remembers_links() -> None:
         require_no_memory_of_links(toy(RemembersLinks), encodes=True)
 
 
-def features_of_all(known: Known, _: Tensor) -> Tensor:
+def features_of_all(known: TrainingGraph, _: Tensor) -> Tensor:
     """Make features of all links that are known, whatever is seen of them."""
     if isinstance(known.x, Structure):
         return known.x.features(symmetric(known.links))
@@ -595,7 +597,7 @@ def features_of_all(known: Known, _: Tensor) -> Tensor:
     return known.x
 
 
-def with_old_features(known: Known, links: Tensor) -> Known:
+def with_old_features(known: TrainingGraph, links: Tensor) -> TrainingGraph:
     """Take the features along, as if they were given."""
     return replace(known, links=links, x=known.features)
 
@@ -604,8 +606,8 @@ def with_old_features(known: Known, links: Tensor) -> Known:
     "name", [name for name in (*WITH_MESSAGES, *sorted(FEATURES_ONLY)) if name != BY_MATRIX]
 )
 def test_the_audit_finds_targets_in_the_features_of_any_method(name: str, monkeypatch) -> None:
-    monkeypatch.setattr(Known, "features_along", features_of_all)
-    monkeypatch.setattr(Known, "with_links", with_old_features)
+    monkeypatch.setattr(TrainingGraph, "features_along", features_of_all)
+    monkeypatch.setattr(TrainingGraph, "with_links", with_old_features)
     known = known_graph(structural=True)
     assert all(step.leaks for step in audited(learner_of(name, known), known, name))
 
@@ -617,7 +619,7 @@ def test_the_audit_finds_targets_in_the_features_of_any_method(name: str, monkey
 def test_the_audit_finds_targets_among_the_messages_of_any_method(
     name: str, structural: bool, monkeypatch
 ) -> None:
-    monkeypatch.setattr(Known, "with_links", lambda known, _: known)
+    monkeypatch.setattr(TrainingGraph, "with_links", lambda known, _: known)
     known = known_graph(structural=structural)
     assert all(step.leaks for step in audited(learner_of(name, known), known, name))
 

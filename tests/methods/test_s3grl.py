@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cgcl.graph.adjacency import Adjacency
 from cgcl.methods import s3grl as module
-from cgcl.methods.method import Epoch, Known
+from cgcl.methods.method import Epoch, TrainingGraph
 from cgcl.methods.s3grl import S3GRL, S3GRLSettings, diffuse, expected_looks
 from cgcl.methods.seal import SEALSettings
 from cgcl.methods.subgraphs import SubgraphSettings
@@ -29,7 +29,7 @@ def alone(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CGCL_CACHE", "off")
 
 
-def build(known: Known, **changed) -> S3GRL:
+def build(known: TrainingGraph, **changed) -> S3GRL:
     values = {"hidden": 8, "epochs": 3, "batch": 16, "hops": 2} | changed
     with seeded(0, "weights"):
         learner = S3GRL(known.features.shape[1], S3GRLSettings(**values))
@@ -39,7 +39,7 @@ def build(known: Known, **changed) -> S3GRL:
     return learner
 
 
-def losses(learner: S3GRL, known: Known, epochs: int = 1, seed: int = 0, lr: float = 0.01):
+def losses(learner: S3GRL, known: TrainingGraph, epochs: int = 1, seed: int = 0, lr: float = 0.01):
     optimizer = torch.optim.Adam(learner.parameters(), lr=lr)
     found = []
     for number in range(1, epochs + 1):
@@ -57,7 +57,9 @@ def random_known(seed: int, num_nodes: int = 14, num_features: int = 3, chance: 
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.rand(num_nodes, num_nodes, generator=generator) < chance
     links = drawn.triu(1).nonzero().T.contiguous()
-    return Known(num_nodes, links, torch.randn(num_nodes, num_features, generator=generator))
+    return TrainingGraph(
+        num_nodes, links, torch.randn(num_nodes, num_features, generator=generator)
+    )
 
 
 def rule(hops: int, nodes_per_hop: int, powers: int = 1) -> S3GRLSettings:
@@ -68,7 +70,7 @@ def all_pairs(num_nodes: int) -> Tensor:
     return torch.tensor(list(combinations(range(num_nodes), 2))).T
 
 
-def dense_rows(known: Known, u: int, v: int, hops: int, powers: int) -> np.ndarray:
+def dense_rows(known: TrainingGraph, u: int, v: int, hops: int, powers: int) -> np.ndarray:
     """The definition, with dense matrices: rows of u, v and what they share, [., (K+1)(d+1)]."""
     n = known.num_nodes
     a = np.zeros((n, n))
@@ -231,7 +233,7 @@ def test_pairs_that_share_nothing_are_learned_from() -> None:
     """In a path no two linked nodes share a neighbour; a lone link has no surroundings at all."""
     path = torch.stack([torch.arange(6), torch.arange(1, 7)])
     for links in (path, torch.tensor([[0], [5]])):
-        known = Known(8, links, torch.eye(8))
+        known = TrainingGraph(8, links, torch.eye(8))
         learner = build(known)
         assert np.isfinite(losses(learner, known, epochs=2)).all()
         for own in (known, known.with_links(links[:, :0])):

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from cgcl.graph import Graph
 from cgcl.methods import seal as module
-from cgcl.methods.method import Epoch, Known
+from cgcl.methods.method import Epoch, TrainingGraph
 from cgcl.methods.seal import (
     DGCNN,
     SEAL,
@@ -32,20 +32,22 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def known(sbm: Build) -> Known:
+def known(sbm: Build) -> TrainingGraph:
     """The links among half of the nodes."""
     graph = sbm(0)
     assert graph.x is not None
-    return Known(60, graph.edges[:, (graph.edges < 60).all(dim=0)], graph.x[:60])
+    return TrainingGraph(60, graph.edges[:, (graph.edges < 60).all(dim=0)], graph.x[:60])
 
 
-def learner_for(known: Known, seed: int = 0, **changed: object) -> SEAL:
+def learner_for(known: TrainingGraph, seed: int = 0, **changed: object) -> SEAL:
     width = 0 if known.x is None else known.x.shape[1]
     with seeded(seed, "weights"):
         return SEAL(width, SEALSettings(**{"hidden": 8, **changed}))
 
 
-def train(learner: SEAL, known: Known, epochs: int, lr: float = 1e-3, seed: int = 0) -> list[float]:
+def train(
+    learner: SEAL, known: TrainingGraph, epochs: int, lr: float = 1e-3, seed: int = 0
+) -> list[float]:
     optimizer = torch.optim.Adam(learner.parameters(), lr=lr)
     losses: list[float] = []
     for number in range(1, epochs + 1):
@@ -59,16 +61,16 @@ def train(learner: SEAL, known: Known, epochs: int, lr: float = 1e-3, seed: int 
     return losses
 
 
-def some_pairs(known: Known, count: int = 60) -> Tensor:
+def some_pairs(known: TrainingGraph, count: int = 60) -> Tensor:
     generator = torch.Generator().manual_seed(1)
     return torch.cat([known.links[:, :count], known.unlinked.draw(count, generator)], dim=1)
 
 
-def test_examples_are_drawn_once_a_run_and_see_all_links(known: Known, monkeypatch) -> None:
+def test_examples_are_drawn_once_a_run_and_see_all_links(known: TrainingGraph, monkeypatch) -> None:
     asked: list[tuple[Tensor, Tensor]] = []
     kept = module.LabelledSubgraphs.kept
 
-    def note(known: Known, pairs: Tensor, rule: object) -> object:
+    def note(known: TrainingGraph, pairs: Tensor, rule: object) -> object:
         asked.append((known.links, pairs))
         return kept(known, pairs, rule)
 
@@ -97,7 +99,7 @@ def test_examples_are_drawn_once_a_run_and_see_all_links(known: Known, monkeypat
     assert min(part.float().mean() for part in chosen.tensor_split(4)) > 0.1
 
 
-def test_small_blocks_change_nothing(known: Known, monkeypatch) -> None:
+def test_small_blocks_change_nothing(known: TrainingGraph, monkeypatch) -> None:
     learner = learner_for(known)
     train(learner, known, epochs=1)
     scorer, pairs = learner.scorer(known), some_pairs(known)
@@ -118,10 +120,10 @@ def test_rows_of_features_times_weights_and_their_gradient() -> None:
         torch.testing.assert_close(weight.grad, x[nodes].T @ upstream)
 
 
-def test_a_graph_that_is_only_scored_leaves_nothing_behind(known: Known) -> None:
+def test_a_graph_that_is_only_scored_leaves_nothing_behind(known: TrainingGraph) -> None:
     learner = learner_for(known)
     train(learner, known, 1)
-    other = Known(known.num_nodes, known.links[:, 1:], known.x)
+    other = TrainingGraph(known.num_nodes, known.links[:, 1:], known.x)
     learner.scorer(other).logits(some_pairs(known))
     assert len(learner._asked) == 1
     del other
@@ -129,7 +131,7 @@ def test_a_graph_that_is_only_scored_leaves_nothing_behind(known: Known) -> None
     assert len(learner._asked) == 0
 
 
-def test_features_are_asked_for_only_if_they_are_used(known: Known) -> None:
+def test_features_are_asked_for_only_if_they_are_used(known: TrainingGraph) -> None:
     bare = replace(known, x=None)
     labels_only = learner_for(bare, use_features=False)
     train(labels_only, bare, epochs=1)
@@ -149,7 +151,7 @@ def random_batch(num_pairs: int = 20) -> Batch:
     links = torch.stack([ends.min(0).values, ends.max(0).values])
     links = links[:, links[0] < links[1]].unique(dim=1)
     stored = LabelledSubgraphs.kept(
-        Known(40, links), links[:, :num_pairs], SEALSettings(nodes_per_hop=0)
+        TrainingGraph(40, links), links[:, :num_pairs], SEALSettings(nodes_per_hop=0)
     )
     return stored.batch(torch.arange(num_pairs))
 

@@ -18,7 +18,7 @@ from cgcl.errors import ResourceError
 from cgcl.graph.adjacency import Adjacency
 from cgcl.methods import seal
 from cgcl.methods import subgraphs as module
-from cgcl.methods.method import Known
+from cgcl.methods.method import TrainingGraph
 from cgcl.methods.seal import (
     SEAL,
     Batch,
@@ -263,7 +263,7 @@ def test_labels_are_what_scipys_shortest_paths_give(
         assert torch.equal(labels[first:last], by_scipy(subgraphs, which))
 
 
-KNOWN = Known(60, random_links(60, 200, 0))
+KNOWN = TrainingGraph(60, random_links(60, 200, 0))
 ASKED = random_links(60, 150, 1)
 
 
@@ -315,7 +315,7 @@ def test_what_was_cut_out_once_is_found_on_disk(monkeypatch) -> None:
     )
     for known, pairs, around in (
         (KNOWN.with_links(KNOWN.links[:, 1:]), ASKED, RULE),
-        (Known(61, KNOWN.links), ASKED, RULE),
+        (TrainingGraph(61, KNOWN.links), ASKED, RULE),
         (KNOWN, ASKED[:, 1:], RULE),
         (KNOWN, ASKED, rule(1, 6)),
         (KNOWN, ASKED, rule(2, 7)),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cgcl.errors import FeatureError
-from cgcl.methods.method import Epoch, Known, Learner
+from cgcl.methods.method import Epoch, Learner, TrainingGraph
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.seeds import seeded, stream
@@ -39,15 +39,15 @@ def nothing_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CGCL_CACHE", "off")
 
 
-def a_graph(num_features: int = 6) -> Known:
+def a_graph(num_features: int = 6) -> TrainingGraph:
     generator = stream(0, "graph")
     pairs = torch.combinations(torch.arange(30)).T
     links = pairs[:, torch.rand(pairs.shape[1], generator=generator) < 0.2]
     x = torch.rand(30, num_features, generator=generator)
-    return Known(30, links, x * (x > 0.4))
+    return TrainingGraph(30, links, x * (x > 0.4))
 
 
-def build(name: str, known: Known, **told: Any) -> Learner:
+def build(name: str, known: TrainingGraph, **told: Any) -> Learner:
     method = method_named(name)
     own = {field.name for field in fields(method.settings)}
     values = {key: value for key, value in SMALL.items() if key in own}
@@ -55,7 +55,7 @@ def build(name: str, known: Known, **told: Any) -> Learner:
         return method.build(known.num_features, method.settings(**(values | told)))
 
 
-def losses(learner: Learner, known: Known) -> list[float]:
+def losses(learner: Learner, known: TrainingGraph) -> list[float]:
     learner.train()
     with seeded(0, "epoch", 1):
         return [loss.item() for loss in learner.steps(known, Epoch(1, 0))]
@@ -92,7 +92,7 @@ def test_scoring_takes_nodes_that_joined_later_and_leaves_the_learner_alone(name
     learner = build(name, known).train()
     losses(learner, known)
     before = {key: value.clone() for key, value in learner.state_dict().items()}
-    more = Known(33, known.links, torch.cat([known.features, torch.rand(3, 6)]))
+    more = TrainingGraph(33, known.links, torch.cat([known.features, torch.rand(3, 6)]))
     pairs = torch.tensor([[0, 31, 5], [30, 32, 9]])
     first, again = (learner.scorer(more).logits(pairs) for _ in range(2))
     assert first.dtype == torch.float32

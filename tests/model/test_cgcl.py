@@ -5,14 +5,14 @@ import torch
 from cgcl.graph import Graph
 from cgcl.model import CGCL, View, Views, consistency_loss, draw_views
 from cgcl.seeds import stream
-from cgcl.split import UnlinkedPairs
+from cgcl.split import NegativeSampler
 
 
 def one_epoch(graph: Graph, kind: str = "disjoint") -> tuple[Views, list[torch.Tensor]]:
     views = draw_views(graph.edges, kind, stream(0, "views"))
-    unlinked = UnlinkedPairs(graph.edges, graph.num_nodes)
+    unlinked = NegativeSampler(graph.edges, graph.num_nodes)
     generator = stream(0, "negatives")
-    return views, [unlinked.draw(hidden.num_pairs, generator) for _, hidden in views.turns()]
+    return views, [unlinked.draw(hidden.num_pairs, generator) for _, hidden in views.passes()]
 
 
 def test_each_loss_is_computed_after_the_step_before_it(two_cliques: Graph) -> None:

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgcl.model.ops import dropout, dropout_by_bytes, product
+from cgcl.model.ops import dropout, dropout_by_bytes, spmm
 from cgcl.seeds import seeded, stream
 
 
@@ -37,7 +37,7 @@ def test_in_order_it_is_the_same_product_with_the_same_gradient(seed: int, entri
         torch.use_deterministic_algorithms(in_order)
         try:
             of = dense.clone().requires_grad_()
-            result = product(matrix, of)
+            result = spmm(matrix, of)
             (result**2).sum().backward()
         finally:
             torch.use_deterministic_algorithms(False)
@@ -51,7 +51,7 @@ def test_in_order_it_is_the_same_product_with_the_same_gradient(seed: int, entri
 def test_a_deterministic_product_never_asks_for_a_sparse_one(monkeypatch) -> None:
     monkeypatch.setattr(torch.sparse, "mm", None)
     matrix, dense = both(0, 9)
-    torch.testing.assert_close(product(matrix, dense), matrix.to_dense() @ dense)
+    torch.testing.assert_close(spmm(matrix, dense), matrix.to_dense() @ dense)
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])

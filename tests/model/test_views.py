@@ -39,7 +39,7 @@ def test_the_two_views_together_hold_every_link_and_nothing_else(n, seed, kind) 
 @given(st.integers(2, 15), st.integers(0, 100), st.sampled_from(("disjoint", "one")))
 def test_disjoint_views_share_no_pair_so_no_target_is_ever_visible(n, seed, kind) -> None:
     views = draw_views(edges_of(n, seed), kind, stream(seed, "views"))
-    for seen, hidden in views.turns():
+    for seen, hidden in views.passes():
         assert not unordered(seen.edge_index) & unordered(hidden.pairs)
 
 
@@ -78,14 +78,14 @@ def test_how_often_a_pair_falls_into_one_view_or_both(kind, only_first, in_both)
 
 def test_only_the_ablations_take_one_turn() -> None:
     edges = edges_of(10, 0)
-    turns = {kind: len(draw_views(edges, kind, stream(0, "v")).turns()) for kind in KINDS}
+    turns = {kind: len(draw_views(edges, kind, stream(0, "v")).passes()) for kind in KINDS}
     assert turns == {"disjoint": 2, "shared": 2, "directed": 2, "own": 2, "one": 1, "all": 1}
 
 
 def test_views_that_are_asked_for_themselves_are_those_that_are_asked_for_each_other() -> None:
     edges = edges_of(10, 0)
     crossed, own = (draw_views(edges, kind, stream(0, "v")) for kind in ("disjoint", "own"))
-    for (seen, hidden), (same, itself) in zip(crossed.turns(), own.turns(), strict=True):
+    for (seen, hidden), (same, itself) in zip(crossed.passes(), own.passes(), strict=True):
         assert torch.equal(seen.edge_index, same.edge_index)
         assert torch.equal(itself.pairs, seen.pairs)
         assert not unordered(itself.pairs) & unordered(hidden.pairs)
@@ -93,5 +93,5 @@ def test_views_that_are_asked_for_themselves_are_those_that_are_asked_for_each_o
 
 def test_without_augmentation_every_link_is_seen_and_asked_for() -> None:
     edges = edges_of(10, 0)
-    ((seen, hidden),) = draw_views(edges, "all", stream(0, "v")).turns()
+    ((seen, hidden),) = draw_views(edges, "all", stream(0, "v")).passes()
     assert unordered(seen.edge_index) == unordered(hidden.pairs) == unordered(edges)

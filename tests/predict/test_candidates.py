@@ -14,7 +14,7 @@ from cgcl.model import CGCL
 from cgcl.predict import Query, candidates
 from cgcl.predict.candidates import LinearCandidates, TwoHopCandidates, list_size
 from cgcl.predict.pair_space import PairSpace
-from cgcl.predict.search import Account, find, share_held
+from cgcl.predict.search import SearchStats, find, share_held
 from cgcl.predict.strategy import in_words
 from cgcl.seeds import stream
 
@@ -204,12 +204,12 @@ def test_the_share_held_counts_ties_at_the_edge_once() -> None:
 
 def test_the_account_is_a_sentence() -> None:
     about = {"pairs_scored": 19_432_100, "pairs_possible": 194_400_000, "recall": 0.99699}
-    linear = Account(way="linear", **about, nodes_sampled=50)
+    linear = SearchStats(way="linear", **about, nodes_sampled=50)
     assert linear.sentence == (
         "Candidates by a linearised decoder, rescored exactly: 19.4 million of 194 million pairs; "
         "on 50 sampled nodes they held 99.6 % of the exact best 100."
     )
-    hubs = Account(way="two-hop", **about, nodes_sampled=1, hubs_left_out=3)
+    hubs = SearchStats(way="two-hop", **about, nodes_sampled=1, hubs_left_out=3)
     assert hubs.sentence.endswith(
         "on 1 sampled node they held 99.6 % of the exact best 100. The 3 largest hubs were not "
         "walked through."

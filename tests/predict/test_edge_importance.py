@@ -127,7 +127,7 @@ def test_reasons_are_the_links_whose_loss_costs_most(build) -> None:
     graph = groups()
     model = build(graph.num_features, 1)
     pairs = torch.tensor([[0, 7, 3], [3, 20, 3]])
-    answers = LinkRemover(model, graph).rests_on(pairs, 3)
+    answers = LinkRemover(model, graph).edge_importance(pairs, 3)
     for pair, answer in zip(pairs.T.tolist(), answers, strict=True):
         whole = encoded_again(model, graph, pair, None)
         links = [link for link in graph.edges.T.tolist() if set(link) & set(pair)]
@@ -158,11 +158,11 @@ def test_of_a_hub_the_links_that_weigh_most_are_tried_and_that_is_said(
     monkeypatch, build, most: str
 ) -> None:
     graph, model, pair = star(5), build(3, 0), torch.tensor([[0], [6]])
-    (whole,) = LinkRemover(model, graph).rests_on(pair)
+    (whole,) = LinkRemover(model, graph).edge_importance(pair)
     assert (whole.tried, whole.links) == (6, 6)
     monkeypatch.setattr(edge_importance, most, 4)
     remover = LinkRemover(model, graph)
-    (capped,) = remover.rests_on(pair)
+    (capped,) = remover.edge_importance(pair)
     assert (capped.tried, capped.links) == (5, 6)
     (block,) = remover.without_each_link(pair)
     assert sorted(block.neighbour[block.end == 0].tolist()) == [2, 3, 4, 5]
@@ -172,8 +172,8 @@ def test_of_a_hub_the_links_that_weigh_most_are_tried_and_that_is_said(
 def test_no_pairs_and_no_links_are_answered_too(build) -> None:
     graph = Graph.from_pairs("toy", "ab", torch.empty(2, 0, dtype=torch.int64), torch.eye(2))
     remover = LinkRemover(build(2, 0), graph)
-    assert remover.rests_on(torch.empty(2, 0, dtype=torch.int64)) == []
-    (answer,) = remover.rests_on(torch.tensor([[0], [1]]))
+    assert remover.edge_importance(torch.empty(2, 0, dtype=torch.int64)) == []
+    (answer,) = remover.edge_importance(torch.tensor([[0], [1]]))
     assert (answer.reasons, answer.tried, answer.links) == ((), 0, 0)
 
 
@@ -182,7 +182,7 @@ def test_what_plays_no_part_is_no_reason_not_even_by_rounding() -> None:
     learner = ranking_of(3, 0, norm=False, popularity=False)
     learner.get_buffer("average_decode_scale").zero_()  # every score is 0
     learner.offset.zero_()
-    (answer,) = LinkRemover(learner, graph).rests_on(torch.tensor([[0], [10]]))
+    (answer,) = LinkRemover(learner, graph).edge_importance(torch.tensor([[0], [10]]))
     assert (answer.score, answer.reasons, answer.tried) == (0.5, (), 10)
 
 
@@ -190,9 +190,9 @@ def test_what_plays_no_part_is_no_reason_not_even_by_rounding() -> None:
 def test_a_model_in_training_is_asked_without_dropout_and_left_as_it_was(build) -> None:
     graph, pair = star(4), torch.tensor([[0], [5]])
     model = build(3, 1).eval()
-    quiet = LinkRemover(model, graph).rests_on(pair)
+    quiet = LinkRemover(model, graph).edge_importance(pair)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    assert LinkRemover(model.train(), graph).rests_on(pair) == quiet
+    assert LinkRemover(model.train(), graph).edge_importance(pair) == quiet
     assert model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 

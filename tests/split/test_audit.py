@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cgcl.errors import GraphContentError, SplitError
 from cgcl.graph import Graph
-from cgcl.split import Audit, Finding, UnlinkedPairs, audit_split, random_split
+from cgcl.split import Audit, Finding, NegativeSampler, audit_split, random_split
 
 NAMES = ["Anna", "Bob", "Cem", "Dora", "Eve", "Finn", "Gita", "Hugo", "Ida", "Jon"]
 # Every one of Anna to Hugo has a link to learn from.
@@ -186,7 +186,7 @@ def test_our_own_splits_never_leak(nodes: int, links: int, seed: int, bipartite:
         listed = listed[:, (listed[0] + listed[1]) % 2 == 1]
     graph = Graph.from_pairs("g", [str(i) for i in range(nodes)], listed, sides=sides)
     # Where hardly any pair is unlinked there is no split to audit.
-    assume(UnlinkedPairs(graph.edges, nodes, sides).count >= graph.num_edges)
+    assume(NegativeSampler(graph.edges, nodes, sides).count >= graph.num_edges)
     split = random_split(graph, 0.1, 0.2, seed)
     audit = audit_split(split, graph)
     assert {finding.kind for finding in audit.findings} <= {"isolated by the split"}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import cgcl
 from cgcl.errors import SplitError
 from cgcl.metrics import auc
-from cgcl.split import Split, UnlinkedPairs, degree_negatives, random_split
+from cgcl.split import NegativeSampler, Split, degree_negatives, random_split
 from cgcl.split.split import divide
 
 
@@ -75,4 +75,4 @@ def test_the_splits_own_negatives_play_no_part() -> None:
     parts = torch.arange(graph.num_edges).split([4750, 264, graph.num_edges - 5014])
     one, other = (divide(graph, *parts, seed=seed) for seed in (0, 1))
     assert torch.equal(degree_negatives(one), degree_negatives(other))
-    assert UnlinkedPairs(graph.edges, graph.num_nodes).count > 0
+    assert NegativeSampler(graph.edges, graph.num_nodes).count > 0

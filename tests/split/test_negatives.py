@@ -7,10 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgcl.coins import epoch_key
+from cgcl.counter_rng import epoch_key
 from cgcl.errors import SplitError
 from cgcl.seeds import stream
-from cgcl.split import UnlinkedPairs
+from cgcl.split import NegativeSampler
 
 
 def pairs_of(columns: torch.Tensor) -> list[tuple[int, int]]:
@@ -29,7 +29,7 @@ linked_pairs = st.integers(2, 12).flatmap(
 def test_draws_are_unlinked_ordered_pairs(graph, count: int, seed: int) -> None:
     num_nodes, links = graph
     tensor = torch.tensor(sorted(links), dtype=torch.int64).reshape(-1, 2).T
-    unlinked = UnlinkedPairs(tensor.flip(0), num_nodes)  # the direction given must not matter
+    unlinked = NegativeSampler(tensor.flip(0), num_nodes)  # the direction given must not matter
     free = set(combinations(range(num_nodes), 2)) - links
     assert unlinked.count == len(free)
     if not free:
@@ -57,7 +57,7 @@ def test_draws_are_unlinked_ordered_pairs(graph, count: int, seed: int) -> None:
 @pytest.mark.parametrize("method", ["draw", "draw_distinct", "draw_hashed"])
 def test_every_unlinked_pair_is_equally_likely(links, method: str) -> None:
     """Once in a sparse and once in a crowded graph, which is answered from a list."""
-    unlinked = UnlinkedPairs(torch.tensor(links).T, 6)
+    unlinked = NegativeSampler(torch.tensor(links).T, 6)
     free = sorted(set(combinations(range(6), 2)) - set(links))
     counts = dict.fromkeys(free, 0)
     rounds = 1500
@@ -73,7 +73,7 @@ def test_every_unlinked_pair_is_equally_likely(links, method: str) -> None:
 
 def test_a_large_sparse_graph_is_searched_not_listed() -> None:
     links = torch.stack([torch.arange(0, 99_999), torch.arange(1, 100_000)])
-    unlinked = UnlinkedPairs(links, 100_000)
+    unlinked = NegativeSampler(links, 100_000)
     drawn = unlinked.draw_distinct(50_000, stream(0, "test"))
     assert torch.unique(drawn, dim=1).shape[1] == 50_000
     assert not ((drawn[1] - drawn[0]) == 1).any()
@@ -86,7 +86,7 @@ def test_in_a_bipartite_graph_only_pairs_across_are_drawn(left, right, data):
     linked = data.draw(st.lists(st.sampled_from(across), unique=True))
     sides = torch.tensor([False] * left + [True] * right)
     links = torch.tensor(linked, dtype=torch.int64).reshape(-1, 2).T
-    unlinked = UnlinkedPairs(links, left + right, sides)
+    unlinked = NegativeSampler(links, left + right, sides)
     free = set(across) - set(linked)
     assert unlinked.count == len(free)
     drawn = unlinked.draw_distinct(len(free), torch.Generator().manual_seed(0))

@@ -11,7 +11,7 @@ import torch
 from cgcl.errors import TrainingError
 from cgcl.graph import Graph
 from cgcl.methods.heuristics import CommonNeighbours, as_logits
-from cgcl.methods.method import Known, Learner, PairScorer
+from cgcl.methods.method import Learner, PairScorer, TrainingGraph
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.metrics.calibration import Calibration, Line, Sample
 from cgcl.metrics.calibrators import Kept
@@ -20,7 +20,7 @@ from cgcl.seeds import stream
 from cgcl.split import Split, random_split
 from cgcl.train import calibrating
 from cgcl.train.calibrating import _measure_shift, calibrate, pairs_to_score, validation_sample
-from cgcl.train.config import Recipe
+from cgcl.train.config import RunConfig
 from cgcl.train.trainer import build_learner
 
 NODES = 40
@@ -33,11 +33,11 @@ def x() -> torch.Tensor:
 
 @pytest.fixture
 def model() -> Learner:
-    return build_learner(5, Recipe.of("cgcl", {"hidden": 8}))
+    return build_learner(5, RunConfig.of("cgcl", {"hidden": 8}))
 
 
 def scoring(model: Learner, x: torch.Tensor) -> Callable[[torch.Tensor], PairScorer]:
-    return lambda links: model.scorer(Known(len(x), links, x))
+    return lambda links: model.scorer(TrainingGraph(len(x), links, x))
 
 
 def sample_of(model: Learner, x: torch.Tensor, split: Split) -> tuple[Sample, Kept] | None:

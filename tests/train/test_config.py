@@ -16,7 +16,7 @@ from cgcl.errors import ConfigError
 from cgcl.methods.networks import FeaturesMLPSettings
 from cgcl.methods.settings import CGCLSettings, MethodSettings, TrainedSettings
 from cgcl.train import execution
-from cgcl.train.config import Recipe, Resources, SplitConfig
+from cgcl.train.config import Resources, RunConfig, SplitConfig
 from cgcl.train.execution import computing_with
 
 KINDS = (CGCLSettings, SplitConfig, Resources)
@@ -91,13 +91,13 @@ def test_every_setting_is_explained(kind: type) -> None:
 
 
 def test_settings_and_shares_are_told_apart_by_name() -> None:
-    found = Recipe.of("cgcl", {"hidden": 16, "val": 0.1, "seed": 3})
-    assert found == Recipe("cgcl", CGCLSettings(hidden=16), SplitConfig(val=0.1, seed=3))
+    found = RunConfig.of("cgcl", {"hidden": 16, "val": 0.1, "seed": 3})
+    assert found == RunConfig("cgcl", CGCLSettings(hidden=16), SplitConfig(val=0.1, seed=3))
     assert found.method.title == "CGCL"
-    assert Recipe.of("mlp", {"hidden": 4}).settings == FeaturesMLPSettings(hidden=4)
-    formula = Recipe.of("adamic-adar", {})
+    assert RunConfig.of("mlp", {"hidden": 4}).settings == FeaturesMLPSettings(hidden=4)
+    formula = RunConfig.of("adamic-adar", {})
     assert (formula.settings, formula.split) == (MethodSettings(), SplitConfig())
-    assert (formula.epochs, Recipe.of("cgcl", {"epochs": 7}).epochs) == (0, 7)
+    assert (formula.epochs, RunConfig.of("cgcl", {"epochs": 7}).epochs) == (0, 7)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_settings_and_shares_are_told_apart_by_name() -> None:
 )
 def test_a_recipe_that_cannot_be_made_says_what_there_is(name, values, text: str) -> None:
     with pytest.raises(ConfigError) as error:
-        Recipe.of(name, values)
+        RunConfig.of(name, values)
     assert text in str(error.value)
 
 
@@ -129,12 +129,12 @@ def test_a_recipe_that_cannot_be_made_says_what_there_is(name, values, text: str
     ],
 )
 def test_a_recipe_survives_json(name: str, values: dict) -> None:
-    recipe = Recipe.of(name, values)
+    recipe = RunConfig.of(name, values)
     stored = json.loads(json.dumps(recipe.to_json()))
     assert stored["method"] == name
     assert values.items() <= stored.items()
     # A run keeps where it was computed in the same mapping.
-    assert Recipe.from_json({**stored, "device": "cpu", "threads": 2}) == recipe
+    assert RunConfig.from_json({**stored, "device": "cpu", "threads": 2}) == recipe
 
 
 @dataclass(frozen=True)
@@ -144,10 +144,10 @@ class ByRank(TrainedSettings):
 
 def test_a_setting_that_came_later_is_told_only_where_it_matters() -> None:
     """Runs from before it are recognised as the same runs."""
-    assert "choose_by" not in Recipe.of("cgcl", {}).to_json()
-    chosen = Recipe.of("cgcl", {"choose_by": "node_mrr"})
+    assert "choose_by" not in RunConfig.of("cgcl", {}).to_json()
+    chosen = RunConfig.of("cgcl", {"choose_by": "node_mrr"})
     assert chosen.to_json()["choose_by"] == "node_mrr"
-    assert Recipe.from_json(chosen.to_json()) == chosen
+    assert RunConfig.from_json(chosen.to_json()) == chosen
     # Where something else is the default, both must be told.
     assert ByRank().to_json()["choose_by"] == "node_mrr"
     assert ByRank(choose_by="auc").to_json()["choose_by"] == "auc"

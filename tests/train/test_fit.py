@@ -14,17 +14,17 @@ from cgcl.methods.heuristics import CommonNeighbours
 from cgcl.metrics import auc, average_precision, link_metrics
 from cgcl.split import Split, random_split
 from cgcl.train import fit as fitting
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.engines.fused import FusedEngine, FusedRuns, supports
 from cgcl.train.engines.plain import PlainEngine
 from cgcl.train.engines.recorded import RankingSteps, RecordedEngine
-from cgcl.train.fit import Ahead, Fitted, fit, fit_many, fit_together, known_of
+from cgcl.train.fit import BatchedTrainer, Fitted, fit, fit_many, fit_together, known_of
 from cgcl.train.top_of_list import ranking_metrics
 from cgcl.train.trainer import EpochRecord
 
 Build = Callable[[int], Graph]
 ONE = Resources(threads=1, device="cpu")
-SMALL = Recipe.of("cgcl", {"hidden": 8, "epochs": 6, "evaluate_every": 2})
+SMALL = RunConfig.of("cgcl", {"hidden": 8, "epochs": 6, "evaluate_every": 2})
 
 
 def test_a_training_says_all_about_itself(sbm: Build) -> None:
@@ -66,7 +66,7 @@ def test_the_test_links_are_not_looked_at_unless_asked(sbm: Build, monkeypatch) 
         return values(self, pairs)
 
     monkeypatch.setattr(CommonNeighbours, "values", watched)
-    recipe = Recipe.of("common-neighbours", {})
+    recipe = RunConfig.of("common-neighbours", {})
     assert fit(graph, split, recipe, ONE, measure_test=False).test is None
     with pytest.raises(AssertionError):
         fit(graph, split, recipe, ONE)
@@ -78,7 +78,7 @@ def test_features_are_made_only_for_a_method_that_needs_some(sbm: Build) -> None
     split = random_split(bare)
     with_some = fit(bare, split, SMALL, ONE)
     assert with_some.graph.num_features > 0
-    without = fit(bare, split, Recipe.of("adamic-adar", {}), ONE)
+    without = fit(bare, split, RunConfig.of("adamic-adar", {}), ONE)
     assert without.graph.x is None
     assert (without.parameters, without.history, without.best_epoch) == (0, [], 0)
     assert without.val is not None
@@ -112,7 +112,7 @@ def test_training_stops_when_asked_and_at_its_limit(sbm: Build) -> None:
 
 def test_a_split_of_another_graph_and_a_missing_device_are_refused(sbm: Build) -> None:
     graph = sbm(0)
-    recipe = Recipe.of("adamic-adar", {})
+    recipe = RunConfig.of("adamic-adar", {})
     with pytest.raises(SplitError):
         fit(graph, random_split(sbm(1)), recipe, ONE)
     with pytest.raises(ResourceError):
@@ -142,16 +142,18 @@ def a_graph() -> Graph:
     return Graph.from_pairs("small", [f"n{i:02d}" for i in range(14)], links, x)
 
 
-def recipe(seed: int, **settings) -> Recipe:
+def recipe(seed: int, **settings) -> RunConfig:
     small = {"hidden": 4, "epochs": 2, "evaluate_every": 1, "val": 0.1, "test": 0.2}
-    return Recipe.of("cgcl", {**small, "seed": seed, **settings})
+    return RunConfig.of("cgcl", {**small, "seed": seed, **settings})
 
 
-def split_of(graph: Graph, own: Recipe) -> Split:
+def split_of(graph: Graph, own: RunConfig) -> Split:
     return random_split(graph, own.split.val, own.split.test, own.split.seed)
 
 
-def many(graph: Graph, recipes: list[Recipe], resources: Resources = HERE, **more) -> list[Fitted]:
+def many(
+    graph: Graph, recipes: list[RunConfig], resources: Resources = HERE, **more
+) -> list[Fitted]:
     return fit_many(graph, [split_of(graph, own) for own in recipes], recipes, resources, **more)
 
 
@@ -196,14 +198,14 @@ def test_runs_trained_together_are_what_each_is_alone(
 def test_what_fits_together(fused: None) -> None:
     graph = a_graph()
 
-    def together(*recipes: Recipe, resources: Resources = HERE) -> bool:
+    def together(*recipes: RunConfig, resources: Resources = HERE) -> bool:
         return fit_together([split_of(graph, own) for own in recipes], recipes, resources)
 
     assert together(recipe(0), recipe(1, lr=0.1, weight_decay=0.5))
     assert not together(recipe(0))
     for other in (recipe(1, hidden=8), recipe(1, views="shared"), recipe(1, test=0.3)):
         assert not together(recipe(0), other)
-    assert not together(recipe(0), Recipe.of("mlp", {"val": 0.1, "test": 0.2}))
+    assert not together(recipe(0), RunConfig.of("mlp", {"val": 0.1, "test": 0.2}))
     for resources in (Resources(time_limit="1h"), Resources(track_consistency=True)):
         assert not together(recipe(0), recipe(1), resources=resources)
 
@@ -227,14 +229,14 @@ def test_a_run_that_breaks_down_leaves_the_others_alone(fused: None) -> None:
 def test_runs_that_are_asked_for_one_by_one_are_trained_at_once(fused: None, monkeypatch) -> None:
     graph, calls = a_graph(), []
     recipes = [recipe(seed) for seed in range(2)]
-    formula = Recipe.of("adamic-adar", {"val": 0.1, "test": 0.2})
+    formula = RunConfig.of("adamic-adar", {"val": 0.1, "test": 0.2})
 
     def counted(graph, splits, group, resources, **more):
         calls.append(group)
         return [fit(graph, *run, ONE, **more) for run in zip(splits, group, strict=True)]
 
     monkeypatch.setattr(fitting, "fit_many", counted)
-    ahead = Ahead(recipes, lambda own: split_of(graph, own), fit)
+    ahead = BatchedTrainer(recipes, lambda own: split_of(graph, own), fit)
     for own in [*recipes, formula]:
         split = split_of(graph, own)
         assert ahead(graph, split, own, HERE).test == fit(graph, split, own, ONE).test
@@ -263,10 +265,10 @@ def recorded(learner, known, own, _):
     return RecordedEngine(RankingSteps(learner, known, own.settings, own.split.seed, torch.float32))
 
 
-def rank_recipes(graph: Graph, *epochs: int) -> list[Recipe]:
+def rank_recipes(graph: Graph, *epochs: int) -> list[RunConfig]:
     told = {"hidden": 4, "evaluate_every": 2, "val": 0.1, "test": 0.2, "layers": 1}
     return [
-        Recipe.for_graph("cgcl-rank", {**told, "epochs": count, "seed": seed}, graph)
+        RunConfig.for_graph("cgcl-rank", {**told, "epochs": count, "seed": seed}, graph)
         for seed, count in enumerate(epochs)
     ]
 

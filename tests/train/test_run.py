@@ -15,7 +15,7 @@ import torch
 from cgcl.errors import ModelFileError, ResourceError, RunFolderError, TrainingError
 from cgcl.graph import Graph
 from cgcl.predict import LinkPredictor
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.run import Run, conclude_run, resume_run, start_run
 from cgcl.train.run_folder import (
     CHECKPOINT,
@@ -35,7 +35,7 @@ ENGINE = "blocked"
 
 
 def begin(graph: Graph, out: Path, res: Resources = OFTEN, **settings) -> Run:
-    recipe = Recipe.of("cgcl", SMALL | settings)
+    recipe = RunConfig.of("cgcl", SMALL | settings)
     return start_run(graph, recipe, res, out, "cgcl train sbm")
 
 
@@ -114,7 +114,7 @@ def test_a_run_says_which_metrics_come_from_a_sample(sbm: Build, tmp_path, monke
 @pytest.mark.parametrize("method", ["cgcl", "mlp", "common-neighbours"])
 def test_a_run_of_any_method_gives_the_model_of_the_python_class(sbm, tmp_path, method) -> None:
     settings = {} if method == "common-neighbours" else SMALL
-    run = start_run(sbm(0), Recipe.of(method, settings), OFTEN, tmp_path, "cgcl train sbm")
+    run = start_run(sbm(0), RunConfig.of(method, settings), OFTEN, tmp_path, "cgcl train sbm")
     assert read_run(run.folder.path)["status"] == "running"  # described from its first moment
     path = finish(run)
     predictor = LinkPredictor(method, threads=1, **settings).fit(sbm(0))

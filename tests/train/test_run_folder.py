@@ -5,19 +5,19 @@ import torch
 
 from cgcl.errors import ModelFileError
 from cgcl.graph import Graph
-from cgcl.methods.method import Known, Learner
+from cgcl.methods.method import Learner, TrainingGraph
 from cgcl.split import random_split
 from cgcl.tensors import write_tensors
-from cgcl.train.config import Recipe
+from cgcl.train.config import RunConfig
 from cgcl.train.fit import Fitted
 from cgcl.train.run_folder import count_weights, read_model, write_model
 from cgcl.train.trainer import build_learner
 
 OPTIONS = {"hidden": 8, "product": "inner", "last_layer": "relu", "targets": "sigmoid"}
-RECIPE = Recipe.of("cgcl", {**OPTIONS, "val": 0.1, "seed": 3})
+RECIPE = RunConfig.of("cgcl", {**OPTIONS, "val": 0.1, "seed": 3})
 
 
-def fitted(learner: Learner, recipe: Recipe) -> Fitted:
+def fitted(learner: Learner, recipe: RunConfig) -> Fitted:
     pairs = torch.combinations(torch.arange(5)).T
     graph = Graph.from_pairs("five", list("abcde"), pairs[:, ::2], torch.eye(5))
     split = random_split(graph, 0.0, 0.0)
@@ -45,7 +45,7 @@ def stored(tmp_path, tensors, num_features: int = 5, kind: str = "cgcl model 2",
 
 
 def test_a_model_from_before_scores_had_an_offset_answers_as_it_did(tmp_path) -> None:
-    recipe = Recipe.of("cgcl-rank", {"hidden": 8})
+    recipe = RunConfig.of("cgcl-rank", {"hidden": 8})
     model = build_learner(5, recipe)
     model.offset.fill_(2.0)
     tensors = model.state_dict()
@@ -56,7 +56,7 @@ def test_a_model_from_before_scores_had_an_offset_answers_as_it_did(tmp_path) ->
     assert again.offset == 0
     for name, value in tensors.items():
         assert torch.equal(value, again.state_dict()[name])
-    known = Known(3, torch.tensor([[0], [1]]), torch.eye(3, 5))
+    known = TrainingGraph(3, torch.tensor([[0], [1]]), torch.eye(3, 5))
     pairs = torch.tensor([[0, 1], [2, 2]])
     now, before = (learner.scorer(known).logits(pairs) for learner in (model, again))
     torch.testing.assert_close(before, now + 2)
@@ -103,8 +103,8 @@ def test_settings_that_make_no_model_are_refused(tmp_path, told, found: str) -> 
 
 
 def test_weights_are_counted_without_being_made() -> None:
-    recipe = Recipe.of("cgcl", {"hidden": 8})
+    recipe = RunConfig.of("cgcl", {"hidden": 8})
     assert count_weights(5, recipe) == 5 * 8 + 8 + (8 * 4 + 4) + (4 + 1)
-    wide = Recipe.of("cgcl", {"hidden": 65536})
+    wide = RunConfig.of("cgcl", {"hidden": 65536})
     assert count_weights(10**9, wide) > 6 * 10**13
-    assert count_weights(0, Recipe.of("adamic-adar", {})) == 0
+    assert count_weights(0, RunConfig.of("adamic-adar", {})) == 0

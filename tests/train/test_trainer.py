@@ -9,7 +9,7 @@ import torch
 from cgcl.errors import TrainingError
 from cgcl.graph import Graph
 from cgcl.methods.heuristics import CommonNeighbours
-from cgcl.methods.method import Epoch, Known, Learner
+from cgcl.methods.method import Epoch, Learner, TrainingGraph
 from cgcl.metrics import (
     CONSISTENCY_LOWER_BOUND,
     CONSISTENCY_UPPER_BOUND,
@@ -20,7 +20,7 @@ from cgcl.metrics import (
 )
 from cgcl.seeds import stream
 from cgcl.split import random_split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.engines import PlainEngine
 from cgcl.train.top_of_list import ranking_metrics
 from cgcl.train.trainer import EpochRecord, Trainer, build_learner, learned_nothing, train
@@ -30,7 +30,7 @@ Build = Callable[[int], Graph]
 
 
 def trainer_for(graph: Graph, resources: Resources | None = None, **settings) -> Trainer:
-    recipe = Recipe.of("cgcl", {"hidden": 8, "epochs": 6, "evaluate_every": 2} | settings)
+    recipe = RunConfig.of("cgcl", {"hidden": 8, "epochs": 6, "evaluate_every": 2} | settings)
     split = random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)
     assert graph.x is not None
     return Trainer(graph.x, split, recipe, CPU, resources)
@@ -74,13 +74,13 @@ def test_every_training_setting_changes_the_weights(sbm: Build, changed) -> None
 
 
 def test_weights_follow_from_the_seed_alone() -> None:
-    recipe = Recipe.of("cgcl", {"hidden": 8})
+    recipe = RunConfig.of("cgcl", {"hidden": 8})
     before = torch.get_rng_state()
     first = build_learner(5, recipe)
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(3)
     assert same(first.parameters(), build_learner(5, recipe).parameters())
-    other = build_learner(5, Recipe.of("cgcl", {"hidden": 8, "seed": 1}))
+    other = build_learner(5, RunConfig.of("cgcl", {"hidden": 8, "seed": 1}))
     assert not same(first.parameters(), other.parameters())
 
 
@@ -188,7 +188,7 @@ class ManySteps(Learner):
         )
         self.coins: list[float] = []
 
-    def steps(self, known: Known, epoch: Epoch) -> Iterator[torch.Tensor]:
+    def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[torch.Tensor]:
         assert self.training
         self.coins.append(float(torch.rand(())))
         for step in range(1, self.count + 1):
@@ -199,7 +199,7 @@ def stepping(graph: Graph, count: int, **settings) -> tuple[Trainer, ManySteps]:
     trainer = trainer_for(graph, evaluate_every=100, epochs=200, **settings)
     learner = ManySteps(count)
     trainer.learner = learner
-    recipe = Recipe.of("cgcl", settings)
+    recipe = RunConfig.of("cgcl", settings)
     trainer.engine = PlainEngine(learner, trainer.known, recipe.settings, recipe.split.seed)
     trainer.engine.optimizer = torch.optim.SGD(learner.parameters(), lr=0.5)
     return trainer, learner
@@ -244,7 +244,7 @@ def test_a_method_without_training_looks_once_and_has_a_state(sbm: Build) -> Non
     graph = sbm(0)
     split = random_split(graph)
     trainer, again = (
-        Trainer(None, split, Recipe.of("common-neighbours", {}), CPU) for _ in range(2)
+        Trainer(None, split, RunConfig.of("common-neighbours", {}), CPU) for _ in range(2)
     )
     assert (trainer.epochs, trainer.engine, train(trainer)) == (0, None, None)
     with pytest.raises(TrainingError, match="common-neighbours has nothing to train"):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cgcl.methods.settings import MethodSettings
     from cgcl.readers.edge_table import EdgeTable
     from cgcl.split import Split
-    from cgcl.train.config import Recipe
+    from cgcl.train.config import RunConfig
 
 Preset = Literal["quick", "best", "paper"]
 
@@ -289,7 +289,7 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
-class Told:
+class MethodOptions:
     """The options of a command that say which method to train and how."""
 
     method: str
@@ -308,13 +308,13 @@ class Told:
         """
         method_named(self.method)
 
-    def recipe(self, graph: Graph) -> Recipe:
+    def recipe(self, graph: Graph) -> RunConfig:
         """Return the recipe for a graph.
 
         Raises:
             ConfigError: The method has no such setting, or it is out of range.
         """
-        from cgcl.train.config import Recipe
+        from cgcl.train.config import RunConfig
 
         method = method_named(self.method)
         known = ("quick", "paper") if method.rule is None else ("quick", "best")
@@ -330,7 +330,7 @@ class Told:
             named = self._preset_of(method, graph.title)
             values = {**named, **{name: values[name] for name in sorted(flags)}}
         values |= from_text(method.settings, self.more, self.method)
-        return Recipe.for_graph(self.method, {**values, **asdict(self.shares)}, graph)
+        return RunConfig.for_graph(self.method, {**values, **asdict(self.shares)}, graph)
 
     def _preset_of(self, method: Method, graph: str) -> dict[str, Any]:
         """Return what the preset says about the settings of another method than the paper's."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from cgcl.cli.settings import FLAT, HeldOut, Preset, Reading, Told, given_settings
+from cgcl.cli.settings import FLAT, HeldOut, MethodOptions, Preset, Reading, given_settings
 from cgcl.cli.terminal import StepLine, TrainingLine, say, say_fact
 from cgcl.errors import ConfigError
 from cgcl.methods.settings import CGCLSettings, RankSettings
@@ -22,7 +22,7 @@ from cgcl.train.config import Resources, SplitConfig
 
 if TYPE_CHECKING:
     from cgcl.report.results import Comparison
-    from cgcl.train.config import Recipe
+    from cgcl.train.config import RunConfig
     from cgcl.train.run import Run
 
 _OF_NETWORK = Parameter(
@@ -94,7 +94,7 @@ def train(
         run = _resume(resume, settings, shares, more or {}, resources)
     else:
         named = PAPER_METHOD if preset == "paper" else DEFAULT_METHOD
-        told = Told(method or named, preset, settings, shares, more or {})
+        told = MethodOptions(method or named, preset, settings, shares, more or {})
         run = _start(graph, reading, HeldOut(test_edges, val_edges), told, resources, out)
     with run.folder:
         return _train(run, compare, quiet)
@@ -117,7 +117,12 @@ def _import_torch() -> None:
 
 
 def _start(
-    graph: str, reading: Reading, held_out: HeldOut, told: Told, resources: Resources, out: Path
+    graph: str,
+    reading: Reading,
+    held_out: HeldOut,
+    told: MethodOptions,
+    resources: Resources,
+    out: Path,
 ) -> Run:
     """Read the graph and begin a run in a folder of its own."""
     from cgcl.train.run import start_run
@@ -264,7 +269,9 @@ def _tell_result(run: Run, page: Path, found: Comparison | None, seconds: float)
     about, path = run.about, run.folder.path
     val, test = about["val"], about["test"]
     if found is not None and (ahead := ahead_at_top(found)):
-        say_fact("Ahead", ahead)  # before any AUC: it is what a reader of suggestions meets
+        say_fact(
+            "BatchedTrainer", ahead
+        )  # before any AUC: it is what a reader of suggestions meets
     if test:
         _tell_test(test, about.get("test_sampled"), about["split"]["test"])
     if val:
@@ -311,7 +318,7 @@ def _tell_comparison(found: Comparison) -> None:
         say_fact("" if place else "Beside", f"{one['method']}: {'   '.join(figures)}")
 
 
-def _in_words(recipe: Recipe) -> str:
+def _in_words(recipe: RunConfig) -> str:
     settings = recipe.settings
     if isinstance(settings, CGCLSettings):
         return (
@@ -329,7 +336,7 @@ def _in_words(recipe: Recipe) -> str:
     return f"{recipe.method.title}{': ' if told else ''}{told}"
 
 
-def _command(graph: str, reading: list[str], recipe: Recipe, resources: Resources) -> str:
+def _command(graph: str, reading: list[str], recipe: RunConfig, resources: Resources) -> str:
     """Return a command that repeats a run, whatever file or preset its settings came from."""
     # Always named: what is taken where none is may change.
     words = ["cgcl", "train", graph, *reading, "--method", recipe.name]

@@ -34,9 +34,9 @@ from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.metrics import auc, link_metrics
 from cgcl.split import Split, random_split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.execution import computing_with, machine, resolve_device, versions
-from cgcl.train.fit import Ahead, Fit, Fitted, fit
+from cgcl.train.fit import BatchedTrainer, Fit, Fitted, fit
 from cgcl.train.top_of_list import ranking_metrics
 from cgcl.train.trainer import EpochRecord
 
@@ -135,7 +135,7 @@ def _read(path: Path) -> tuple[str, TunedSettings]:
 class MethodSpec:
     """A method with its settings: a row of the table."""
 
-    recipe: Recipe
+    recipe: RunConfig
     source: str
     """Where the settings come from, in a word or two; empty for a method without any."""
     is_tuned: bool = False
@@ -165,7 +165,7 @@ class MethodSpec:
         """Smaller for methods that take less time: no training first, subgraph methods last."""
         return self.is_trained, bool(self.recipe.settings.caps)
 
-    def with_seed(self, seed: int) -> Recipe:
+    def with_seed(self, seed: int) -> RunConfig:
         """Return the recipe of one run."""
         return replace(self.recipe, split=replace(self.recipe.split, seed=seed))
 
@@ -233,7 +233,7 @@ def resolve_methods(
             own, words = {**values, "val": plan.val, "test": plan.test}, source
             if epochs is not None and issubclass(method.settings, TrainedSettings):
                 own["epochs"], words = epochs, f"{source}, epochs {epochs:,}"
-            recipe = Recipe.for_graph(name, own, graph)
+            recipe = RunConfig.for_graph(name, own, graph)
             specs.append(MethodSpec(recipe, words if fields(recipe.settings) else "", number == 1))
     if not specs:
         raise ConfigError("No method is left to compare. " + " ".join(notes))
@@ -589,11 +589,11 @@ class Comparison:
             if cell.init_seed is not None
         }
 
-        def split_of(recipe: Recipe) -> Split:
+        def split_of(recipe: RunConfig) -> Split:
             return _split(self.graph, self.plan, seeds[recipe])
 
         ordered = sorted(seeds, key=lambda recipe: recipe.name)
-        return Ahead(ordered, split_of, train)
+        return BatchedTrainer(ordered, split_of, train)
 
     def found(self) -> dict[str, Result]:
         """Return the last result of each cell by its key; a failure only if there is no other."""

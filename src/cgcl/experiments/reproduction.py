@@ -34,7 +34,7 @@ from cgcl.experiments.tables import Table, csv_text, cut_note, table_of, toml_te
 from cgcl.files import make_folder, write_atomically
 from cgcl.graph import Graph
 from cgcl.methods.cgcl import CrossViewLearner, draw
-from cgcl.methods.method import Epoch, Known
+from cgcl.methods.method import Epoch, TrainingGraph
 from cgcl.methods.scoring import decode_pairs
 from cgcl.methods.settings import CGCLSettings, MethodSettings, TrainedSettings
 from cgcl.metrics import auc
@@ -101,7 +101,7 @@ def _embeddings(trained: Fitted, split: Split, job: Job) -> dict[str, float]:
 
 def _agreement(
     learner: CrossViewLearner,
-    known: Known,
+    known: TrainingGraph,
     split: Split,
     views: Views,
 ) -> dict[str, float]:

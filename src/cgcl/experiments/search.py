@@ -25,7 +25,7 @@ from cgcl.methods.table import DEFAULT_METHOD, method_named
 from cgcl.metrics.table import METRICS
 from cgcl.seeds import stream
 from cgcl.split import Split
-from cgcl.train.config import Recipe, Resources, SplitConfig
+from cgcl.train.config import Resources, RunConfig, SplitConfig
 from cgcl.train.execution import resolve_device, versions
 from cgcl.train.fit import Fit, Fitted, fit
 
@@ -164,7 +164,7 @@ class Space:
         known = method_named(method)
         choices = {name: values for name, values in known.search.items() if name not in fixed}
         chosen = chosen or {}
-        base = Recipe.of(method, {**chosen, **fixed}).settings.to_json()
+        base = RunConfig.of(method, {**chosen, **fixed}).settings.to_json()
         if known.search and not choices:
             raise ConfigError(
                 f"There is nothing to tune: of {method}'s settings {', '.join(known.search)} are "
@@ -175,7 +175,7 @@ class Space:
                 f"There is nothing to tune: {method} has no settings that are worth a search.\n"
                 f"Use it as it is: cgcl train GRAPH --method {method}"
             )
-        authors = Recipe.of(method, {**chosen, **known.authors_settings(graph_title), **fixed})
+        authors = RunConfig.of(method, {**chosen, **known.authors_settings(graph_title), **fixed})
         return cls(method, base, authors.settings.to_json(), choices)
 
     @property
@@ -610,7 +610,7 @@ class _Search:
         start = time.perf_counter()
         found: dict[str, Any]
         try:
-            recipe = Recipe.of(self.space.method, {**trial.settings, **self._shared})
+            recipe = RunConfig.of(self.space.method, {**trial.settings, **self._shared})
             trained = self.train(
                 graph,
                 split,
@@ -663,7 +663,7 @@ class _Search:
         ]
 
 
-def _found(trained: Fitted, recipe: Recipe) -> dict[str, Any]:
+def _found(trained: Fitted, recipe: RunConfig) -> dict[str, Any]:
     """Return what a trial reached on the validation links, or why it failed."""
     stopped, val = trained.stopped, trained.val
     if stopped is not None and stopped.reason == "loss is not finite":

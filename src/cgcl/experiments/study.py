@@ -24,7 +24,7 @@ from cgcl.experiments.log import RunLine
 from cgcl.methods.method import EVERY_GRAPH
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import method_named
-from cgcl.train.config import Recipe
+from cgcl.train.config import RunConfig
 
 Protocol = Literal["paper", "splits"]
 """One split for all runs, as in the paper, or a split for each run."""
@@ -226,7 +226,7 @@ class Job(_Run):
     graph: str
     test: int
     """Percent of the links to test on; half as many choose the epoch."""
-    recipe: Recipe
+    recipe: RunConfig
     """The method, its settings and the seed of its first weights and coins."""
     split_seed: int
     measures: tuple[str, ...] = ()
@@ -304,7 +304,7 @@ def differing(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _defaults(method: str) -> dict[str, Any]:
-    return asdict(Recipe.of(method, {}).settings)
+    return asdict(RunConfig.of(method, {}).settings)
 
 
 def jobs_of(
@@ -430,7 +430,7 @@ def _job(
             ) from None
     if epochs is not None and issubclass(method.settings, TrainedSettings):
         values["epochs"] = epochs
-    recipe = Recipe.of(
+    recipe = RunConfig.of(
         row.method, {**values, "val": test / 2 / _PERCENT, "test": test / _PERCENT, "seed": run}
     )
     split_seed = PAPER_SPLIT_SEED if protocol == "paper" else run

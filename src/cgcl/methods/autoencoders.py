@@ -13,10 +13,10 @@ from torch.nn import functional
 
 from cgcl.methods.method import (
     Epoch,
-    Known,
     Learner,
     MaskedBatch,
     Method,
+    TrainingGraph,
     hidden_links,
     visible_links,
 )
@@ -78,13 +78,13 @@ class VGAELearner(Learner):
         encoder = _GaussianEncoder(num_features, settings.hidden, settings.embedding)
         self.network = nn.ModuleDict({"encoder": encoder})
 
-    def encode(self, known: Known) -> tuple[Tensor, Tensor]:
+    def encode(self, known: TrainingGraph) -> tuple[Tensor, Tensor]:
         r"""Return the mean and the logarithm of the deviation of each node, both [n, embedding]."""
         x = row_shares(known.features) if self._settings.row_normalised else known.features
         mean, log_deviation = self.network["encoder"](x, symmetric(known.links))
         return mean, log_deviation.clamp(max=_WIDEST)
 
-    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+    def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
         """Yield one loss: the hidden links against as many unlinked pairs, and the divergence."""
         for batch in self._batches(known, epoch):
             mean, log_deviation = self.encode(known.with_links(batch.seen))
@@ -94,13 +94,13 @@ class VGAELearner(Learner):
             loss = consistency_loss(self.decode(z, batch.targets), self.decode(z, batch.negatives))
             yield loss + divergence(mean, log_deviation) / known.num_nodes
 
-    def scorer(self, known: Known) -> InnerProductScorer:
+    def scorer(self, known: TrainingGraph) -> InnerProductScorer:
         """Return the inner product of the means that these links give."""
         with evaluating(self):
             mean, _ = self.encode(known)
         return InnerProductScorer(mean, mean, mean.new_zeros(mean.shape[0]))
 
-    def _batches(self, known: Known, epoch: Epoch) -> Iterator[MaskedBatch]:
+    def _batches(self, known: TrainingGraph, epoch: Epoch) -> Iterator[MaskedBatch]:
         """Yield the links to predict and those to see: one batch, however many they are."""
         if self._settings.visible_targets:
             yield visible_links(known, epoch)
@@ -208,16 +208,16 @@ class MaskGAE(PairNetwork):
             nn.ReLU(),
         )
 
-    def encode(self, known: Known) -> Tensor:
+    def encode(self, known: TrainingGraph) -> Tensor:
         """Return one vector per node, [n, hidden]."""
         x = self.dropped(known.features, self.settings.input_dropout)
         return functional.elu(self.normalise(self.convolve(x, symmetric(known.links))))
 
-    def batches(self, known: Known, epoch: Epoch) -> Iterator[MaskedBatch]:
+    def batches(self, known: TrainingGraph, epoch: Epoch) -> Iterator[MaskedBatch]:
         """Yield the hidden links, some at a time."""
         return hidden_links(known, epoch, self.settings.mask, self.settings.batch)
 
-    def extra_loss(self, z: Tensor, known: Known, batch: MaskedBatch) -> Tensor:
+    def extra_loss(self, z: Tensor, known: TrainingGraph, batch: MaskedBatch) -> Tensor:
         r"""Return $\alpha L_{degrees} = \frac{\alpha}{n} \sum_u (g_u - \deg_u)^2$."""
         hidden, seen = (
             torch.bincount(links.flatten(), minlength=known.num_nodes)
@@ -294,7 +294,7 @@ class S2GAE(PairNetwork):
             settings.layers, settings.hidden, settings.decoder_hidden, settings.dropout
         )
 
-    def encode(self, known: Known) -> Tensor:
+    def encode(self, known: TrainingGraph) -> Tensor:
         """Return what the layers say of each node, one beside the other, [n, layers * hidden]."""
         edge_index = symmetric(known.links)
         h = known.features
@@ -306,7 +306,7 @@ class S2GAE(PairNetwork):
             outputs.append(h)
         return torch.cat(outputs, dim=1)
 
-    def batches(self, known: Known, epoch: Epoch) -> Iterator[MaskedBatch]:
+    def batches(self, known: TrainingGraph, epoch: Epoch) -> Iterator[MaskedBatch]:
         """Yield the hidden links, some at a time."""
         return hidden_links(known, epoch, self.settings.mask, self.settings.batch)
 

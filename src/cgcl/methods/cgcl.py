@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cgcl.coins import base_key, epoch_key, words, words_below
+from cgcl.counter_rng import base_key, epoch_key, words, words_below
 from cgcl.graph.pairs import encode, is_in
-from cgcl.methods.method import EVERY_GRAPH, Epoch, Known, Learner, Method
+from cgcl.methods.method import EVERY_GRAPH, Epoch, Learner, Method, TrainingGraph
 from cgcl.methods.scoring import DecoderScorer, decode_pairs, embed
 from cgcl.methods.settings import CGCL_SEARCH, PRESETS, CGCLSettings
 from cgcl.metrics import consistency_terms
 from cgcl.model import CGCL, View, Views, divide, symmetric
-from cgcl.split import UnlinkedPairs
+from cgcl.split import NegativeSampler
 
 VIEWS = "views"
 """The purpose of the coins that divide the links."""
@@ -32,7 +32,7 @@ class Draw:
     """For each turn of the views as many unlinked pairs as there are links to reconstruct."""
 
 
-def draw(known: Known, epoch: Epoch, settings: CGCLSettings) -> Draw:
+def draw(known: TrainingGraph, epoch: Epoch, settings: CGCLSettings) -> Draw:
     """Return what chance decides in an epoch; the same epoch always gives the same draw.
 
     The coin of a link is a hash of seed, epoch and the link's two ends, and so are the
@@ -49,7 +49,7 @@ def draw(known: Known, epoch: Epoch, settings: CGCLSettings) -> Draw:
     views = divide(known.links, settings.views, *tossed(known.links, epoch, settings.seen))
     negatives = [
         _avoiding(hidden, known, settings).draw_hashed(hidden.num_pairs, _key(epoch, purpose))
-        for (_, hidden), purpose in zip(views.turns(), NEGATIVES, strict=False)
+        for (_, hidden), purpose in zip(views.passes(), NEGATIVES, strict=False)
     ]
     return Draw(views, negatives)
 
@@ -76,10 +76,10 @@ def _key(epoch: Epoch, purpose: str) -> int:
     return epoch_key(base_key(epoch.seed, purpose), epoch.number)
 
 
-def _avoiding(hidden: View, known: Known, settings: CGCLSettings) -> UnlinkedPairs:
+def _avoiding(hidden: View, known: TrainingGraph, settings: CGCLSettings) -> NegativeSampler:
     if settings.negatives == "train":
         return known.unlinked
-    return UnlinkedPairs(hidden.pairs, known.num_nodes, known.sides)
+    return NegativeSampler(hidden.pairs, known.num_nodes, known.sides)
 
 
 class CrossViewLearner(CGCL, Learner):
@@ -105,22 +105,22 @@ class CrossViewLearner(CGCL, Learner):
         # From the start of the seed, wherever building the layers has left the global generator.
         self.reset_parameters(torch.Generator().manual_seed(torch.initial_seed()))
 
-    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+    def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
         """Yield L_1 and L_2."""
         drawn = draw(known, epoch, self._settings)
         coins = epoch.stream("dropout", known.device)
-        x = (known.features_along(seen.edge_index) for seen, _ in drawn.views.turns())
+        x = (known.features_along(seen.edge_index) for seen, _ in drawn.views.passes())
         yield from self.losses(x, drawn.views, drawn.negatives, coins)
 
-    def scorer(self, known: Known) -> DecoderScorer:
+    def scorer(self, known: TrainingGraph) -> DecoderScorer:
         """Return the decoder on embeddings that all these links give."""
         return DecoderScorer(self.decode, self.embedded(known, symmetric(known.links)))
 
-    def embedded(self, known: Known, edge_index: Tensor) -> Tensor:
+    def embedded(self, known: TrainingGraph, edge_index: Tensor) -> Tensor:
         """Return the embeddings that some links give, without dropout, [n, d_v]."""
         return embed(self, known.features_along(edge_index), edge_index)
 
-    def track(self, known: Known, epoch: Epoch) -> dict[str, float]:
+    def track(self, known: TrainingGraph, epoch: Epoch) -> dict[str, float]:
         """Measure Eq. 10-11 over all pairs that this epoch scored."""
         drawn = draw(known, epoch, self._settings)
         view_1, view_2 = drawn.views.view_1, drawn.views.view_2

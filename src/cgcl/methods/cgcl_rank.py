@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cgcl.coins import words, words_below
+from cgcl.counter_rng import words, words_below
 from cgcl.graph.adjacency import Adjacency
 from cgcl.graph.pairs import encode_ordered
 from cgcl.methods.cgcl import view_key
-from cgcl.methods.method import Epoch, Known, Learner, Method, Remembered
+from cgcl.methods.method import Epoch, Learner, Method, Remembered, TrainingGraph
 from cgcl.methods.scoring import InnerProductScorer, evaluating
 from cgcl.methods.settings import CGCL_SEARCH, RULED, RankSettings, chosen_for
 from cgcl.model.ranker import RankingDecoder, RankingEncoder, signatures
@@ -74,7 +74,7 @@ class RankingLearner(Learner):
         self._workspaces = (Workspace(), Workspace())
         self._prepared: Remembered[Prepared] = Remembered()
 
-    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+    def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
         """Yield L_1 and L_2."""
         prepared = self.prepare(known)
         # At first the average is over the steps so far: it must not remember where it began.
@@ -93,13 +93,13 @@ class RankingLearner(Learner):
             yield loss
             self._follow(step, total, prepared.num_links)
 
-    def scorer(self, known: Known) -> InnerProductScorer:
+    def scorer(self, known: TrainingGraph) -> InnerProductScorer:
         """Return inner products of embeddings that all these links give, less the offset."""
         with self.finished():
             left, right, p = self(known)
             return InnerProductScorer(left, right, p - self.offset / 2)
 
-    def forward(self, known: Known) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, known: TrainingGraph) -> tuple[Tensor, Tensor, Tensor]:
         """Return what the decoder makes of all these links."""
         left, right, p = self.decode(*self._embed(known, self.prepare(known), None))
         return left, right, p
@@ -119,7 +119,7 @@ class RankingLearner(Learner):
             finally:
                 self._swap()
 
-    def inputs(self, known: Known) -> tuple[Tensor, Tensor]:
+    def inputs(self, known: TrainingGraph) -> tuple[Tensor, Tensor]:
         """Return what the encoder makes of features, and what a link adds to it, [n, any] each.
 
         The second says for each node what a link to it adds to the first at the link's other end:
@@ -133,7 +133,7 @@ class RankingLearner(Learner):
         return self.encode.inputs_of_links(linked, speaking), self.encode.of_neighbours(speaking)
 
     def _embed(
-        self, known: Known, prepared: Prepared, is_seen: Tensor | None
+        self, known: TrainingGraph, prepared: Prepared, is_seen: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """Return embeddings, [n, d_v], and signatures, [n, k], if there are any."""
         adjacency, structure = prepared.adjacency(is_seen), known.structure
@@ -183,7 +183,7 @@ class RankingLearner(Learner):
         """Return the share of nodes whose lists a step looks at."""
         return min(self._settings.sampled / num_nodes, 1.0) if self._settings.sampled else 1.0
 
-    def prepare(self, known: Known) -> Prepared:
+    def prepare(self, known: TrainingGraph) -> Prepared:
         """Return what these links give once and for all."""
         if known not in self._prepared:
             self._prepared[known] = Prepared.of(known)
@@ -238,7 +238,7 @@ class Prepared:
     """Which nodes may link to which: all to all, or each side to the other."""
 
     @classmethod
-    def of(cls, known: Known) -> Prepared:
+    def of(cls, known: TrainingGraph) -> Prepared:
         """Return what the links of a graph give."""
         n, nodes = known.num_nodes, torch.arange(known.num_nodes, device=known.device)
         entries = Adjacency.from_pairs(known.links, n, edge_ids=True, self_loops=True)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cgcl.graph.adjacency import Adjacency, Numbers, blocks_of
-from cgcl.methods.method import Known, Learner, Method, PairScorer, PairwiseScorer
+from cgcl.methods.method import Learner, Method, PairScorer, PairwiseScorer, TrainingGraph
 from cgcl.methods.settings import MethodSettings
 from cgcl.settings import Range
 
@@ -51,12 +51,12 @@ _EXACT = 2.0**53
 class Heuristic(Learner):
     """Scores pairs by a formula; there is nothing to train."""
 
-    def __init__(self, formula: Callable[[Known], PairScorer]) -> None:
+    def __init__(self, formula: Callable[[TrainingGraph], PairScorer]) -> None:
         """Take the formula: it returns what scores pairs by the links it is given."""
         super().__init__()
         self._formula = formula
 
-    def scorer(self, known: Known) -> PairScorer:
+    def scorer(self, known: TrainingGraph) -> PairScorer:
         """Return what scores pairs by these links."""
         return self._formula(known)
 

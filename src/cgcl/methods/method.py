@@ -18,7 +18,7 @@ from cgcl.graph.features import Structure, placed
 from cgcl.methods.settings import MethodSettings
 from cgcl.model import symmetric
 from cgcl.seeds import stream
-from cgcl.split import UnlinkedPairs
+from cgcl.split import NegativeSampler
 
 EVERY_GRAPH = "*"
 """Where a method keeps the settings that its authors use on every graph."""
@@ -85,7 +85,7 @@ class PairwiseScorer:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class TrainingGraph:
     """What a method may look at: the nodes, some links, features. Held-out links are not in it."""
 
     num_nodes: int
@@ -105,7 +105,7 @@ class Known:
         links: Tensor,
         x: Tensor | Structure | None = None,
         sides: Tensor | None = None,
-    ) -> Known:
+    ) -> TrainingGraph:
         """Return what may be looked at where it is computed on."""
         if x is not None:
             x = x.to(device) if isinstance(x, Structure) else placed(x, device)
@@ -158,14 +158,14 @@ class Known:
         return Adjacency.from_pairs(self.links, self.num_nodes)
 
     @cached_property
-    def unlinked(self) -> UnlinkedPairs:
+    def unlinked(self) -> NegativeSampler:
         """The pairs that are no link in here: where counter-examples are drawn from.
 
         Held-out links are among them: avoiding those would tell which pairs they are.
         """
-        return UnlinkedPairs(self.links, self.num_nodes, self.sides)
+        return NegativeSampler(self.links, self.num_nodes, self.sides)
 
-    def with_links(self, links: Tensor) -> Known:
+    def with_links(self, links: Tensor) -> TrainingGraph:
         """Return the same nodes with other links, and structural features made of these."""
         return replace(self, links=links)
 
@@ -179,7 +179,7 @@ class Known:
 T = TypeVar("T")
 
 
-class Remembered(WeakKeyDictionary[Known, T]):
+class Remembered(WeakKeyDictionary[TrainingGraph, T]):
     """By graph, what would be computed again; it keeps no graph alive.
 
     A copy of its owner in another process starts with nothing.
@@ -216,7 +216,7 @@ class MaskedBatch:
     """The links to pass messages along, each once: none of them is a target."""
 
 
-def masked_batches(known: Known, epoch: Epoch, size: int) -> Iterator[MaskedBatch]:
+def masked_batches(known: TrainingGraph, epoch: Epoch, size: int) -> Iterator[MaskedBatch]:
     """Yield batches that cover all links once, in random order, each with all others to see.
 
     A batch takes half of the links at most, so that some are always left to be seen.
@@ -232,7 +232,7 @@ def masked_batches(known: Known, epoch: Epoch, size: int) -> Iterator[MaskedBatc
 
 
 def hidden_links(
-    known: Known, epoch: Epoch, share: float, size: int | None = None
+    known: TrainingGraph, epoch: Epoch, share: float, size: int | None = None
 ) -> Iterator[MaskedBatch]:
     """Hide a random share of the links and yield them in batches, all with the same seen links.
 
@@ -254,18 +254,20 @@ def hidden_links(
         yield _batch(known, chosen, seen, generator)
 
 
-def visible_links(known: Known, epoch: Epoch) -> MaskedBatch:
+def visible_links(known: TrainingGraph, epoch: Epoch) -> MaskedBatch:
     """Return all links to predict, all of them to see: for what does not look, or may."""
     negatives = known.unlinked.draw(known.links.shape[1], epoch.stream("negatives", known.device))
     return MaskedBatch(known.links, negatives, known.links)
 
 
-def _shuffled(known: Known, epoch: Epoch, purpose: str) -> Tensor:
+def _shuffled(known: TrainingGraph, epoch: Epoch, purpose: str) -> Tensor:
     generator = epoch.stream(purpose, known.device)
     return torch.randperm(known.links.shape[1], generator=generator, device=known.device)
 
 
-def _batch(known: Known, chosen: Tensor, seen: Tensor, generator: torch.Generator) -> MaskedBatch:
+def _batch(
+    known: TrainingGraph, chosen: Tensor, seen: Tensor, generator: torch.Generator
+) -> MaskedBatch:
     negatives = known.unlinked.draw(chosen.numel(), generator)
     return MaskedBatch(known.links.index_select(1, chosen), negatives, seen)
 
@@ -280,7 +282,7 @@ class Learner(nn.Module):
     added: ClassVar[frozenset[str]] = frozenset()
     """Tensors that files of earlier versions lack: they stay as they are created."""
 
-    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:  # noqa: ARG002
+    def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:  # noqa: ARG002
         """Yield the loss of each step of an epoch; the trainer steps the optimizer after each.
 
         No link that a step predicts may be among those it passes messages along, nor in its
@@ -292,7 +294,7 @@ class Learner(nn.Module):
         """
         yield from ()
 
-    def scorer(self, known: Known) -> PairScorer:
+    def scorer(self, known: TrainingGraph) -> PairScorer:
         """Return what scores pairs by these links, with dropout off and no gradients.
 
         Args:
@@ -308,7 +310,7 @@ class Learner(nn.Module):
         added = {name: own[name] for name in self.added}
         return super().load_state_dict({**added, **state_dict}, strict, assign)
 
-    def track(self, known: Known, epoch: Epoch) -> dict[str, float] | None:  # noqa: ARG002
+    def track(self, known: TrainingGraph, epoch: Epoch) -> dict[str, float] | None:  # noqa: ARG002
         """Return figures to write down at an evaluation, if the method has any."""
         return None
 

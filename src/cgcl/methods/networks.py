@@ -13,12 +13,12 @@ from torch.nn import functional
 from cgcl.graph.adjacency import Adjacency, blocks_of
 from cgcl.methods.method import (
     Epoch,
-    Known,
     Learner,
     MaskedBatch,
     Method,
     PairScorer,
     PairwiseScorer,
+    TrainingGraph,
     hidden_links,
     masked_batches,
     visible_links,
@@ -26,7 +26,7 @@ from cgcl.methods.method import (
 from cgcl.methods.scoring import FETCH, DecoderScorer, EmbeddingScorer, block_size, evaluating
 from cgcl.methods.settings import CGCL_SEARCH, PaperSettings, TrainedSettings
 from cgcl.model import GCNEncoder, PairDecoder, consistency_loss, propagate, symmetric
-from cgcl.model.ops import dropout, product, sparse
+from cgcl.model.ops import dropout, sparse, spmm
 from cgcl.settings import Range
 
 # Looking up one neighbour, in operations of the layers' products.
@@ -46,23 +46,23 @@ class PairNetwork(Learner):
         super().__init__()
         self.settings = settings
 
-    def encode(self, known: Known) -> Tensor:
+    def encode(self, known: TrainingGraph) -> Tensor:
         """Return one vector per node, [n, any], from features and these links alone."""
         raise NotImplementedError
 
-    def batches(self, known: Known, epoch: Epoch) -> Iterator[MaskedBatch]:
+    def batches(self, known: TrainingGraph, epoch: Epoch) -> Iterator[MaskedBatch]:
         """Yield what each step predicts, and what it may look at: all other links."""
         return masked_batches(known, epoch, self.settings.batch)
 
-    def logits(self, z: Tensor, seen: Known, pairs: Tensor) -> Tensor:  # noqa: ARG002
+    def logits(self, z: Tensor, seen: TrainingGraph, pairs: Tensor) -> Tensor:  # noqa: ARG002
         """Return the logits of some pairs in training, [p], from what `encode` made of `seen`."""
         return self.decode(z, pairs)
 
-    def extra_loss(self, z: Tensor, known: Known, batch: MaskedBatch) -> Tensor | float:  # noqa: ARG002
+    def extra_loss(self, z: Tensor, known: TrainingGraph, batch: MaskedBatch) -> Tensor | float:  # noqa: ARG002
         """Return what a step's loss has besides the cross-entropy of its pairs."""
         return 0.0
 
-    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+    def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
         """Yield the loss of each batch, whose links are hidden from the encoder meanwhile."""
         for batch in self.batches(known, epoch):
             seen = known.with_links(batch.seen)
@@ -72,7 +72,7 @@ class PairNetwork(Learner):
             )
             yield loss + self.extra_loss(z, known, batch)
 
-    def scorer(self, known: Known) -> PairScorer:
+    def scorer(self, known: TrainingGraph) -> PairScorer:
         """Return the decoder on embeddings that all these links give."""
         with evaluating(self):
             z = self.encode(known)
@@ -99,7 +99,7 @@ class GCNLayer(GCNEncoder):
         generator: torch.Generator | None = None,  # noqa: ARG002
     ) -> Tensor:
         """Return one row per node, [n, out_channels]; arguments as in `GCNEncoder`."""
-        return propagate(product(x, self.weight), edge_index) + self.bias
+        return propagate(spmm(x, self.weight), edge_index) + self.bias
 
 
 class SAGELayer(nn.Module):
@@ -130,8 +130,8 @@ class SAGELayer(nn.Module):
             x: One row per node, [n, in_channels], dense or coalesced sparse COO.
             mean: What `mean_of` returns.
         """
-        near, own = (product(x, lin.weight.T) for lin in (self.lin_l, self.lin_r))
-        return product(mean, near) + own + self.lin_l.bias
+        near, own = (spmm(x, lin.weight.T) for lin in (self.lin_l, self.lin_r))
+        return spmm(mean, near) + own + self.lin_l.bias
 
 
 def mean_of(links: Tensor, num_nodes: int) -> Tensor:
@@ -155,7 +155,7 @@ def row_shares(x: Tensor) -> Tensor:
         x: Features, [n, d], dense or coalesced sparse COO.
     """
     ones = torch.ones(x.shape[1], 1, dtype=x.dtype, device=x.device)
-    total = product(x.abs(), ones)  # [n, 1]
+    total = spmm(x.abs(), ones)  # [n, 1]
     total = torch.where(total > 0, total, torch.ones_like(total))
     if not x.is_sparse:
         return x / total
@@ -211,7 +211,7 @@ class GraphSAGE(PairNetwork):
         self.convs = nn.ModuleList(SAGELayer(width, settings.hidden) for width in widths[:-1])
         self.decode = ProductDecoder(settings.hidden, settings.decoder_layers, settings.dropout)
 
-    def encode(self, known: Known) -> Tensor:
+    def encode(self, known: TrainingGraph) -> Tensor:
         """Return one vector per node, [n, hidden], from features and these links alone."""
         settings, mean = self.settings, mean_of(known.links, known.num_nodes)
         x = row_shares(known.features) if settings.row_normalised else known.features
@@ -312,7 +312,7 @@ class MaskedGCN(PairNetwork):
         self.convolve = GCNEncoder(num_features, settings.hidden, settings.input_dropout)
         self.decode = PairDecoder(settings.hidden, settings.decoder_dropout)
 
-    def encode(self, known: Known) -> Tensor:
+    def encode(self, known: TrainingGraph) -> Tensor:
         """Return one vector per node, [n, hidden], from features and these links alone."""
         return self.convolve(known.features, symmetric(known.links))
 
@@ -352,12 +352,12 @@ class FeaturesMLP(PairNetwork):
         nn.init.xavier_uniform_(self.weight)
         self.decode = PairDecoder(settings.hidden, settings.decoder_dropout)
 
-    def encode(self, known: Known) -> Tensor:
+    def encode(self, known: TrainingGraph) -> Tensor:
         """Return one vector per node, [n, hidden]; links only where features are made of them."""
         x = self.dropped(known.features, self.settings.input_dropout)
-        return functional.elu(product(x, self.weight) + self.bias)
+        return functional.elu(spmm(x, self.weight) + self.bias)
 
-    def batches(self, known: Known, epoch: Epoch) -> Iterator[MaskedBatch]:
+    def batches(self, known: TrainingGraph, epoch: Epoch) -> Iterator[MaskedBatch]:
         """Yield all links at once; half of them if the others have to make the features."""
         if known.structure is None:
             yield replace(visible_links(known, epoch), seen=known.links[:, :0])
@@ -434,11 +434,11 @@ class NCN(PairNetwork):
             settings.hidden, settings.head_layers, settings.decoder_dropout
         )
 
-    def encode(self, known: Known) -> Tensor:
+    def encode(self, known: TrainingGraph) -> Tensor:
         """Return one vector per node, [n, hidden], from features and these links alone."""
         settings = self.settings
         x = self.dropped(known.features, settings.input_dropout)
-        h = product(x, self.project.weight.T) + self.project.bias
+        h = spmm(x, self.project.weight.T) + self.project.bias
         h = functional.dropout(h, settings.encoder_dropout, self.training)
         edge_index = symmetric(known.links)
         reached: list[Tensor] = []
@@ -448,7 +448,7 @@ class NCN(PairNetwork):
         reached[-1] = functional.dropout(h, settings.embedding_dropout, self.training)
         return (self.shares.view(-1, 1, 1) * torch.stack(reached)).sum(dim=0)
 
-    def logits(self, z: Tensor, seen: Known, pairs: Tensor) -> Tensor:
+    def logits(self, z: Tensor, seen: TrainingGraph, pairs: Tensor) -> Tensor:
         """Return the logits of some pairs in training, [p]; no target is anyone's neighbour."""
         places, nodes = seen.adjacency.common_neighbours(pairs)
         kept = torch.rand(nodes.shape, device=z.device) >= self.settings.neighbour_dropout
@@ -458,7 +458,7 @@ class NCN(PairNetwork):
         sums = shared_sum(places[kept], which, values, pairs.shape[1])
         return self.decode(z, pairs, sums)
 
-    def scorer(self, known: Known) -> NCNScorer:
+    def scorer(self, known: TrainingGraph) -> NCNScorer:
         """Return the decoder on the embeddings and neighbourhoods that all these links give."""
         with evaluating(self):
             h = self.encode(known)

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from cgcl.graph.adjacency import Adjacency, Numbers, ranges
 from cgcl.graph.pairs import decode, encode
-from cgcl.methods.method import EVERY_GRAPH, Known, Method, PairwiseScorer
+from cgcl.methods.method import EVERY_GRAPH, Method, PairwiseScorer, TrainingGraph
 from cgcl.methods.scoring import evaluating
 from cgcl.methods.subgraphs import (
     Arrays,
@@ -29,7 +29,7 @@ from cgcl.methods.subgraphs import (
     extract,
     starts_of,
 )
-from cgcl.model.ops import product, sparse
+from cgcl.model.ops import sparse, spmm
 from cgcl.settings import Range
 
 # Features of training rows that take no more than this are computed once and held; of more, those
@@ -195,7 +195,7 @@ def diffuse(adjacency: Adjacency, pairs: Tensor, settings: S3GRLSettings) -> Dif
     return Diffusion(*(torch.cat([getattr(own, name) for own in blocks]) for name in names))
 
 
-def stored_diffusion(known: Known, pairs: Tensor, settings: S3GRLSettings) -> Diffusion:
+def stored_diffusion(known: TrainingGraph, pairs: Tensor, settings: S3GRLSettings) -> Diffusion:
     """Return what `diffuse` returns, from disk if it was computed before."""
 
     def compute() -> Arrays:
@@ -355,7 +355,7 @@ class S3GRL(SubgraphLearner["_Examples", Diffusion]):
         hidden, powers = self.settings.hidden, self.settings.powers
         weight = self.layer_0.weight.T.reshape(powers + 1, -1, hidden)
         label, rest = weight[:, 0], weight[:, 1:]
-        return label, torch.stack([product(x, one) for one in rest])
+        return label, torch.stack([spmm(x, one) for one in rest])
 
     def _activated(self, h: Tensor, norm: nn.BatchNorm1d) -> Tensor:
         return functional.dropout(norm(h.relu()), self.settings.dropout, self.training)
@@ -370,11 +370,11 @@ class S3GRL(SubgraphLearner["_Examples", Diffusion]):
         rows, owner = examples.diffusion.rows_of(chosen)
         return self.decode(self.pool(self.layer_0(examples.features(rows)), owner))
 
-    def scorer(self, known: Known) -> S3GRLScorer:
+    def scorer(self, known: TrainingGraph) -> S3GRLScorer:
         """Return what scores pairs; the surroundings of each are looked up among these links."""
         return S3GRLScorer(self, known)
 
-    def diffusion_of(self, pairs: Tensor, known: Known) -> Diffusion:
+    def diffusion_of(self, pairs: Tensor, known: TrainingGraph) -> Diffusion:
         """Return what `diffuse` returns; the last two lists of pairs are remembered.
 
         Args:
@@ -394,13 +394,13 @@ def _means(shared: Tensor, owner: Tensor, num_pairs: int) -> Tensor:
     weight = 1 / torch.bincount(owner, minlength=num_pairs).to(shared.dtype)
     places, shape = torch.stack([owner, torch.arange(owner.numel())]), (num_pairs, owner.numel())
     means = sparse(places, weight.index_select(0, owner), shape, is_coalesced=True)
-    return product(means.to(shared.device), shared)
+    return spmm(means.to(shared.device), shared)
 
 
 class _Examples(Examples):
     """The pairs that are learned from, linked and unlinked, and the features of their rows."""
 
-    def __init__(self, known: Known, seed: int, settings: S3GRLSettings) -> None:
+    def __init__(self, known: TrainingGraph, seed: int, settings: S3GRLSettings) -> None:
         super().__init__(known, seed, settings.share, in_order=False)
         assert self.x is not None
         self.diffusion = stored_diffusion(known, self.pairs, settings)
@@ -428,7 +428,7 @@ class _Examples(Examples):
 class S3GRLScorer(PairwiseScorer):
     """Scores pairs by their surroundings in some known links."""
 
-    def __init__(self, learner: S3GRL, known: Known) -> None:
+    def __init__(self, learner: S3GRL, known: TrainingGraph) -> None:
         """Take the trained network and what may be looked at."""
         self.num_nodes = known.num_nodes
         self._learner, self._known = learner, known

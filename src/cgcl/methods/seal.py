@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cgcl.graph.adjacency import Adjacency, Numbers, ranges
-from cgcl.methods.method import Epoch, Known, Method, PairwiseScorer
+from cgcl.methods.method import Epoch, Method, PairwiseScorer, TrainingGraph
 from cgcl.methods.scoring import evaluating
 from cgcl.methods.subgraphs import (
     Arrays,
@@ -192,7 +192,7 @@ class LabelledSubgraphs:
             size = max(1, min(2 * size, int(_UNPACKED / numbers)))
 
     @classmethod
-    def kept(cls, known: Known, pairs: Tensor, rule: SubgraphSettings) -> LabelledSubgraphs:
+    def kept(cls, known: TrainingGraph, pairs: Tensor, rule: SubgraphSettings) -> LabelledSubgraphs:
         """Cut out the surroundings of pairs, or find them on disk.
 
         Args:
@@ -539,7 +539,7 @@ class SEAL(SubgraphLearner["_Examples", list[LabelledSubgraphs]]):
         """Return the numbers of the examples of each step."""
         return order.split(self.settings.batch)
 
-    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+    def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
         """Yield a loss for each batch of links and as many unlinked pairs, shuffled together."""
         if int(self.network.sorted_nodes) == 0:
             subgraphs = self.examples_of(known, epoch.seed).subgraphs
@@ -551,7 +551,7 @@ class SEAL(SubgraphLearner["_Examples", list[LabelledSubgraphs]]):
         batch = examples.subgraphs.batch(chosen).to(self.network.dense_bias.device)
         return self.network(batch, self.multiplied(examples.features, batch.nodes))
 
-    def scorer(self, known: Known) -> SEALScorer:
+    def scorer(self, known: TrainingGraph) -> SEALScorer:
         """Return what cuts out the surroundings of pairs in these links and scores them."""
         return SEALScorer(self, known)
 
@@ -561,7 +561,7 @@ class SEAL(SubgraphLearner["_Examples", list[LabelledSubgraphs]]):
             return None
         return features.times(nodes, self.network.features)
 
-    def blocks(self, pairs: Tensor, known: Known) -> Iterator[LabelledSubgraphs]:
+    def blocks(self, pairs: Tensor, known: TrainingGraph) -> Iterator[LabelledSubgraphs]:
         """Yield the surroundings of all pairs in order; those of the last lists are remembered.
 
         Args:
@@ -586,7 +586,7 @@ class SEAL(SubgraphLearner["_Examples", list[LabelledSubgraphs]]):
 class _Examples(Examples):
     """Links and unlinked pairs with their subgraphs."""
 
-    def __init__(self, known: Known, seed: int, settings: SEALSettings) -> None:
+    def __init__(self, known: TrainingGraph, seed: int, settings: SEALSettings) -> None:
         use = settings.use_features
         super().__init__(known, seed, settings.share, in_order=True, use_features=use)
         self.features = None if self.x is None else FeatureRows(self.x)
@@ -596,7 +596,7 @@ class _Examples(Examples):
 class SEALScorer(PairwiseScorer):
     """Scores a pair by its surroundings."""
 
-    def __init__(self, learner: SEAL, known: Known) -> None:
+    def __init__(self, learner: SEAL, known: TrainingGraph) -> None:
         """Take the trained network and what may be looked at."""
         self.num_nodes = known.num_nodes
         self._learner, self._known = learner, known

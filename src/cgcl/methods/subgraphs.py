@@ -32,7 +32,7 @@ from cgcl.errors import ModelFileError, ResourceError
 from cgcl.files import make_folder
 from cgcl.graph.adjacency import Adjacency, Numbers, blocks_of
 from cgcl.graph.pairs import canonical
-from cgcl.methods.method import Epoch, Known, Learner, Remembered
+from cgcl.methods.method import Epoch, Learner, Remembered, TrainingGraph
 from cgcl.methods.settings import TrainedSettings
 from cgcl.seeds import stream
 from cgcl.tensors import read_tensors, write_tensors
@@ -266,7 +266,13 @@ class Examples:
     """Linked and as many unlinked pairs to learn from: the same in every epoch of a run."""
 
     def __init__(
-        self, known: Known, seed: int, share: float, *, in_order: bool, use_features: bool = True
+        self,
+        known: TrainingGraph,
+        seed: int,
+        share: float,
+        *,
+        in_order: bool,
+        use_features: bool = True,
     ) -> None:
         """Draw them; they follow from the links and the seed.
 
@@ -291,7 +297,7 @@ class Examples:
         self.x = features_without(known, drawn) if use_features else None
 
 
-def features_without(known: Known, examples: Tensor) -> Tensor:
+def features_without(known: TrainingGraph, examples: Tensor) -> Tensor:
     """Return the features; if they are made of links, then of those that are no examples.
 
     Args:
@@ -336,7 +342,9 @@ class SubgraphLearner(Learner, Generic[E, T]):
 
     settings: Any
 
-    def __init__(self, settings: SubgraphSettings, draw: Callable[[Known, int, Any], E]) -> None:
+    def __init__(
+        self, settings: SubgraphSettings, draw: Callable[[TrainingGraph, int, Any], E]
+    ) -> None:
         """Take the settings, and what draws examples from a graph by a seed and settings."""
         super().__init__()
         self.settings, self._draw = settings, draw
@@ -351,7 +359,7 @@ class SubgraphLearner(Learner, Generic[E, T]):
         """Return the logits of some examples while training."""
         raise NotImplementedError
 
-    def steps(self, known: Known, epoch: Epoch) -> Iterator[Tensor]:
+    def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
         """Yield the loss of each batch of linked and unlinked pairs, shuffled together."""
         examples = self.examples_of(known, epoch.seed)
         order = torch.randperm(examples.is_link.numel(), generator=epoch.stream("batches"))
@@ -360,14 +368,14 @@ class SubgraphLearner(Learner, Generic[E, T]):
             logits = self.logits(examples, chosen)
             yield functional.binary_cross_entropy_with_logits(logits, wanted)
 
-    def examples_of(self, known: Known, seed: int) -> E:
+    def examples_of(self, known: TrainingGraph, seed: int) -> E:
         """Return the pairs to learn from; they are the same in every epoch."""
         examples = self._examples.get(known)
         if examples is None or examples.seed != seed:
             examples = self._examples[known] = self._draw(known, seed, self.settings)
         return examples
 
-    def asked_of(self, known: Known) -> LastAsked[T]:
+    def asked_of(self, known: TrainingGraph) -> LastAsked[T]:
         """Return what is remembered of pairs that were to be scored by these links."""
         return self._asked.setdefault(known, LastAsked())
 

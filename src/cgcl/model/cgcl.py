@@ -74,7 +74,7 @@ class CGCL(nn.Module):
             generator: Source of the dropout coins.
         """
         features = [x] * len(negatives) if isinstance(x, Tensor) else x
-        turns = zip(views.turns(), features, negatives, strict=True)
+        turns = zip(views.passes(), features, negatives, strict=True)
         for (seen, hidden), x_v, unlinked in turns:  # lines 3-4
             if hidden.num_pairs == 0:  # a tiny graph may leave a view empty
                 continue

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cgcl.model.ops import dropout, product, sparse
+from cgcl.model.ops import dropout, sparse, spmm
 
 
 class GCNEncoder(nn.Module):
@@ -48,7 +48,7 @@ class GCNEncoder(nn.Module):
         """
         if self.training:
             x = dropout(x, self.input_dropout, generator)
-        h = product(x, self.weight)  # [n, d_v]
+        h = spmm(x, self.weight)  # [n, d_v]
         return functional.elu(propagate(h, edge_index) + self.bias)
 
 
@@ -70,4 +70,4 @@ def propagate(h: Tensor, edge_index: Tensor) -> Tensor:
     # index_select, never h[index]: the backward pass of the latter is not deterministic.
     weight = scale.index_select(0, source) * scale.index_select(0, target)
     adjacency = sparse(torch.stack([target, source]), weight, (num_nodes, num_nodes))
-    return product(adjacency, h)
+    return spmm(adjacency, h)

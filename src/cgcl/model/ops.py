@@ -66,7 +66,7 @@ def sparse(
     )
 
 
-def product(matrix: Tensor, dense: Tensor) -> Tensor:
+def spmm(matrix: Tensor, dense: Tensor) -> Tensor:
     """Return `matrix @ dense`, [n, k].
 
     A GPU adds up the rows of a sparse product in any order. Where torch was told to be
@@ -78,7 +78,7 @@ def product(matrix: Tensor, dense: Tensor) -> Tensor:
         dense: [m, k].
 
     Example:
-        >>> product(torch.eye(2).to_sparse_coo(), torch.tensor([[1.0], [2.0]]))
+        >>> spmm(torch.eye(2).to_sparse_coo(), torch.tensor([[1.0], [2.0]]))
         tensor([[1.],
                 [2.]])
     """

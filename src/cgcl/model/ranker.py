@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cgcl.coins import base_key, words
-from cgcl.model.ops import dropout, dropout_by_bytes, product
+from cgcl.counter_rng import base_key, words
+from cgcl.model.ops import dropout, dropout_by_bytes, spmm
 
 # Keeps the length of nothing away from zero.
 _TINY = 1e-6
@@ -81,7 +81,7 @@ class RankingEncoder(nn.Module):
 
     def inputs(self, x: Tensor) -> Tensor:
         """Return X W beside X W_s, [n, d_v] or [n, 2 d_v]; arguments as in `forward`."""
-        return product(self._dropped(x), self.weight)
+        return spmm(self._dropped(x), self.weight)
 
     def inputs_of_links(self, linked: Tensor, feature_of_node: Tensor) -> Tensor:
         """Return the same for a graph whose only features are its links."""
@@ -237,7 +237,7 @@ class _SymmetricProduct(torch.autograd.Function):
 
 def _product(matrix: Tensor, dense: Tensor) -> Tensor:
     if torch.are_deterministic_algorithms_enabled() and dense.device.type != "cpu":
-        return product(matrix.to_sparse_coo(), dense)
+        return spmm(matrix.to_sparse_coo(), dense)
     return matrix @ dense.contiguous()
 
 

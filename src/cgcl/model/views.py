@@ -36,7 +36,7 @@ class Views:
     both_ways: bool = True
     """Whether each view reconstructs the other, or only the first one the second."""
 
-    def turns(self) -> list[tuple[View, View]]:
+    def passes(self) -> list[tuple[View, View]]:
         """List (seen, hidden) in the order of Algorithm 1: encode `seen`, reconstruct `hidden`."""
         there, back = (self.view_1, self.view_2), (self.view_2, self.view_1)
         return [there, back] if self.both_ways else [there]

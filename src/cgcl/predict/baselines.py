@@ -13,8 +13,8 @@ from cgcl.methods.method import PairScorer
 from cgcl.methods.table import method_named
 from cgcl.metrics import auc, average_precision
 from cgcl.predict.saved import Fitted
-from cgcl.split import UnlinkedPairs
-from cgcl.train.config import Recipe, Resources
+from cgcl.split import NegativeSampler
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.fit import fit, known_of
 from cgcl.train.top_of_list import BUDGET, Progress, ranking_metrics, scored_once, silent
 
@@ -111,7 +111,7 @@ def _network_cost(graph: Graph, links: int) -> float:
 def _trained(fitted: Fitted, name: str, resources: Resources, progress: Progress) -> PairScorer:
     shares = {key: fitted.recipe.to_json()[key] for key in ("val", "test", "seed")}
     settings = _SETTINGS if name == _NETWORK else {}
-    recipe = Recipe.of(name, {**settings, **shares})
+    recipe = RunConfig.of(name, {**settings, **shares})
     step = f"Comparing with {recipe.method.title}"
     progress(step, 0, max(recipe.epochs, 1))
     trained = fit(
@@ -172,7 +172,7 @@ def _protocol(results: list[dict[str, Any]], fitted: Fitted) -> list[str]:
             )
     if any("precision@100" in one["metrics"] for one in results):
         known = torch.cat([split.train, split.val], dim=1)
-        unknown = UnlinkedPairs(known, split.num_nodes, split.sides).count
+        unknown = NegativeSampler(known, split.num_nodes, split.sides).count
         told.append(
             f"Precision: the share of held-out links among the best 100, or 1,000, of all pairs "
             f"that are no known link; there are {unknown:,}."

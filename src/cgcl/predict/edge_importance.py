@@ -18,7 +18,7 @@ from cgcl.graph.pairs import decode, encode_ordered
 from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.scoring import decode_pairs, evaluating
 from cgcl.model import CGCL
-from cgcl.model.ops import product
+from cgcl.model.ops import spmm
 from cgcl.model.ranker import signatures
 from cgcl.predict.search import workers
 from cgcl.train.fit import known_of
@@ -120,7 +120,7 @@ class LinkRemover:
                 z = self._layer(number, scale * self._sums[-1], self._before(number))
                 self._layers.append(z)
 
-    def rests_on(self, pairs: Tensor, count: int = 3) -> list[RestsOn]:
+    def edge_importance(self, pairs: Tensor, count: int = 3) -> list[RestsOn]:
         """Return for each pair the known links that its score rests on most.
 
         Args:
@@ -309,7 +309,7 @@ class LinkRemover:
         if isinstance(self._model, RankingLearner):
             return self._model.inputs(known)
         weight = self._model.encode.weight
-        inputs = product(known.features, weight)
+        inputs = spmm(known.features, weight)
         if known.structure is None:
             return inputs, torch.zeros_like(inputs)
         # No feature speaks of a node that joined after training.

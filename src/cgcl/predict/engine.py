@@ -132,7 +132,7 @@ class QueryEngine:
         columns = evidence.columns()
         if explain:
             remover, names = self._remover, self._graph.names
-            rests = [None] * pairs.shape[1] if remover is None else remover.rests_on(pairs)
+            rests = [None] * pairs.shape[1] if remover is None else remover.edge_importance(pairs)
             columns["because"] = [
                 explained((names[one], names[other]), evidence, number, rests[number])
                 for number, (one, other) in enumerate(pairs.T.tolist())

@@ -27,7 +27,7 @@ from cgcl.predict.saved import Fitted, read_fitted, write_fitted
 from cgcl.predict.search import require_finite
 from cgcl.settings import pick
 from cgcl.split import Split, random_split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.execution import computing_with, resolve_device
 from cgcl.train.fit import fit, known_of
 from cgcl.train.trainer import Stopped
@@ -201,7 +201,7 @@ class LinkPredictor(Params):
         resources = pick(Resources, params)
         shares = {name: params[name] for name in ("val", "test", "seed")}
         own = {name: params[name] for name in self._method_names()}
-        recipe = Recipe.for_graph(self.method, {**own, **shares}, graph)
+        recipe = RunConfig.for_graph(self.method, {**own, **shares}, graph)
         graph = replace(graph)  # checked anew: a tensor may have been written to since
         if split is None:
             split = random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from cgcl.errors import ConfigError, GraphContentError
 
 Pairs: TypeAlias = Sequence[tuple[str, str]]
-Way: TypeAlias = Literal["exact", "linear", "two-hop"]
+Strategy: TypeAlias = Literal["exact", "linear", "two-hop"]
 Asked: TypeAlias = Literal["auto", "exact", "linear", "two-hop"]
 WAYS: tuple[Asked, ...] = ("auto", "exact", "linear", "two-hop")
 

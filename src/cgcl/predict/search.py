@@ -19,12 +19,12 @@ from cgcl.graph import Graph
 from cgcl.methods.method import PairScorer
 from cgcl.predict.candidates import LinearCandidates, TwoHopCandidates
 from cgcl.predict.pair_space import PairSpace, Tile
-from cgcl.predict.query import Query, Way
+from cgcl.predict.query import Query, Strategy
 from cgcl.predict.strategy import (
     SAMPLED_NODES,
     ProductScorer,
     by_products,
-    choose_way,
+    choose_strategy,
     in_words,
 )
 from cgcl.seeds import stream
@@ -48,10 +48,10 @@ _CANDIDATES = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Account:
+class SearchStats:
     """How a search looked for the best pairs."""
 
-    way: Way
+    way: Strategy
     """`exact`, `linear` or `two-hop`."""
     pairs_scored: int
     """How many pairs the method scored to find the answer."""
@@ -91,7 +91,7 @@ class Account:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Found(Account):
+class Found(SearchStats):
     """The best pairs, and how they were looked for."""
 
     pairs: Tensor
@@ -138,7 +138,9 @@ class Search:
         self._scorer, self._min_logit = scorer, min_logit
         self._space = PairSpace(graph, query)
         lists_all = query.count is None and min_logit is None
-        self.way = choose_way(scorer, graph, self._space, query.candidates, lists_all=lists_all)
+        self.way = choose_strategy(
+            scorer, graph, self._space, query.candidates, lists_all=lists_all
+        )
         self._candidates: LinearCandidates | TwoHopCandidates | None = None
         if self.way == "two-hop":
             self._candidates = TwoHopCandidates(graph, self._space)
@@ -185,10 +187,10 @@ class Search:
             yield from pairs.split(_BLOCK, dim=1) if pairs.shape[1] else ()
         self._pairs_scored = self._space.size  # all of them were, by a product
 
-    def account(self) -> Account:
+    def account(self) -> SearchStats:
         """Say how the pairs were looked for; `pairs_scored` counts the last walk of `blocks`."""
         recall, nodes = self._recall
-        return Account(
+        return SearchStats(
             way=self.way,
             pairs_scored=self._pairs_scored,
             pairs_possible=self._space.size,

@@ -16,7 +16,7 @@ from cgcl.graph import Graph
 from cgcl.methods.method import PairScorer
 from cgcl.predict.candidates import TwoHopCandidates, list_size
 from cgcl.predict.pair_space import PairSpace
-from cgcl.predict.query import Asked, Way
+from cgcl.predict.query import Asked, Strategy
 
 # On how many nodes candidates are compared with exact scoring.
 SAMPLED_NODES = 50
@@ -63,9 +63,9 @@ def by_products(scorer: PairScorer) -> ProductScorer | None:
     return None
 
 
-def choose_way(
+def choose_strategy(
     scorer: PairScorer, graph: Graph, space: PairSpace, asked: Asked, *, lists_all: bool
-) -> Way:
+) -> Strategy:
     """Return the way to search, or refuse what would keep the machine busy for hours.
 
     Args:
@@ -102,7 +102,7 @@ class _Task:
     space: PairSpace
     lists_all: bool
 
-    def cheapest(self) -> Way:
+    def cheapest(self) -> Strategy:
         """Return exact while that is cheap, else the way to candidates that the method allows."""
         # Where products give the scores, candidates would take more of them than the scores do.
         has_products = by_products(self.scorer) is not None and not self.lists_all
@@ -112,7 +112,7 @@ class _Task:
             return "linear"
         return "two-hop" if self.graph.sides is None else "exact"
 
-    def work(self, way: Way) -> float:
+    def work(self, way: Strategy) -> float:
         """Return about how many operations a way takes."""
         space, rows = self.space, self.space.rows.numel()
         if way == "exact":
@@ -137,7 +137,7 @@ class _Task:
     def _two_hop_pairs(self) -> int:
         return TwoHopCandidates(self.graph, self.space).most_pairs
 
-    def refusal(self, way: Way, pace: float) -> str:
+    def refusal(self, way: Strategy, pace: float) -> str:
         """Say how long it would take and what would be quicker."""
         space = self.space
         rows, columns = space.rows.numel(), space.columns.numel()
@@ -148,7 +148,7 @@ class _Task:
         if way != "exact":
             text += f"; candidates ({way}) would take {_duration(self.work(way) * pace)}"
         ways_out = ["`node=NAME`", "`sources=FILE`", "`pairs=FILE`"]
-        others: list[Way] = ["linear", "two-hop"]
+        others: list[Strategy] = ["linear", "two-hop"]
         for other in others:
             if self.scorer.factors() is None if other == "linear" else self.graph.sides is not None:
                 continue

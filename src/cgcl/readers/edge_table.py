@@ -114,9 +114,9 @@ def as_one(tables: Sequence[EdgeTable], directed: Directed, bipartite: Bipartite
         GraphContentError: The links are directed or not bipartite, against what was said.
     """
     if bipartite == "columns":
-        tables = [kept_apart(table) for table in tables]
+        tables = [prefix_names_by_column(table) for table in tables]
     first, *others = tables
-    return joined(settled(first, directed, bipartite), others) if others else first
+    return merge_edge_tables(settled(first, directed, bipartite), others) if others else first
 
 
 def settled(table: EdgeTable, directed: Directed, bipartite: Bipartite) -> EdgeTable:
@@ -134,7 +134,7 @@ def settled(table: EdgeTable, directed: Directed, bipartite: Bipartite) -> EdgeT
     return replace(table, sides=sides, notes=notes, is_settled=True)
 
 
-def kept_apart(table: EdgeTable) -> EdgeTable:
+def prefix_names_by_column(table: EdgeTable) -> EdgeTable:
     """Return the links with every node named after its column, too: customer 5 is not product 5.
 
     Raises:
@@ -142,7 +142,7 @@ def kept_apart(table: EdgeTable) -> EdgeTable:
 
     Example:
         >>> links = torch.tensor([[0, 1], [1, 0]])
-        >>> kept_apart(EdgeTable(("1", "2"), links, ends=("buyer", "item"))).names
+        >>> prefix_names_by_column(EdgeTable(("1", "2"), links, ends=("buyer", "item"))).names
         ('buyer:1', 'buyer:2', 'item:1', 'item:2')
     """
     if table.ends is None:
@@ -161,7 +161,7 @@ def kept_apart(table: EdgeTable) -> EdgeTable:
     return replace(table, names=tuple(nodes[node] for node in order), pairs=rank[pairs])
 
 
-def joined(first: EdgeTable, others: Sequence[EdgeTable]) -> EdgeTable:
+def merge_edge_tables(first: EdgeTable, others: Sequence[EdgeTable]) -> EdgeTable:
     """Return the links of all tables, the nodes of all tables, and all else of the first.
 
     Names are in the order of code points, as in a single table. Links that the first table has
@@ -290,7 +290,7 @@ def find_sides(
         table: The links.
         bipartite: "auto"; "yes" takes the columns if no name occurs in both, and else colours the
             nodes with two colours; "no" never finds sides; "columns" is for tables whose columns
-            were kept apart (`kept_apart`), and then as "yes".
+            were kept apart (`prefix_names_by_column`), and then as "yes".
 
     Raises:
         GraphContentError: The graph was said to be bipartite and is not.

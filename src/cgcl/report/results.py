@@ -27,7 +27,7 @@ from cgcl.predict import LinkPredictor, Links
 from cgcl.predict.baselines import compare_with_baselines
 from cgcl.predict.saved import Fitted, read_fitted
 from cgcl.split import Finding, audit_split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.run_folder import MODEL, read_run
 from cgcl.train.top_of_list import DEAR, Progress, silent
 from cgcl.train.trainer import build_learner, learned_nothing
@@ -285,7 +285,7 @@ def _among_proposed(predictor: LinkPredictor, fitted: Fitted, count: int) -> Lin
     """Return the best of so many pairs that a formula proposes; None if those are too few."""
     if fitted.graph.sides is not None or count < _SHOWN_LINKS:
         return None
-    recipe = Recipe.of(_PROPOSING, {})
+    recipe = RunConfig.of(_PROPOSING, {})
     formula = replace(fitted, recipe=recipe, learner=build_learner(0, recipe), calibration=None)
     proposed = LinkPredictor.of(formula, "cpu").top(count)
     pairs = list(zip(proposed.sources, proposed.targets, strict=True))

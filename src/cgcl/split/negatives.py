@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from cgcl.coins import integers, words
+from cgcl.counter_rng import integers, words
 from cgcl.errors import SplitError
 from cgcl.graph.pairs import decode, encode, is_in, unique_sorted
 from cgcl.seeds import stream
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LISTABLE_PAIRS = 2**22
 
 
-class UnlinkedPairs:
+class NegativeSampler:
     """The unordered pairs of distinct nodes that are not in `links`, drawn uniformly.
 
     A pair is `(low, high)` with `low < high`, so that (a, b) and (b, a) can never both occur. In a

@@ -22,7 +22,7 @@ from cgcl.graph.graph import check_pairs, distinct_links
 from cgcl.graph.pairs import decode, encode_ordered, is_in
 from cgcl.graph.wording import listed
 from cgcl.seeds import stream
-from cgcl.split.negatives import UnlinkedPairs
+from cgcl.split.negatives import NegativeSampler
 from cgcl.tensors import read_tensors, write_tensors
 
 PARTS = ("train", "val", "test", "val_negatives", "test_negatives")
@@ -124,7 +124,7 @@ def divide(graph: Graph, train: Tensor, val: Tensor, test: Tensor, seed: int) ->
         SplitError: There are too few unlinked pairs.
     """
     num_val, num_test = val.numel(), test.numel()
-    negatives = UnlinkedPairs(graph.edges, graph.num_nodes, graph.sides).draw_distinct(
+    negatives = NegativeSampler(graph.edges, graph.num_nodes, graph.sides).draw_distinct(
         num_val + num_test, stream(seed, "split negatives")
     )
     # Sorted, so that the order of training links carries no trace of how they were chosen.
@@ -132,7 +132,7 @@ def divide(graph: Graph, train: Tensor, val: Tensor, test: Tensor, seed: int) ->
         graph.edges.index_select(1, part.sort().values) for part in (train, val, test)
     )
     # Training needs counter-examples, too.
-    UnlinkedPairs(train_links, graph.num_nodes, graph.sides).require(1)
+    NegativeSampler(train_links, graph.num_nodes, graph.sides).require(1)
     return Split(
         num_nodes=graph.num_nodes,
         train=train_links,

@@ -34,7 +34,7 @@ from cgcl.errors import CGCLError, NotFittedError
 from cgcl.graph import Graph
 from cgcl.metrics import auc
 from cgcl.seeds import stream
-from cgcl.split import Split, UnlinkedPairs
+from cgcl.split import NegativeSampler, Split
 from cgcl.testing.graphs import (
     AWKWARD_NAMES,
     groups,
@@ -732,7 +732,7 @@ def check_learns_planted_partition(make: Make) -> None:
     hidden, kept = order[: graph.num_edges // 10], order[graph.num_edges // 10 :]
     seen = graph.edges.index_select(1, kept.sort().values)
     predictor = make().fit(Graph(graph.title, graph.names, seen, graph.x))
-    others = UnlinkedPairs(graph.edges, graph.num_nodes).draw_distinct(
+    others = NegativeSampler(graph.edges, graph.num_nodes).draw_distinct(
         500, stream(0, "contract unlinked")
     )
     positive, negative = (
@@ -788,7 +788,7 @@ def _scores_of_the_rest(predictor: Any, graph: Graph, world: int) -> tuple[Tenso
         graph.edges.index_select(1, part.sort().values)
         for part in order.split([tenth, tenth, tenth, graph.num_edges - 3 * tenth])
     )
-    pairs = UnlinkedPairs(graph.edges, graph.num_nodes)
+    pairs = NegativeSampler(graph.edges, graph.num_nodes)
     others = pairs.draw_distinct(2 * tenth, stream(0, "contract unlinked"))
     test, none = torch.cat([rest, own[world]], dim=1), train.new_empty(2, 0)
     split = Split(graph.num_nodes, train, none, test, none, others)

@@ -17,7 +17,7 @@ from cgcl.methods.scoring import BLOCK_PAIRS
 from cgcl.metrics.calibration import Calibration, Sample
 from cgcl.metrics.calibrators import Kept, Reservoir, fit_calibration
 from cgcl.seeds import stream
-from cgcl.split import Split, UnlinkedPairs
+from cgcl.split import NegativeSampler, Split
 from cgcl.train.top_of_list import DEAR, Progress, ScoreTable, scored_once, silent
 
 # How many unlinked pairs are scored: some seconds on two cores. The best thousand of a graph can
@@ -64,7 +64,7 @@ def calibrate(
         return None
     sample, others = found
     hidden = num_val + num_test
-    unknown = UnlinkedPairs(split.train, split.num_nodes, split.sides).count
+    unknown = NegativeSampler(split.train, split.num_nodes, split.sides).count
     calibration = fit_calibration(sample, hidden / unknown, seed)
     if num_test == 0:
         return calibration
@@ -93,7 +93,7 @@ def validation_sample(
         TrainingError: The method gives scores that are not finite.
     """
     known = torch.cat([split.train, split.val, split.test], dim=1)
-    unlinked = UnlinkedPairs(known, split.num_nodes, split.sides)
+    unlinked = NegativeSampler(known, split.num_nodes, split.sides)
     if split.val.shape[1] == 0 or unlinked.count == 0:
         return None
     others = _sample_unlinked(scorer, split, known, unlinked.count, seed, progress)
@@ -122,11 +122,11 @@ def _sample_unlinked(
     probabilities are to be measured.
     """
     tested = torch.cat([known, split.test_negatives], dim=1)
-    unlinked = UnlinkedPairs(tested, split.num_nodes, split.sides)
+    unlinked = NegativeSampler(tested, split.num_nodes, split.sides)
     if unlinked.count:
         known = tested
     else:  # a graph so dense that the test has taken every pair
-        unlinked = UnlinkedPairs(known, split.num_nodes, split.sides)
+        unlinked = NegativeSampler(known, split.num_nodes, split.sides)
     scored = pairs_to_score(scorer.cost_per_pair, scorer.cost_per_node, scorer.num_nodes)
     logits = scorer.logits
     if unlinked.count <= scored:
@@ -164,7 +164,7 @@ def _every_pair(known: Tensor, num_nodes: int, sides: Tensor | None) -> Iterator
         yield pairs[:, linked.index_select(0, torch.searchsorted(linked, codes)) != codes]
 
 
-def _random_pairs(unlinked: UnlinkedPairs, count: int, seed: int) -> Iterator[Tensor]:
+def _random_pairs(unlinked: NegativeSampler, count: int, seed: int) -> Iterator[Tensor]:
     """Yield `count` random unlinked pairs, block by block."""
     generator = stream(seed, "calibration pairs")
     for start in range(0, count, BLOCK_PAIRS):

@@ -118,7 +118,7 @@ class Resources(Settings):
 
 
 @dataclass(frozen=True)
-class Recipe:
+class RunConfig:
     """How a run is made: the same recipe on the same graph gives the same result."""
 
     name: str
@@ -127,7 +127,7 @@ class Recipe:
     split: SplitConfig
 
     @classmethod
-    def of(cls, name: str, values: Mapping[str, Any]) -> Recipe:
+    def of(cls, name: str, values: Mapping[str, Any]) -> RunConfig:
         """Return the recipe of a method with these settings by name, the others as by default.
 
         Args:
@@ -145,7 +145,7 @@ class Recipe:
         return cls(name, pick(method.settings, values), pick(SplitConfig, values))
 
     @classmethod
-    def for_graph(cls, name: str, values: Mapping[str, Any], graph: Graph) -> Recipe:
+    def for_graph(cls, name: str, values: Mapping[str, Any], graph: Graph) -> RunConfig:
         """Return the recipe of a method for a graph: what is not given, its rule chooses.
 
         Args:
@@ -173,7 +173,7 @@ class Recipe:
         return {"method": self.name, **self.settings.to_json(), **asdict(self.split)}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Recipe:
+    def from_json(cls, values: Mapping[str, Any]) -> RunConfig:
         """Return what `to_json` gave; other names in the mapping do no harm.
 
         Raises:

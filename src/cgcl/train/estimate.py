@@ -18,7 +18,7 @@ from cgcl.model.softmax import CPU_KEPT
 from cgcl.seeds import stream
 from cgcl.split import random_split
 from cgcl.train.calibrating import pairs_to_score
-from cgcl.train.config import Recipe, Resources, SplitConfig
+from cgcl.train.config import Resources, RunConfig, SplitConfig
 from cgcl.train.execution import computing_with
 from cgcl.train.run_folder import count_weights
 from cgcl.train.trainer import LOOK_LINKS, Trainer
@@ -191,7 +191,7 @@ def measure_speed(resources: Resources) -> float:
     shares = SplitConfig()
     with computing_with(resources):
         split = random_split(graph, shares.val, shares.test)
-        recipe = Recipe("cgcl", settings, shares)
+        recipe = RunConfig("cgcl", settings, shares)
         trainer = Trainer(features_of(graph), split, recipe, torch.device("cpu"))
         trainer.run_epoch()  # the first one also warms up
         start, seconds = time.perf_counter(), 0.0
@@ -256,7 +256,7 @@ class _CGCLJob(_Job):
     def memory(self) -> dict[str, int]:
         """Return the bytes that each thing takes at the worst moment."""
         hidden, product = self.settings.hidden, self.settings.product
-        recipe = Recipe("cgcl", self.settings, self.split)
+        recipe = RunConfig("cgcl", self.settings, self.split)
         threads, block = self.resources.num_threads, min(block_size(hidden), self.possible_pairs)
         pairs, gradients = float(threads * block), threads
         if self.resources.engine == "plain":
@@ -318,7 +318,7 @@ class _RankJob(_Job):
 
     def memory(self) -> dict[str, int]:
         """Return the bytes that each thing takes at the worst moment."""
-        nodes, recipe = self.graph.num_nodes, Recipe("cgcl-rank", self.settings, self.split)
+        nodes, recipe = self.graph.num_nodes, RunConfig("cgcl-rank", self.settings, self.split)
         copies = _RANK_NODE_COPIES + _RANK_LAYER_COPIES * self.settings.layers
         scores = self.num_rows * nodes
         kept = scores if scores <= CPU_KEPT else 0

@@ -17,16 +17,16 @@ from torch import Tensor, nn
 from cgcl.graph import Graph
 from cgcl.graph.features import features_of, placed, prepare
 from cgcl.methods.cgcl import CrossViewLearner
-from cgcl.methods.method import Known, Learner, PairScorer
+from cgcl.methods.method import Learner, PairScorer, TrainingGraph
 from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.metrics.calibration import Calibration
 from cgcl.split import Split
 from cgcl.train.calibrating import calibrate
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.engines import can_fuse
 from cgcl.train.execution import computing_with, resolve_device
 from cgcl.train.top_of_list import Progress, silent
-from cgcl.train.trainer import EpochRecord, Seen, Stopped, Trainer, train
+from cgcl.train.trainer import EpochRecord, Stopped, Trainer, ValidationScores, train
 
 # What runs that are trained together may differ in; everything else decides a shape or a branch.
 _FREE = {"lr": 0.01, "weight_decay": 0.0}
@@ -45,7 +45,7 @@ class Fitted:
     split: Split
     learner: Learner
     """The method with the weights of its best epoch."""
-    recipe: Recipe
+    recipe: RunConfig
     calibration: Calibration | None
     history: list[dict[str, Any]]
     best_epoch: int
@@ -76,7 +76,7 @@ Fit: TypeAlias = Callable[..., Fitted]
 def fit(
     graph: Graph,
     split: Split,
-    recipe: Recipe,
+    recipe: RunConfig,
     resources: Resources,
     *,
     on_start: Callable[[Trainer], None] = lambda _: None,
@@ -129,7 +129,7 @@ def fit(
     return replace(fitted, seconds=time.perf_counter() - start)
 
 
-def prepared(graph: Graph, split: Split, recipe: Recipe) -> Graph:
+def prepared(graph: Graph, split: Split, recipe: RunConfig) -> Graph:
     """Return the graph with the features that a method is trained on, if it needs any.
 
     Raises:
@@ -142,7 +142,7 @@ def prepared(graph: Graph, split: Split, recipe: Recipe) -> Graph:
 def fit_many(
     graph: Graph,
     splits: Sequence[Split],
-    recipes: Sequence[Recipe],
+    recipes: Sequence[RunConfig],
     resources: Resources,
     *,
     should_stop: Callable[[], bool] = lambda: False,
@@ -188,7 +188,9 @@ def fit_many(
     return [replace(fitted, seconds=seconds) for fitted in results]
 
 
-def fit_together(splits: Sequence[Split], recipes: Sequence[Recipe], resources: Resources) -> bool:
+def fit_together(
+    splits: Sequence[Split], recipes: Sequence[RunConfig], resources: Resources
+) -> bool:
     """Whether runs pay together on a GPU: all of CGCL-rank, or of CGCL and of the same shapes."""
     settings = [recipe.settings for recipe in recipes]
     if len(recipes) < 2 or resources.time_limit or resources.track_consistency:
@@ -206,7 +208,7 @@ def fit_together(splits: Sequence[Split], recipes: Sequence[Recipe], resources: 
     device = resolve_device(resources)
     return all(
         can_fuse(
-            Known(split.num_nodes, split.train.to(device), None, split.sides),
+            TrainingGraph(split.num_nodes, split.train.to(device), None, split.sides),
             cast("CGCLSettings", settings[0]),
             resources,
         )
@@ -221,7 +223,7 @@ class _Training:
         self,
         graph: Graph,
         split: Split,
-        recipe: Recipe,
+        recipe: RunConfig,
         device: torch.device,
         resources: Resources,
         shared: dict[int, Tensor],
@@ -329,11 +331,11 @@ class _Batch:
             seen = self._look() if to_look == 0 else [None] * len(trainers)
             for index, own in enumerate(self._trainings):
                 if own.trainer.is_going:
-                    records = own.trainer.take(losses[:, index].tolist(), seen[index])
+                    records = own.trainer.record_epochs(losses[:, index].tolist(), seen[index])
                     own.trainer.settle(records, own.note, should_stop)
                     to_look = to_look or own.trainer.epochs_to_look
 
-    def _look(self) -> list[Seen | None]:
+    def _look(self) -> list[ValidationScores | None]:
         """Score the validation links of all runs."""
         runs = self._runs
         logits = runs.logits(torch.cat([self._links, self._others], dim=2))
@@ -342,7 +344,7 @@ class _Batch:
         finite &= torch.isfinite(runs.encoder.z).flatten(1).all(dim=1)
         both, count = logits.cpu(), self._links.shape[2]
         return [
-            Seen(own[:count], own[count:], is_finite)
+            ValidationScores(own[:count], own[count:], is_finite)
             for own, is_finite in zip(both, finite.tolist(), strict=True)
         ]
 
@@ -367,14 +369,14 @@ def _train_in_turns(trainings: Sequence[_Training], should_stop: Callable[[], bo
             own.trainer.wait()
 
 
-class Ahead:
+class BatchedTrainer:
     """Trains like `fit`, but at the first of several runs that fit together all of them.
 
     A comparison asks for its runs one by one; this is how it gets those of CGCL at once.
     """
 
     def __init__(
-        self, wanted: Sequence[Recipe], split_of: Callable[[Recipe], Split], train: Fit
+        self, wanted: Sequence[RunConfig], split_of: Callable[[RunConfig], Split], train: Fit
     ) -> None:
         """Remember what will be asked for.
 
@@ -386,13 +388,13 @@ class Ahead:
         self._wanted = list(wanted)
         self._split_of = split_of
         self._train = train
-        self._ready: dict[Recipe, Fitted] = {}
+        self._ready: dict[RunConfig, Fitted] = {}
 
     def __call__(
         self,
         graph: Graph,
         split: Split,
-        recipe: Recipe,
+        recipe: RunConfig,
         resources: Resources,
         *,
         should_stop: Callable[[], bool] = lambda: False,
@@ -414,9 +416,9 @@ class Ahead:
         return self._train(graph, split, recipe, resources, **how, **told)
 
 
-def known_of(graph: Graph, links: Tensor, learner: nn.Module) -> Known:
+def known_of(graph: Graph, links: Tensor, learner: nn.Module) -> TrainingGraph:
     """Return what a trained method may look at, where its weights are."""
     weight = next(learner.parameters(), None)
     device = links.device if weight is None else weight.device
     x = graph.x if graph.structure is None else graph.structure
-    return Known.on(device, graph.num_nodes, links, x, graph.sides)
+    return TrainingGraph.on(device, graph.num_nodes, links, x, graph.sides)

@@ -18,7 +18,7 @@ import torch
 from scipy.stats import rankdata
 from torch import Tensor
 
-from cgcl.coins import base_key, words
+from cgcl.counter_rng import base_key, words
 from cgcl.errors import SplitError
 from cgcl.graph import Graph
 from cgcl.graph.adjacency import Adjacency

@@ -16,7 +16,7 @@ from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.settings import pick
 from cgcl.split import Split, random_split
 from cgcl.split.split import read_split, write_split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.estimate import estimate_graph, require_memory
 from cgcl.train.execution import machine, resolve_device, versions
 from cgcl.train.fit import Fitted, fit, prepared
@@ -48,7 +48,7 @@ class Run:
     folder: RunFolder
     graph: Graph
     split: Split
-    recipe: Recipe
+    recipe: RunConfig
     resources: Resources
     about: dict[str, Any]
     """What `run.json` says."""
@@ -264,7 +264,7 @@ class Run:
 
 def start_run(
     graph: Graph,
-    recipe: Recipe,
+    recipe: RunConfig,
     resources: Resources,
     out: Path,
     command: str,
@@ -392,7 +392,7 @@ def _open_run(folder: RunFolder, changed: Mapping[str, Any]) -> Run:
     if config.get("precision") == "bf16":  # of earlier versions
         config["precision"] = Resources.precision
     try:
-        recipe = Recipe.from_json(config)
+        recipe = RunConfig.from_json(config)
         resources = pick(Resources, {**config, **changed})
     except (KeyError, TypeError, ConfigError) as error:
         raise RunFolderError(

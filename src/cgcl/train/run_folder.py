@@ -21,7 +21,7 @@ from cgcl.errors import ConfigError, ModelFileError, ResourceError, RunFolderErr
 from cgcl.files import remove_leftovers, write_atomically
 from cgcl.methods.method import Learner
 from cgcl.tensors import read_tensors, write_tensors
-from cgcl.train.config import Recipe
+from cgcl.train.config import RunConfig
 from cgcl.train.trainer import build_learner
 
 if TYPE_CHECKING:
@@ -349,7 +349,7 @@ def write_model(path: Path, fitted: Fitted) -> None:
     write_tensors(path, _MODEL_KIND, fitted.learner.state_dict(), description)
 
 
-def read_model(path: Path) -> tuple[Learner, Recipe, dict[str, Any]]:
+def read_model(path: Path) -> tuple[Learner, RunConfig, dict[str, Any]]:
     """Return the method with its weights, its recipe and what was stored with it.
 
     Raises:
@@ -357,7 +357,7 @@ def read_model(path: Path) -> tuple[Learner, Recipe, dict[str, Any]]:
     """
     tensors, description = read_tensors(path, _MODEL_KIND)
     try:
-        recipe = Recipe.from_json(description["recipe"])
+        recipe = RunConfig.from_json(description["recipe"])
         num_features, about = int(description["num_features"]), description["about"]
     except (KeyError, TypeError, ValueError, ConfigError) as error:
         raise ModelFileError(f"{path} does not say how its model is built ({error}).") from error
@@ -375,12 +375,12 @@ def read_model(path: Path) -> tuple[Learner, Recipe, dict[str, Any]]:
     return learner, recipe, about
 
 
-def count_weights(num_features: int, recipe: Recipe) -> int:
+def count_weights(num_features: int, recipe: RunConfig) -> int:
     """Return the number of weights of a method without building it."""
     return sum(weight.numel() for weight in _without_memory(num_features, recipe).parameters())
 
 
-def _without_memory(num_features: int, recipe: Recipe) -> Learner:
+def _without_memory(num_features: int, recipe: RunConfig) -> Learner:
     """Return a method whose tensors have shapes and nothing else."""
     with torch.device("meta"):
         return build_learner(num_features, recipe)

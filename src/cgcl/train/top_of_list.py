@@ -15,7 +15,7 @@ from torch import Tensor
 from cgcl.methods.method import PairScorer
 from cgcl.metrics.table import METRICS
 from cgcl.seeds import stream
-from cgcl.split import Split, UnlinkedPairs
+from cgcl.split import NegativeSampler, Split
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Told the name of what is computed, how much is done and how much there is. It may raise, such as
@@ -209,7 +209,7 @@ class _Sweep:
         self.device = torch.device("cpu") if self._rows is None else self._rows(links[0, :1]).device
         self._sides = None if split.sides is None else split.sides.to(self.device)
         self._barred = torch.cat([known, torch.arange(n).expand(2, n)], dim=1)
-        self.num_pairs = UnlinkedPairs(known, n, split.sides).count
+        self.num_pairs = NegativeSampler(known, n, split.sides).count
 
     def cost(self, rows: int, links: int) -> float:
         """Return how many operations so many rows take, with so many links to be placed."""

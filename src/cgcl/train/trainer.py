@@ -13,13 +13,13 @@ from torch import Tensor
 
 from cgcl.errors import TrainingError
 from cgcl.graph.features import Structure
-from cgcl.methods.method import Epoch, Known, Learner, PairScorer
+from cgcl.methods.method import Epoch, Learner, PairScorer, TrainingGraph
 from cgcl.methods.scoring import EmbeddingScorer
 from cgcl.methods.settings import TrainedSettings
 from cgcl.metrics import auc, average_precision, hits_at, link_metrics
 from cgcl.seeds import seeded
 from cgcl.split import Split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.engines import Moments, engine_for
 from cgcl.train.top_of_list import BUDGET, DEAR, Progress, ranking_metrics, scored_once, silent
 
@@ -68,7 +68,7 @@ class EpochRecord:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-class Seen(NamedTuple):
+class ValidationScores(NamedTuple):
     """What the validation links score."""
 
     positive: Tensor
@@ -92,7 +92,7 @@ def learned_nothing(val: dict[str, float] | None) -> str | None:
     )
 
 
-def build_learner(num_features: int, recipe: Recipe) -> Learner:
+def build_learner(num_features: int, recipe: RunConfig) -> Learner:
     """Create a method's weights; they follow from the recipe's seed alone."""
     with seeded(recipe.split.seed, "weights"):
         return recipe.method.build(num_features, recipe.settings)
@@ -105,7 +105,7 @@ class Trainer:
         self,
         x: Tensor | Structure | None,
         split: Split,
-        recipe: Recipe,
+        recipe: RunConfig,
         device: torch.device,
         resources: Resources | None = None,
     ) -> None:
@@ -122,7 +122,7 @@ class Trainer:
         self._split, self._recipe, self._device = split, recipe, device
         resources = resources or Resources()
         self._track = resources.track_consistency
-        self.known = Known.on(device, split.num_nodes, split.train, x, split.sides)
+        self.known = TrainingGraph.on(device, split.num_nodes, split.train, x, split.sides)
         self.learner = build_learner(self.known.num_features, recipe).to(device)
         self.engine = engine_for(self.learner, self.known, recipe, resources)
         self.epoch = 0
@@ -170,7 +170,7 @@ class Trainer:
         if self.engine is None:
             raise TrainingError(f"{self._recipe.name} has nothing to train.")
         count = min(self.epochs_to_look, self.engine.epochs_at_once, most or self.epochs)
-        return self.take(self.wait() or self.engine.run(self.epoch + 1, count))
+        return self.record_epochs(self.wait() or self.engine.run(self.epoch + 1, count))
 
     def start(self) -> None:
         """Let an engine that can compute by itself begin what `run_epochs` will return."""
@@ -223,7 +223,9 @@ class Trainer:
         next_look = settings.evaluate_every - self.epoch % settings.evaluate_every
         return min(next_look, max(settings.epochs - self.epoch, 1))
 
-    def take(self, losses: list[list[float]], seen: Seen | None = None) -> list[EpochRecord]:
+    def record_epochs(
+        self, losses: list[list[float]], seen: ValidationScores | None = None
+    ) -> list[EpochRecord]:
         """Note epochs that an engine has run, and look at the validation links if it is time.
 
         Args:
@@ -353,7 +355,7 @@ class Trainer:
     def _lr_in_words(self) -> str:
         return f"lr {getattr(self._recipe.settings, 'lr', None)}"
 
-    def _look(self, seen: Seen | None = None) -> dict[str, float] | None:
+    def _look(self, seen: ValidationScores | None = None) -> dict[str, float] | None:
         """Measure on the validation links and keep the weights if they are the best so far."""
         seen = seen or self._score()
         self.is_finite = seen.is_finite
@@ -373,7 +375,7 @@ class Trainer:
             self.best_weights = {k: v.clone() for k, v in self.learner.state_dict().items()}
         return val
 
-    def _chosen_by_more(self, seen: Seen) -> dict[str, float]:
+    def _chosen_by_more(self, seen: ValidationScores) -> dict[str, float]:
         """Return what else than AUC the epoch is chosen by, if that is asked for."""
         choose_by = getattr(self._recipe.settings, "choose_by", "auc")
         if choose_by == "node_mrr":
@@ -392,7 +394,7 @@ class Trainer:
             return {choose_by: hits_at(_HITS, seen.positive, seen.negative)}
         return {}
 
-    def _score(self) -> Seen:
+    def _score(self) -> ValidationScores:
         """Return what the validation links and their counter-examples score."""
         split = self._split
         scorer = self.learner.scorer(self.known)
@@ -401,7 +403,7 @@ class Trainer:
         if isinstance(scorer, EmbeddingScorer):
             numbers.append(scorer.z)
         is_finite = all(bool(torch.isfinite(tensor).all()) for tensor in numbers)
-        return Seen(positive, negative, is_finite, scorer)
+        return ValidationScores(positive, negative, is_finite, scorer)
 
     @property
     def _learned_auc(self) -> float:

@@ -11,7 +11,7 @@ from cgcl.errors import ConfigError
 from cgcl.experiments.reproduction import EMBEDDINGS, TRACE
 from cgcl.experiments.study import FOLDER, NAMES, Protocol, Selection, jobs_of, read_experiment
 from cgcl.readers import DATASETS
-from cgcl.train.config import Recipe
+from cgcl.train.config import RunConfig
 
 from .conftest import CHOSEN
 
@@ -70,7 +70,7 @@ def test_every_committed_run_has_a_method_with_such_settings(name):
         asked = {**row.settings, **row.on.get(place.graph, {}).get("settings", {})}
         choice = CHOSEN.get(f"{row.method}-{place.graph}-{place.test}", {})
         asked |= {own: choice[own] for own in row.chosen_on(place.graph)}
-        assert Recipe.of(row.method, asked).name == row.method
+        assert RunConfig.of(row.method, asked).name == row.method
         assert jobs
         for job in jobs:
             assert (job.graph, job.test, job.recipe.name) == (place.graph, place.test, row.method)

@@ -24,7 +24,7 @@ from cgcl.experiments.study import (
     read_experiment,
 )
 from cgcl.methods.table import METHODS, method_named
-from cgcl.train.config import Recipe
+from cgcl.train.config import RunConfig
 
 from .conftest import record_of, row, toy
 
@@ -35,7 +35,7 @@ LATER_FOR_ALL = {"choose_by": "auc"}
 
 def job(graph="cora", test=10, method="cgcl", split_seed=0, measures=(), **settings):
     shares = {"val": test / 200, "test": test / 100}
-    return Job(graph, test, Recipe.of(method, {**shares, **settings}), split_seed, measures)
+    return Job(graph, test, RunConfig.of(method, {**shares, **settings}), split_seed, measures)
 
 
 def again(own):
@@ -160,7 +160,7 @@ def test_the_authors_settings_are_the_ground_that_a_row_stands_on():
     assert asdict(settings["graphsage", "cora"]).items() >= authors.items()
     assert settings["wide", "cora"] == replace(settings["graphsage", "cora"], hidden=999)
     # For Photo they have none: the defaults.
-    assert settings["graphsage", "photo"] == Recipe.of("graphsage", {}).settings
+    assert settings["graphsage", "photo"] == RunConfig.of("graphsage", {}).settings
 
 
 def test_the_order_is_that_of_the_experiment():
@@ -183,7 +183,7 @@ def test_a_part_of_it():
     assert [own.recipe.settings.epochs for own in jobs] == [7, 7]
     [(_, all_jobs)] = jobs_of(toy(), replace(asked, runs=None, epochs=None), {}).items()
     assert len(all_jobs) == 3
-    assert all_jobs[0].recipe.settings.epochs == Recipe.of("vgae", {}).epochs != 7
+    assert all_jobs[0].recipe.settings.epochs == RunConfig.of("vgae", {}).epochs != 7
     assert replace(jobs[0], recipe=all_jobs[0].recipe) == all_jobs[0]
 
 
@@ -304,7 +304,7 @@ def test_what_a_committed_result_does_not_say_is_still_as_it_was(committed):
     its default may change only with new results.
     """
     for own in committed:
-        now = asdict(Recipe.of(own.method, {}).settings)
+        now = asdict(RunConfig.of(own.method, {}).settings)
         unsaid = {name: value for name, value in now.items() if name not in own.settings}
         later = LATER_FOR_ALL | LATER.get(own.method, {})
         assert unsaid == {name: later.get(name) for name in unsaid}

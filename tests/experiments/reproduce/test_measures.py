@@ -13,7 +13,7 @@ from cgcl.methods.method import Epoch
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
 from cgcl.split import random_split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.fit import fit, known_of
 
 TERMS = {"views", "reconstructions", "view_1", "view_2", "gap"}
@@ -23,7 +23,7 @@ SPLIT_SEED = 3
 def trained(graph, method="cgcl", *, track=False, **settings):
     """Return a short training, its split and its job."""
     sizes = {"hidden": 8, "epochs": 5, "evaluate_every": 2} if method == "cgcl" else {"epochs": 2}
-    recipe = Recipe.of(method, {**sizes, "val": 0.1, "test": 0.2, "seed": 4, **settings})
+    recipe = RunConfig.of(method, {**sizes, "val": 0.1, "test": 0.2, "seed": 4, **settings})
     split = random_split(graph, 0.1, 0.2, SPLIT_SEED)
     resources = Resources(device="cpu", threads=1, track_consistency=track)
     return fit(graph, split, recipe, resources), split, Job("sbm", 20, recipe, SPLIT_SEED)

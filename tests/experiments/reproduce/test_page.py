@@ -31,7 +31,7 @@ from cgcl.experiments.study import (
     read_experiment,
 )
 from cgcl.experiments.tables import Cell
-from cgcl.train.config import Recipe
+from cgcl.train.config import RunConfig
 
 
 def cell(mean: float | None, sd: float | None = None, published: float = 97.0) -> Cell:
@@ -87,7 +87,7 @@ def test_a_choice_is_told_with_what_was_searched() -> None:
 
 def test_what_the_runs_took_is_told_by_method_and_device(scored: Callable[..., Record]) -> None:
     jobs = [
-        Job("cora", 10, Recipe.of(method, {"val": 0.05, "test": 0.1, "seed": seed}), 3)
+        Job("cora", 10, RunConfig.of(method, {"val": 0.05, "test": 0.1, "seed": seed}), 3)
         for method, seed in (("vgae", 0), ("cgcl", 0), ("cgcl", 1))
     ]
     versions = {"torch": "9.9", "triton": "8.8"}
@@ -114,7 +114,7 @@ def test_a_training_that_was_made_twice_is_told(scored: Callable[..., Record]) -
     assert repeats(Reproduced({}, {})) == "No training was made twice."
     found = {}
     for seed, measures, percent in ((0, (), 90), (0, ("trace",), 91), (1, (), 90), (1, ("x",), 93)):
-        recipe = Recipe.of("cgcl", {"val": 0.05, "test": 0.1, "seed": seed})
+        recipe = RunConfig.of("cgcl", {"val": 0.05, "test": 0.1, "seed": seed})
         measured = {name: {} for name in measures}
         own = scored(Job("cora", 10, recipe, 3, measures), percent, measured=measured)
         found[own.key] = own

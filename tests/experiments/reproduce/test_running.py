@@ -17,7 +17,7 @@ from cgcl.experiments.reproduction import (
 )
 from cgcl.experiments.study import Job
 from cgcl.split import random_split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.fit import fit
 
 CPU = Resources(device="cpu", threads=1)
@@ -28,7 +28,7 @@ def job(method="cgcl", split_seed=0, measures=(), graph="sbm", test=20, **settin
     sizes = SMALL if method == "cgcl" else {"epochs": 2} if method == "vgae" else {}
     shares = {"val": test / 200, "test": test / 100}
     return Job(
-        graph, test, Recipe.of(method, {**sizes, **shares, **settings}), split_seed, measures
+        graph, test, RunConfig.of(method, {**sizes, **shares, **settings}), split_seed, measures
     )
 
 

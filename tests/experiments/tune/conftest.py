@@ -11,7 +11,7 @@ from cgcl.errors import TrainingError
 from cgcl.graph import Graph
 from cgcl.methods.method import Learner
 from cgcl.split import Split, random_split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.fit import Fitted
 from cgcl.train.trainer import EpochRecord, Stopped
 
@@ -31,7 +31,7 @@ class FakeTrain:
         )
 
     def __call__(
-        self, graph, split, recipe: Recipe, resources, *, on_epoch, should_stop, measure_test
+        self, graph, split, recipe: RunConfig, resources, *, on_epoch, should_stop, measure_test
     ) -> Fitted:
         assert measure_test is False
         settings = recipe.to_json()

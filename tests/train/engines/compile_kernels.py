@@ -21,7 +21,7 @@ from triton.compiler import ASTSource
 from cgcl.graph.features import Structure
 from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.cgcl_rank import RankingLearner
-from cgcl.methods.method import Known
+from cgcl.methods.method import TrainingGraph
 from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.train.engines import all_pairs, fused, gpu, recorded
 
@@ -73,7 +73,7 @@ def main(width: int, precision: str, features: str) -> None:
     settings = CGCLSettings(hidden=width)
     links = torch.combinations(torch.arange(13), 2).T[:, :30]
     x = torch.rand(13, 30) if features == "given" else Structure.of(links, 13)
-    known = Known(13, links, x)
+    known = TrainingGraph(13, links, x)
     learner = CrossViewLearner(known.num_features, settings)
     runs = fused.FusedRuns([learner], [known], [settings], [0], precision)
     runs.run_epoch()

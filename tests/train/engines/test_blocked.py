@@ -19,7 +19,7 @@ from cgcl.errors import SplitError
 from cgcl.graph import Graph
 from cgcl.graph.features import Structure
 from cgcl.methods.cgcl import CrossViewLearner, draw
-from cgcl.methods.method import Epoch, Known
+from cgcl.methods.method import Epoch, TrainingGraph
 from cgcl.methods.settings import CGCLSettings
 from cgcl.model import View, symmetric
 from cgcl.model.decoder import consistency_loss
@@ -55,7 +55,7 @@ def one_thread():
 
 
 @pytest.fixture
-def double(known: Known):  # after the graph, whose features are float32
+def double(known: TrainingGraph):  # after the graph, whose features are float32
     """Let features that are made of links be as exact as the others are here."""
     torch.set_default_dtype(torch.float64)
     yield
@@ -69,7 +69,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def known(sbm: Build) -> Known:
+def known(sbm: Build) -> TrainingGraph:
     graph = sbm(0)
     return with_features(graph.num_nodes, graph.edges)
 
@@ -79,11 +79,11 @@ def features(num_nodes: int, kind: str = "sparse") -> Tensor:
     return x if kind == "dense" else (x * (x > 0.6)).to_sparse_coo().coalesce()
 
 
-def with_features(num_nodes: int, links: Tensor, kind: str = "sparse") -> Known:
+def with_features(num_nodes: int, links: Tensor, kind: str = "sparse") -> TrainingGraph:
     """Features are given, or made of links; then about thirteen nodes share each."""
     if kind == "structural":
-        return Known(num_nodes, links, Structure.of(links, num_nodes, 9))
-    return Known(num_nodes, links, features(num_nodes, kind))
+        return TrainingGraph(num_nodes, links, Structure.of(links, num_nodes, 9))
+    return TrainingGraph(num_nodes, links, features(num_nodes, kind))
 
 
 def build(options: CGCLSettings, dtype: torch.dtype = torch.float64) -> CrossViewLearner:
@@ -118,7 +118,7 @@ def without_dropout(**options: object) -> CGCLSettings:
     both(KINDS, VIEWS, cycle=(("hard", "sigmoid"), ("linear", "relu"), ("hadamard", "inner"))),
 )
 def test_loss_and_gradients_are_those_of_the_model(
-    known: Known, kind: str, views: str, targets: str, last_layer: str, product_: str
+    known: TrainingGraph, kind: str, views: str, targets: str, last_layer: str, product_: str
 ) -> None:
     options = without_dropout(
         views=views, targets=targets, last_layer=last_layer, product=product_, negatives="view"
@@ -127,9 +127,9 @@ def test_loss_and_gradients_are_those_of_the_model(
     ours, theirs = build(options), build(options)
     engine = BlockedEngine(ours, known, options, SEED)
     drawn, coins = draw(known, Epoch(1, SEED), options), torch.Generator()
-    x = [known.features_along(seen.edge_index) for seen, _ in drawn.views.turns()]
+    x = [known.features_along(seen.edge_index) for seen, _ in drawn.views.passes()]
     losses = theirs.losses(x, drawn.views, drawn.negatives)
-    turns = zip(losses, drawn.views.turns(), drawn.negatives, strict=True)
+    turns = zip(losses, drawn.views.passes(), drawn.negatives, strict=True)
     for loss, (seen, hidden), unlinked in turns:
         theirs.zero_grad()
         loss.backward()
@@ -170,7 +170,7 @@ def reference(engine: BlockedEngine, learner: CrossViewLearner, turn: tuple) -> 
     ("kind", "views", "dropout"), both(KINDS, VIEWS, cycle=([(0.3, 0.2), (0.8, 0), (0, 0.6)],))
 )
 def test_loss_and_gradients_with_dropout_are_those_of_the_model(
-    known: Known, kind: str, views: str, dropout: tuple[float, float]
+    known: TrainingGraph, kind: str, views: str, dropout: tuple[float, float]
 ) -> None:
     options = without_dropout(views=views, input_dropout=dropout[0], decoder_dropout=dropout[1])
     known = with_features(known.num_nodes, known.links, kind)
@@ -179,7 +179,7 @@ def test_loss_and_gradients_with_dropout_are_those_of_the_model(
     epoch = Epoch(2, SEED)
     drawn = draw(known, epoch, options)
     coins, same_coins = epoch.stream("dropout"), epoch.stream("dropout")
-    turns = zip(drawn.views.turns(), drawn.negatives, strict=True)
+    turns = zip(drawn.views.passes(), drawn.negatives, strict=True)
     for (seen, hidden), unlinked in turns:
         loss = reference(other, theirs, (seen, hidden, unlinked, same_coins))
         theirs.zero_grad()
@@ -216,7 +216,7 @@ def test_pairs_of_a_symmetric_view_keep_their_order() -> None:
     ("views", "clip", "kind"), both(VIEWS, cycle=([0.0, 0.001], ["sparse", "structural"]))
 )
 def test_training_without_dropout_follows_the_plain_engine(
-    known: Known, views: str, clip: float, kind: str
+    known: TrainingGraph, views: str, clip: float, kind: str
 ) -> None:
     known = with_features(known.num_nodes, known.links, kind)
     options = without_dropout(views=views, clip=clip, weight_decay=0.01)
@@ -232,7 +232,7 @@ def test_training_without_dropout_follows_the_plain_engine(
     assert_same(trained[0], trained[1], tolerance=1e-8)
 
 
-def trained(known: Known, options: CGCLSettings, epochs: int) -> tuple[BlockedEngine, list]:
+def trained(known: TrainingGraph, options: CGCLSettings, epochs: int) -> tuple[BlockedEngine, list]:
     engine = BlockedEngine(build(options, torch.float32), known, options, SEED)
     return engine, [engine.run(epoch, 1) for epoch in range(1, epochs + 1)]
 
@@ -242,10 +242,10 @@ def weights_of(engine: BlockedEngine) -> list[Tensor]:
 
 
 @pytest.mark.parametrize(("views", "kind"), both(VIEWS, cycle=(["sparse", "dense"],)))
-def test_a_run_repeats_itself_to_the_last_bit(known: Known, views: str, kind: str) -> None:
+def test_a_run_repeats_itself_to_the_last_bit(known: TrainingGraph, views: str, kind: str) -> None:
     torch.set_num_threads(2)
     x = features(known.num_nodes, kind).float()
-    known = Known(known.num_nodes, known.links, x)
+    known = TrainingGraph(known.num_nodes, known.links, x)
     options = CGCLSettings(hidden=256, views=views, input_dropout=0.3)
     (one, losses), *others = (trained(known, options, 3) for _ in range(3))
     for other, same_losses in others:
@@ -253,8 +253,8 @@ def test_a_run_repeats_itself_to_the_last_bit(known: Known, views: str, kind: st
         assert all(map(torch.equal, weights_of(one), weights_of(other)))
 
 
-def test_a_resumed_run_goes_on_to_the_last_bit(known: Known) -> None:
-    known = Known(known.num_nodes, known.links, features(known.num_nodes).float())
+def test_a_resumed_run_goes_on_to_the_last_bit(known: TrainingGraph) -> None:
+    known = TrainingGraph(known.num_nodes, known.links, features(known.num_nodes).float())
     options = CGCLSettings(hidden=16)
     whole, losses = trained(known, options, 5)
     half, _ = trained(known, options, 2)
@@ -268,9 +268,9 @@ def test_a_resumed_run_goes_on_to_the_last_bit(known: Known) -> None:
     assert all(map(torch.equal, weights_of(whole), weights_of(resumed)))
 
 
-def test_every_step_of_every_epoch_tosses_other_coins(known: Known) -> None:
+def test_every_step_of_every_epoch_tosses_other_coins(known: TrainingGraph) -> None:
     options = CGCLSettings(hidden=16, views="one", lr=1e-12, weight_decay=0, input_dropout=0.5)
-    known = Known(known.num_nodes, known.links, features(known.num_nodes).float())
+    known = TrainingGraph(known.num_nodes, known.links, features(known.num_nodes).float())
     engine = BlockedEngine(build(options, torch.float32), known, options, SEED)
     left: list[Tensor] = []
     for epoch in (1, 2, 1):
@@ -284,7 +284,7 @@ def test_every_step_of_every_epoch_tosses_other_coins(known: Known) -> None:
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("most_numbers", [2**27, 120 * 10 * 2, 1])
 def test_any_number_of_workers_finds_the_same(
-    known: Known, monkeypatch: pytest.MonkeyPatch, most_numbers: int
+    known: TrainingGraph, monkeypatch: pytest.MonkeyPatch, most_numbers: int
 ) -> None:
     """Even where there is room for the sums of two workers only, or of one."""
     monkeypatch.setattr(blocked, "_MOST_NUMBERS", most_numbers)
@@ -317,7 +317,7 @@ def test_tiny_graphs_train_as_with_the_plain_engine(
     """Views may be empty, nodes alone, features all zero, and there may be nothing to draw."""
     torch.set_num_threads(threads)
     num_nodes, pairs = graph
-    known = Known(num_nodes, torch.tensor(pairs).T.contiguous(), features(num_nodes))
+    known = TrainingGraph(num_nodes, torch.tensor(pairs).T.contiguous(), features(num_nodes))
     options = without_dropout(views=views)
     found: list[list[list[float]] | None] = []
     for kind in (PlainEngine, BlockedEngine):
@@ -334,7 +334,7 @@ def test_tiny_graphs_train_as_with_the_plain_engine(
 
 def test_features_that_are_all_dropped_or_zero_leave_the_bias_to_learn() -> None:
     x = torch.zeros(3, 9, dtype=torch.float64).to_sparse_coo().coalesce()
-    known = Known(3, torch.tensor([[0], [1]]), x)
+    known = TrainingGraph(3, torch.tensor([[0], [1]]), x)
     options = without_dropout(input_dropout=0.9)
     losses = [BlockedEngine(build(options), known, options, SEED).run(e, 1) for e in range(1, 5)]
     assert all(torch.isfinite(torch.tensor(loss)).all() for loss in losses)
@@ -357,11 +357,11 @@ class LargestResult(TorchDispatchMode):
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("views", ["shared", "directed"])
-def test_no_tensor_has_a_row_for_each_pair(known: Known, views: str) -> None:
+def test_no_tensor_has_a_row_for_each_pair(known: TrainingGraph, views: str) -> None:
     options = without_dropout(hidden=64, views=views, input_dropout=0.5, decoder_dropout=0.2)
     engine = BlockedEngine(build(options), known, options, SEED)
     drawn = draw(known, Epoch(1, SEED), options)
-    (seen, hidden), unlinked = drawn.views.turns()[0], drawn.negatives[0]
+    (seen, hidden), unlinked = drawn.views.passes()[0], drawn.negatives[0]
     pairs = hidden.num_pairs + unlinked.shape[1]
     with LargestResult() as largest:
         engine.fill_gradients(seen, hidden, unlinked, torch.Generator())

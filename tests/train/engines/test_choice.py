@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from cgcl.graph import Graph
-from cgcl.methods.method import Known
+from cgcl.methods.method import TrainingGraph
 from cgcl.split import random_split
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.engines import engine_for
 from cgcl.train.trainer import Trainer, build_learner
 
@@ -19,10 +19,10 @@ Build = Callable[[int], Graph]
 
 
 def name_of(graph: Graph, method: str = "cgcl", **resources) -> str | None:
-    recipe = Recipe.of(method, {})
+    recipe = RunConfig.of(method, {})
     split = random_split(graph, recipe.split.val, recipe.split.test, 0)
     learner = build_learner(4, recipe)
-    known = Known(split.num_nodes, split.train, graph.x)
+    known = TrainingGraph(split.num_nodes, split.train, graph.x)
     engine = engine_for(learner, known, recipe, Resources(**resources))
     return engine.name if engine else None
 
@@ -43,7 +43,7 @@ def test_engines_agree_on_how_well_they_learn(sbm: Build, views: str) -> None:
     for engine in ("auto", "plain"):
         for seed in range(3):
             graph = sbm(seed)
-            recipe = Recipe.of(
+            recipe = RunConfig.of(
                 "cgcl", {"hidden": 16, "epochs": 60, "seed": seed, "views": views, "test": 0.2}
             )
             split = random_split(graph, recipe.split.val, recipe.split.test, seed)

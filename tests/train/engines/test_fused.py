@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from cgcl.coins import base_key, epoch_key, mix, words
+from cgcl.counter_rng import base_key, epoch_key, mix, words
 from cgcl.graph.features import Structure
 from cgcl.methods.cgcl import CrossViewLearner, draw
-from cgcl.methods.method import Epoch, Known
+from cgcl.methods.method import Epoch, TrainingGraph
 from cgcl.methods.settings import CGCLSettings
 from cgcl.model import consistency_loss
 from cgcl.seeds import seeded
@@ -23,19 +23,19 @@ GOLDEN = 0x9E3779B9
 SMALL = {"hidden": 6, "input_dropout": 0.3, "decoder_dropout": 0.2, "weight_decay": 0.01}
 
 
-def a_graph(seed: int, *, nodes: int = 9, links: int = 12, share: float = 0.6) -> Known:
+def a_graph(seed: int, *, nodes: int = 9, links: int = 12, share: float = 0.6) -> TrainingGraph:
     source = torch.Generator().manual_seed(seed)
     pairs = torch.combinations(torch.arange(nodes), 2).T
     chosen = torch.randperm(pairs.shape[1], generator=source)[:links].sort().values
     x = torch.rand(nodes, 30, generator=source)
     x *= torch.rand(nodes, 30, generator=source) < share
-    return Known(nodes, pairs[:, chosen].to(DEVICE), x.to(DEVICE))
+    return TrainingGraph(nodes, pairs[:, chosen].to(DEVICE), x.to(DEVICE))
 
 
-def without_features(known: Known, columns: int) -> Known:
+def without_features(known: TrainingGraph, columns: int) -> TrainingGraph:
     """Return a graph whose features are made of links; with few columns, nodes share them."""
     structure = Structure.of(known.links.cpu(), known.num_nodes, columns)
-    return Known(known.num_nodes, known.links, structure.to(DEVICE))
+    return TrainingGraph(known.num_nodes, known.links, structure.to(DEVICE))
 
 
 def a_learner(seed: int, settings: CGCLSettings, num_features: int = 30) -> CrossViewLearner:
@@ -50,11 +50,11 @@ def kept(row_word: Tensor, width: int, chance: float) -> Tensor:
 
 
 def readable_loss(
-    learner: CrossViewLearner, known: Known, settings: CGCLSettings, epoch: Epoch, turn: int
+    learner: CrossViewLearner, known: TrainingGraph, settings: CGCLSettings, epoch: Epoch, turn: int
 ) -> Tensor:
     """The loss of a turn as `cgcl.model` has it, with the same coins."""
     drawn = draw(known, epoch, settings)
-    seen, hidden = drawn.views.turns()[turn]
+    seen, hidden = drawn.views.passes()[turn]
     nodes = torch.arange(known.num_nodes, device=DEVICE)
     key = epoch_key(base_key(epoch.seed, INPUTS[turn]), epoch.number)
     x = known.features_along(seen.edge_index).to_dense()
@@ -73,7 +73,7 @@ def readable_loss(
 
 
 def trained_readably(
-    learner: CrossViewLearner, known: Known, settings: CGCLSettings, seed: int, epochs: int
+    learner: CrossViewLearner, known: TrainingGraph, settings: CGCLSettings, seed: int, epochs: int
 ) -> list[list[float]]:
     optimizer = torch.optim.Adam(
         learner.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
@@ -208,10 +208,10 @@ def test_a_restored_engine_goes_on_as_if_nothing_had_happened() -> None:
 def test_an_empty_view_takes_no_step() -> None:
     """One link is in one view only: the other turn must leave weights and moments alone."""
     settings = CGCLSettings(**SMALL)
-    known = Known(9, torch.tensor([[2], [7]], device=DEVICE), a_graph(1).x)
+    known = TrainingGraph(9, torch.tensor([[2], [7]], device=DEVICE), a_graph(1).x)
     fused, learner = a_learner(5, settings), a_learner(5, settings)
     runs = FusedRuns([fused], [known], [settings], [5], "fp32")
-    turn = [hidden.num_pairs for _, hidden in draw(known, Epoch(1, 5), settings).views.turns()]
+    turn = [hidden.num_pairs for _, hidden in draw(known, Epoch(1, 5), settings).views.passes()]
     assert sorted(turn) == [0, 1]
     losses = runs.advance(1, 1)[0, 0].tolist()
     assert losses[turn.index(0)] == 0
@@ -237,9 +237,9 @@ def test_what_the_kernels_cannot_do_is_left_to_the_readable_path() -> None:
     ):
         assert not supports(known, CGCLSettings(**changed)), changed
     sides = torch.arange(9, device=DEVICE) > 4
-    assert not supports(Known(9, known.links, known.x, sides), CGCLSettings())
+    assert not supports(TrainingGraph(9, known.links, known.x, sides), CGCLSettings())
     crowded = torch.combinations(torch.arange(9, device=DEVICE), 2).T[:, :-9]
-    assert not supports(Known(9, crowded, known.x), CGCLSettings())
+    assert not supports(TrainingGraph(9, crowded, known.x), CGCLSettings())
     for resources in (Resources(engine="plain"), Resources(deterministic=True)):
         assert not can_fuse(known, CGCLSettings(), resources)
     assert can_fuse(known, CGCLSettings(), Resources()) == (DEVICE.type == "cuda")

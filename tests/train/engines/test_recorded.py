@@ -9,7 +9,7 @@ import torch
 
 from cgcl.graph.features import Structure
 from cgcl.methods.cgcl_rank import RankingLearner, scores_of
-from cgcl.methods.method import Epoch, Known
+from cgcl.methods.method import Epoch, TrainingGraph
 from cgcl.methods.settings import RankSettings
 from cgcl.model.softmax import softmax_loss
 from cgcl.seeds import seeded, stream
@@ -23,7 +23,7 @@ DEVICE = torch.device("cuda" if HAS_GPU else "cpu")
 STILL = {"input_dropout": 0.0, "hidden_dropout": 0.0, "decoder_dropout": 0.0}
 
 
-def a_graph(kind: str, nodes: int = 60, count: int = 200) -> Known:
+def a_graph(kind: str, nodes: int = 60, count: int = 200) -> TrainingGraph:
     pairs = torch.combinations(torch.arange(nodes)).T
     sides = torch.arange(nodes) % 2 == 1 if kind == "sides" else None
     if sides is not None:
@@ -32,15 +32,17 @@ def a_graph(kind: str, nodes: int = 60, count: int = 200) -> Known:
     links = pairs[:, chosen]
     x = torch.rand(nodes, 12, generator=stream(0, "x"))
     features = Structure.of(links, nodes) if kind == "links" else x
-    return Known.on(DEVICE, nodes, links, features, sides)
+    return TrainingGraph.on(DEVICE, nodes, links, features, sides)
 
 
-def a_learner(known: Known, settings: RankSettings) -> RankingLearner:
+def a_learner(known: TrainingGraph, settings: RankSettings) -> RankingLearner:
     with seeded(0, "weights"):
         return RankingLearner(known.num_features, settings).to(DEVICE)
 
 
-def a_loss(known: Known, made: tuple, is_asked: torch.Tensor, share: float, precision: torch.dtype):
+def a_loss(
+    known: TrainingGraph, made: tuple, is_asked: torch.Tensor, share: float, precision: torch.dtype
+):
     """Return the loss, the logarithm of all pairs' sum, and the gradients of R, w and p."""
     right, weights, terms = made
     width, prepared = right.shape[1], a_learner(known, RankSettings(hidden=8)).prepare(known)
@@ -120,7 +122,7 @@ def test_tiles_give_the_readable_loss(
 def test_tiles_know_a_node_that_is_linked_to_all_others() -> None:
     """By hand: of the other four, each pair of two may be a link, and adds e twice."""
     links = torch.tensor([[0, 0, 0, 0], [1, 2, 3, 4]], device=DEVICE)
-    known = Known.on(DEVICE, 5, links, torch.eye(5))
+    known = TrainingGraph.on(DEVICE, 5, links, torch.eye(5))
     right = torch.zeros(5, 3, device=DEVICE)
     terms = torch.tensor([9.0, 1.0, 1.0, 1.0, 1.0], device=DEVICE)
     made, asked = (right, right[0] + 1, terms), torch.tensor([1, 1, 0, 0], device=DEVICE).bool()
@@ -136,7 +138,7 @@ def test_tiles_know_a_node_that_is_linked_to_all_others() -> None:
 def test_tiles_learn_nothing_where_nothing_is_asked_or_every_pair_is_a_link(
     links: list, asked: int
 ) -> None:
-    known = Known.on(DEVICE, 3, torch.tensor(links).T.contiguous(), torch.eye(3))
+    known = TrainingGraph.on(DEVICE, 3, torch.tensor(links).T.contiguous(), torch.eye(3))
     right = torch.ones(3, 2, device=DEVICE)
     is_asked = torch.full((len(links),), bool(asked), device=DEVICE)
     made = (right, right[0], torch.zeros(3, device=DEVICE))
@@ -150,10 +152,12 @@ def test_what_the_kernels_cannot_do_is_left_to_the_plain_engine() -> None:
     for told, expected in (({}, True), ({"sampled": 60}, True), ({"sampled": 9}, False)):
         assert supports(known, RankSettings(hidden=8, **told)) == expected
     assert not supports(known, RankSettings(hidden=8192))
-    sparse = Known(60, known.links, known.features.to_sparse_coo().coalesce())
+    sparse = TrainingGraph(60, known.links, known.features.to_sparse_coo().coalesce())
     assert not supports(sparse, RankSettings(hidden=8))
     assert supports(a_graph("links"), RankSettings(hidden=8))
-    assert not supports(Known(60, known.links[:, :0], known.features), RankSettings(hidden=8))
+    assert not supports(
+        TrainingGraph(60, known.links[:, :0], known.features), RankSettings(hidden=8)
+    )
 
 
 # In full precision: what is rounded is rounded on a card alone, where it is measured over seeds.
@@ -272,7 +276,7 @@ def test_dropout_leaves_what_it_should_and_the_same_on_the_way_back(kind: str) -
 @pytest.mark.parametrize("links", [[(0, 1)], [(0, 1), (1, 2), (3, 4)]])
 def test_a_view_that_asks_for_nothing_steps_as_the_plain_engine_does(links: list) -> None:
     settings = RankSettings(hidden=4, layers=1, weight_decay=0.1, lr=0.05, **STILL)
-    known = Known.on(DEVICE, 6, torch.tensor(links).T.contiguous(), torch.rand(6, 3))
+    known = TrainingGraph.on(DEVICE, 6, torch.tensor(links).T.contiguous(), torch.rand(6, 3))
     learners = [a_learner(known, settings) for _ in range(2)]
     RecordedEngine(RankingSteps(learners[0], known, settings, 0, torch.float32)).run(1, 2)
     PlainEngine(learners[1], known, settings, 0).run(1, 2)

@@ -6,9 +6,9 @@ from importlib.util import find_spec
 
 from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.cgcl_rank import RankingLearner
-from cgcl.methods.method import Known, Learner
+from cgcl.methods.method import Learner, TrainingGraph
 from cgcl.methods.settings import CGCLSettings, RankSettings, TrainedSettings
-from cgcl.train.config import Recipe, Resources
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.engines.blocked import BlockedEngine
 from cgcl.train.engines.plain import Engine, Moments, PlainEngine
 
@@ -16,7 +16,7 @@ __all__ = ["Engine", "Moments", "PlainEngine", "can_fuse", "engine_for"]
 
 
 def engine_for(
-    learner: Learner, known: Known, recipe: Recipe, resources: Resources
+    learner: Learner, known: TrainingGraph, recipe: RunConfig, resources: Resources
 ) -> Engine | None:
     """Return what trains a method here; None if there is nothing to train.
 
@@ -42,7 +42,7 @@ def engine_for(
     return PlainEngine(learner, known, settings, seed)
 
 
-def _can_record(known: Known, settings: RankSettings, resources: Resources) -> bool:
+def _can_record(known: TrainingGraph, settings: RankSettings, resources: Resources) -> bool:
     if not _may_fuse(known, resources) or resources.precision == "fp32":
         return False
     from cgcl.train.engines.recorded import supports
@@ -50,14 +50,14 @@ def _can_record(known: Known, settings: RankSettings, resources: Resources) -> b
     return supports(known, settings)
 
 
-def _may_fuse(known: Known, resources: Resources) -> bool:
+def _may_fuse(known: TrainingGraph, resources: Resources) -> bool:
     """Whether there are a GPU and Triton, and bits are free to differ."""
     if resources.engine == "plain" or resources.deterministic or known.device.type != "cuda":
         return False
     return find_spec("triton") is not None
 
 
-def can_fuse(known: Known, settings: CGCLSettings, resources: Resources) -> bool:
+def can_fuse(known: TrainingGraph, settings: CGCLSettings, resources: Resources) -> bool:
     """Whether CGCL can be trained by fused kernels: on a GPU, with Triton, bits free to differ."""
     if not _may_fuse(known, resources):
         return False
@@ -67,7 +67,11 @@ def can_fuse(known: Known, settings: CGCLSettings, resources: Resources) -> bool
 
 
 def _cgcl_engine(
-    learner: CrossViewLearner, known: Known, settings: CGCLSettings, seed: int, resources: Resources
+    learner: CrossViewLearner,
+    known: TrainingGraph,
+    settings: CGCLSettings,
+    seed: int,
+    resources: Resources,
 ) -> Engine:
     if can_fuse(known, settings, resources):
         from cgcl.train.engines.fused import FusedEngine, FusedRuns

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from cgcl.graph.pairs import decode, encode
 from cgcl.methods.cgcl import CrossViewLearner, draw
-from cgcl.methods.method import Epoch, Known
+from cgcl.methods.method import Epoch, TrainingGraph
 from cgcl.methods.scoring import block_size
 from cgcl.methods.settings import CGCLSettings
 from cgcl.model import GCNEncoder, PairDecoder, View
@@ -31,7 +31,7 @@ from cgcl.train.execution import default_threads_kept
 class BlockedEncoder:
     """Embeddings from a view, and the gradients in the encoder's weights."""
 
-    def __init__(self, encoder: GCNEncoder, known: Known, *, is_symmetric: bool) -> None:
+    def __init__(self, encoder: GCNEncoder, known: TrainingGraph, *, is_symmetric: bool) -> None:
         """Set aside room for the embeddings.
 
         Args:
@@ -318,7 +318,7 @@ class BlockedEngine(PlainEngine):
     name = "blocked"
 
     def __init__(
-        self, learner: CrossViewLearner, known: Known, settings: CGCLSettings, seed: int
+        self, learner: CrossViewLearner, known: TrainingGraph, settings: CGCLSettings, seed: int
     ) -> None:
         """Set aside room for the gradients and for blocks of pairs; one worker for each thread.
 
@@ -359,7 +359,7 @@ class BlockedEngine(PlainEngine):
         drawn = draw(self._known, epoch, self._cgcl)
         generator = epoch.stream("dropout")
         losses: list[Tensor] = []
-        for (seen, hidden), unlinked in zip(drawn.views.turns(), drawn.negatives, strict=True):
+        for (seen, hidden), unlinked in zip(drawn.views.passes(), drawn.negatives, strict=True):
             if hidden.num_pairs == 0:  # a tiny graph may leave a view empty
                 continue
             losses.append(self.fill_gradients(seen, hidden, unlinked, generator))

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cgcl.coins import mix
+from cgcl.counter_rng import mix
 from cgcl.graph.pairs import decode, encode_ordered
 
 _SIDES = 2**16  # a coin is a number of 16 bits, compared with a threshold
 _HALF = _SIDES // 2
-# The multipliers of `cgcl.coins`, as numbers of 32 bits with a sign.
+# The multipliers of `cgcl.counter_rng`, as numbers of 32 bits with a sign.
 _MULTIPLIERS = (0x7FEB352D, 0x846CA68B - 2**32)
 _SHIFTS = (16, 15)
 

@@ -15,9 +15,9 @@ from contextlib import contextmanager, nullcontext
 import torch
 from torch import Tensor
 
-from cgcl.coins import base_key, words_below
+from cgcl.counter_rng import base_key, words_below
 from cgcl.methods.cgcl import NEGATIVES, VIEWS, CrossViewLearner
-from cgcl.methods.method import Known
+from cgcl.methods.method import TrainingGraph
 from cgcl.methods.settings import CGCLSettings
 from cgcl.train.engines.gpu import (
     B1,
@@ -399,7 +399,7 @@ class FusedDecoder:
 _MOST_UNITS = 512
 
 
-def supports(known: Known, settings: CGCLSettings) -> bool:
+def supports(known: TrainingGraph, settings: CGCLSettings) -> bool:
     """Whether the kernels can do what the settings ask for; `PlainEngine` can do everything."""
     return (
         settings.product == "hadamard"
@@ -419,7 +419,7 @@ class FusedRuns:
     def __init__(
         self,
         learners: Sequence[CrossViewLearner],
-        known: Sequence[Known],
+        known: Sequence[TrainingGraph],
         settings: Sequence[CGCLSettings],
         seeds: Sequence[int],
         precision: str = "tf32",

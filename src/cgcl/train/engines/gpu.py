@@ -10,7 +10,7 @@ import torch
 import triton
 from torch import Tensor, nn
 
-from cgcl.methods.method import Known
+from cgcl.methods.method import TrainingGraph
 from cgcl.train.engines.kernels.shared import adam_step
 from cgcl.train.engines.plain import Moments
 
@@ -209,7 +209,7 @@ class FeatureRows:
     for, twice its number, and one more if it comes from the lower end."""
 
     @classmethod
-    def of(cls, known: Sequence[Known]) -> FeatureRows:
+    def of(cls, known: Sequence[TrainingGraph]) -> FeatureRows:
         """Arrange the features of each run, or those that all of them share."""
         if known[0].structure is not None:
             return cls._of_links(known)
@@ -224,7 +224,7 @@ class FeatureRows:
         return cls(None, _rows(entries, 0, kept[0].shape), _rows(entries, 1, kept[0].shape))
 
     @classmethod
-    def _of_links(cls, known: Sequence[Known]) -> FeatureRows:
+    def _of_links(cls, known: Sequence[TrainingGraph]) -> FeatureRows:
         entries: list[tuple[Tensor, Tensor]] = []
         for own in known:
             if own.structure is None:

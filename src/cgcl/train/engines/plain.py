@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from cgcl.methods.method import Epoch, Known, Learner
+from cgcl.methods.method import Epoch, Learner, TrainingGraph
 from cgcl.methods.settings import TrainedSettings
 from cgcl.seeds import seeded
 
@@ -128,7 +128,7 @@ class PlainEngine:
     epochs_at_once = 1
 
     def __init__(
-        self, learner: Learner, known: Known, settings: TrainedSettings, seed: int
+        self, learner: Learner, known: TrainingGraph, settings: TrainedSettings, seed: int
     ) -> None:
         """Create the optimizer.
 

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cgcl.coins import base_key, words, words_below
+from cgcl.counter_rng import base_key, words, words_below
 from cgcl.methods.cgcl import VIEWS
 from cgcl.methods.cgcl_rank import RankingLearner
-from cgcl.methods.method import Known
+from cgcl.methods.method import TrainingGraph
 from cgcl.methods.settings import RankSettings
 from cgcl.model.ranker import signatures
 from cgcl.train.engines.all_pairs import AllPairs, Turns, product_into
@@ -61,7 +61,7 @@ class RankingSteps:
     def __init__(
         self,
         learner: RankingLearner,
-        known: Known,
+        known: TrainingGraph,
         settings: RankSettings,
         seed: int,
         half: torch.dtype = torch.bfloat16,
@@ -123,7 +123,7 @@ class RankingSteps:
         """All that an epoch changes and the next one reads."""
         return [*self.weights.state(), self._averages, self._turns.offset]
 
-    def _make_room(self, known: Known) -> None:
+    def _make_room(self, known: TrainingGraph) -> None:
         n, d, layers, half = known.num_nodes, self._settings.hidden, self._layers, self._half
         self._scales = self._zeros(n)
         self._neighbours, self._numbers = (
@@ -368,7 +368,7 @@ class RankingSteps:
 _MOST_WIDTH = 4096
 
 
-def supports(known: Known, settings: RankSettings) -> bool:
+def supports(known: TrainingGraph, settings: RankSettings) -> bool:
     """Whether the kernels can do what is asked; `PlainEngine` can do everything."""
     is_sampled = 0 < settings.sampled < known.num_nodes
     has_made = known.structure is not None

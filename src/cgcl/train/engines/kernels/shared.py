@@ -1,4 +1,4 @@
-"""What the kernels of both networks need: the words of `cgcl.coins`, dropout, Adam."""
+"""What the kernels of both networks need: the words of `cgcl.counter_rng`, dropout, Adam."""
 
 # pyrefly: ignore-errors
 # ruff: noqa: ANN001, ANN201, D417

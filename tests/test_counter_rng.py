@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgcl.coins import WORDS, base_key, epoch_key, integers, mix, words
+from cgcl.counter_rng import WORDS, base_key, epoch_key, integers, mix, words
 
 NUMBERS = torch.arange(500)
 
