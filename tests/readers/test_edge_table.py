@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cgcl.errors import ConfigError, GraphContentError
 from cgcl.readers import read
-from cgcl.readers.edge_table import DROPPED, EdgeTable, find_sides, joined
+from cgcl.readers.edge_table import DROPPED, EdgeTable, find_sides, merge_edge_tables
 
 FILMS = [(f"user{u}", f"film{f}") for u in range(6) for f in range(4) if (u + f) % 3]
 HOW = (
@@ -211,12 +211,12 @@ def test_it_makes_no_difference_which_file_a_link_stands_in(tmp_path):
 def test_features_of_the_first_stay_with_their_nodes():
     x = torch.tensor([[1.0], [2.0]])
     first = EdgeTable(("b", "a"), torch.tensor([[0], [1]]), x=x, sides=torch.tensor([True, False]))
-    both = joined(first, [EdgeTable(("a",), torch.zeros(2, 1, dtype=torch.int64))])
+    both = merge_edge_tables(first, [EdgeTable(("a",), torch.zeros(2, 1, dtype=torch.int64))])
     assert both.names == ("a", "b")
     assert both.x.tolist() == [[2.0], [1.0]]
     assert both.sides.tolist() == [False, True]
     with pytest.raises(ConfigError, match="nodes that have none"):
-        joined(first, [EdgeTable(("c",), torch.zeros(2, 1, dtype=torch.int64))])
+        merge_edge_tables(first, [EdgeTable(("c",), torch.zeros(2, 1, dtype=torch.int64))])
 
 
 def test_sides_are_those_of_the_first_file_and_reach_new_nodes(tmp_path):
