@@ -9,14 +9,13 @@ def test_the_walk_meets_every_module_once(project: Path) -> None:
     walk, _, _ = page.partition("## Where to change what")
     package = project / "src" / "cgcl"
     met: list[str] = []
-    for line in walk.splitlines():
-        room = ""
-        for name in re.findall(r"`([\w/]+\.py)`", line):
-            # A file without a folder lies in the folder of the one named before it.
-            path = name if (package / name).is_file() else f"{room}/{name}"
-            assert (package / path).is_file(), f"there is no {name}"
-            room = str(Path(path).parent)
-            met.append(path)
+    room = ""
+    for name in re.findall(r"`([\w/]+\.py)`", walk):
+        # A file without a folder lies in the folder of the one named before it.
+        path = name if (package / name).is_file() else f"{room}/{name}"
+        assert (package / path).is_file(), f"there is no {name}"
+        room = str(Path(path).parent)
+        met.append(path)
     modules = {str(path.relative_to(package)) for path in package.rglob("*.py")}
     named = {path for path in modules if not path.endswith(("__init__.py", "__main__.py"))}
     unnamed = sorted(
