@@ -257,8 +257,8 @@ BAD_TABLES = [
     (
         {"node": ["a"], "tags": [["x", "y"]]},
         ": feature 'tags' of node 'a' is '['x', 'y']', not a number.\n"
-        "If the column holds categories, add `one_hot` tags; if it holds words with blanks "
-        "between\nthem, add `words` tags. Otherwise delete the column.",
+        "If the column holds categories, add `one_hot=tags`; if it holds words with blanks "
+        "between\nthem, add `words=tags`. Otherwise delete the column.",
     ),
 ]
 

@@ -13,4 +13,4 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cgcl.train.calibrating._KEPT", 4000)
     monkeypatch.setattr("cgcl.train.config.Resources.num_threads", 1)
     # A quarter of a second: who has no linear form goes on to pairs two steps apart.
-    monkeypatch.setattr("cgcl.search.way._CHEAP", 1e10)
+    monkeypatch.setattr("cgcl.predict.strategy._CHEAP", 1e10)

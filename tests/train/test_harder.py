@@ -21,6 +21,7 @@ from cgcl.metrics import ON_REQUEST, auc, own_ranks
 from cgcl.predict import evaluate_against
 from cgcl.seeds import stream
 from cgcl.split import Split, random_split
+from cgcl.split.negatives import degree_negatives
 from cgcl.train import harder
 from cgcl.train.harder import (
     HardNegatives,
@@ -279,7 +280,7 @@ def test_a_graph_without_features_or_on_two_sides_is_asked_too() -> None:
 def test_degree_metrics_are_those_of_the_drawn_pairs() -> None:
     graph, split = small()
     found = metrics_against(Sums(30), split, graph, "degree", seed=4)
-    pairs = cgcl.split.negatives(split, 4)
+    pairs = degree_negatives(split, 4)
     assert found.metrics["degree_auc"] == auc(split.test.sum(dim=0), pairs.sum(dim=0))
     assert found.to_json()["against"]["negatives_per_link"] == [1, 1]
 

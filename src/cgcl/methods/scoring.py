@@ -14,6 +14,7 @@ from torch.nn import functional
 from cgcl.methods.method import PairwiseScorer
 from cgcl.model import CGCL, PairDecoder
 from cgcl.seeds import stream
+from cgcl.workers import workers
 
 # 2^16 pairs at d_v = 512 take 128 MB on a GPU; a CPU is several times as fast on blocks that stay
 # in its cache. A fixed size also fixes the order of every sum.
@@ -116,12 +117,24 @@ class EmbeddingScorer(PairwiseScorer):
     def _in_blocks(self, count: int, pairs_at: Callable[[slice], Tensor]) -> Tensor:
         """Return the logits of so many pairs, of which some at a time are looked up."""
         size, logits = block_size(self.z.shape[1], self.z.device), self.z.new_empty(count)
-        with evaluating(self._network):
+        starts = iter(range(0, count, size))
+
+        def score(_: int) -> None:
+            """Score blocks until none is left; each worker has room of its own to do it."""
             decode = self._decoding(min(size, count))
-            for start in range(0, count, size):
-                block = slice(start, min(start + size, count))
-                pairs = _padded(pairs_at(block)).to(self.z.device)
-                logits[block] = decode(self.z, pairs)[: block.stop - start]
+            with torch.no_grad():  # what `evaluating` says of gradients holds for its own thread
+                for start in starts:
+                    block = slice(start, min(start + size, count))
+                    pairs = _padded(pairs_at(block)).to(self.z.device)
+                    logits[block] = decode(self.z, pairs)[: block.stop - start]
+
+        number = torch.get_num_threads()
+        with evaluating(self._network):
+            if self.z.is_cuda or number == 1 or count <= size:
+                score(0)
+                return logits
+            with workers() as pool:
+                list(pool.map(score, range(number)))
         return logits
 
     def _decoding(self, most_pairs: int) -> Callable[[Tensor, Tensor], Tensor]:  # noqa: ARG002

@@ -20,8 +20,8 @@ from cgcl.methods.scoring import decode_pairs, evaluating
 from cgcl.model import CGCL
 from cgcl.model.ops import spmm
 from cgcl.model.ranker import signatures
-from cgcl.predict.search import workers
 from cgcl.train.fit import known_of
+from cgcl.workers import workers
 
 Explainable = CGCL | RankingLearner
 """Networks that can say which links a score rests on."""

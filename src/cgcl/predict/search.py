@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,7 +27,7 @@ from cgcl.predict.strategy import (
     in_words,
 )
 from cgcl.seeds import stream
-from cgcl.train.execution import default_threads_kept
+from cgcl.workers import workers
 
 # Pairs listed at once by exact scoring; the scorer may cut them up further.
 _BLOCK = 2**18
@@ -367,16 +366,6 @@ def near_pairs(
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-
-
-@contextmanager
-def workers() -> Iterator[ThreadPoolExecutor]:
-    """Start as many workers as torch may use threads, of one each: they never wait for another."""
-    with (
-        default_threads_kept(),
-        ThreadPoolExecutor(torch.get_num_threads(), "cgcl", torch.set_num_threads, (1,)) as pool,
-    ):
-        yield pool
 
 
 def _above(

@@ -7,16 +7,12 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
-from threading import Lock
 from typing import Any
 
 import torch
 
 from cgcl.errors import ResourceError
 from cgcl.train.config import Resources
-
-_LOCK = Lock()
-_workers_at_work, _default_threads = 0, 1
 
 _PACKAGES = ("cgcl", "torch", "torch-geometric", "numpy", "scipy", "safetensors")
 _PACKAGES += ("scikit-learn", "pyarrow")
@@ -59,26 +55,6 @@ def computing_with(resources: Resources) -> Iterator[None]:
     finally:
         products.allow_tf32 = was_fast
         torch.set_num_threads(before)
-
-
-@contextmanager
-def default_threads_kept() -> Iterator[None]:
-    """Put back how many threads torch gives to a new thread, when the last of these has ended.
-
-    What a worker sets for itself is also what every thread gets that is started after it.
-    """
-    global _workers_at_work, _default_threads
-    with _LOCK:
-        if _workers_at_work == 0:
-            _default_threads = torch.get_num_threads()
-        _workers_at_work += 1
-    try:
-        yield
-    finally:
-        with _LOCK:
-            _workers_at_work -= 1
-            if _workers_at_work == 0:
-                torch.set_num_threads(_default_threads)
 
 
 @contextmanager

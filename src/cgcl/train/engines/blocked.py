@@ -25,7 +25,7 @@ from cgcl.train.engines.blocked_features import (
     multiply,
 )
 from cgcl.train.engines.plain import PlainEngine
-from cgcl.train.execution import default_threads_kept
+from cgcl.workers import default_threads_kept
 
 
 class BlockedEncoder:
