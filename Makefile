@@ -16,7 +16,7 @@ demo: $(VENV)/.ready        ## train on the bundled Cora, write a report, sugges
 
 # A process for each core, each on one thread: threads of two processes would wait for each other.
 test: $(VENV)/.ready-test   ## run the test suite
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not slow" -n logical --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not slow" -n logical --dist loadgroup
 
 slow: $(VENV)/.ready-test   ## run the tests that take minutes
 	$(BIN)/python -m pytest -q -m slow
@@ -27,7 +27,7 @@ mutants: $(VENV)/.ready-test ## break each promise by one line and see whether i
 lint: $(VENV)/.ready-lint   ## style, format, spelling and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/codespell src tests docs scripts experiments examples benchmarks README.md CHANGELOG.md
+	$(BIN)/codespell src tests docs scripts experiments examples benchmarks README.md CHANGELOG.md CONTRIBUTING.md
 	$(BIN)/lint-imports
 
 types: $(VENV)/.ready-lint  ## static types

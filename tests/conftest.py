@@ -18,6 +18,20 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
 
+# Files whose tests have nothing in common and take long: each may run in another process.
+APART = ("test_contract.py", "test_readme.py", "test_kernels_compile.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a file in one process, where they share what they train."""
+    for item in items:
+        file, _, test = item.nodeid.partition("::")
+        # The cases of one method stay together.
+        own = test.partition("-")[0] if file.endswith(APART) else ""
+        item.add_marker(pytest.mark.xdist_group(f"{file}{own}"))
+
+
 def clique(nodes: range) -> list[tuple[int, int]]:
     return list(combinations(nodes, 2))
 

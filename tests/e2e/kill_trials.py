@@ -26,7 +26,7 @@ from cgcl.train.engines.plain import Adam
 
 TRAIN = [
     "train", "toy.csv", "--epochs", "12", "--evaluate-every", "3", "--hidden", "8", "--threads",
-    "1", "--checkpoint-every", "0", "--quiet", "--no-compare", "--method", sys.argv[3],
+    "1", "--checkpoint-every", "0", "--quiet", "--no-compare", "--method",
 ]  # fmt: skip
 
 
@@ -80,11 +80,12 @@ def trial(folder: Path, kind: str, number: int) -> dict[str, Any]:
     (folder / "toy.csv").write_bytes(Path("toy.csv").read_bytes())
     os.chdir(folder)
     kills = 0
-    code = attempt(TRAIN, number, kind)
+    first = [*TRAIN, sys.argv[3]]
+    code = attempt(first, number, kind)
     while code == -signal.SIGKILL:
         kills += 1
         started = Path("runs/toy-1/run.json").exists()
-        again = ["train", "--resume", "runs/toy-1", "--quiet", "--no-compare"] if started else TRAIN
+        again = ["train", "--resume", "runs/toy-1", "--quiet", "--no-compare"] if started else first
         # Killed before there was a run: there is nothing to resume, so train anew.
         code = attempt(again, number if kills < 3 else 0, kind)
     runs = sorted(Path("runs").iterdir())
