@@ -39,6 +39,7 @@ ASKED_RATIO = {"cora": 2.5, "citeseer": 2.5, "pubmed": 2.0, "photo": 3.5, "compu
 ALLOWED_GIB = {"computers": 1.5}
 ALLOWED_DIFFERENCE = 0.1
 ALLOWED_ROW_MINUTES = 6
+ALLOWED_BUSY = 4
 
 
 def lines_of(kind: str, results: Path = RESULTS) -> list[Line]:
@@ -426,6 +427,26 @@ def startup_table() -> str:
     )
 
 
+def busy_table() -> str:
+    """How long whole commands take on a quiet machine and beside busy processes."""
+    lines = lines_of("busy")
+    if not lines:
+        return MISSING
+    newest = {line["command"]: line for line in lines}
+    rows = list[list[str]]()
+    for command, line in newest.items():
+        times = [", ".join(f"{s:.1f}" for s in line[x]) for x in ("quiet_s", "busy_s")]
+        met = _verdict(line["ratio"] <= ALLOWED_BUSY)
+        rows.append([f"`{command}`", *times, f"{line['ratio']:.1f}x", met])
+    last = lines[-1]
+    return table(
+        f"command | quiet, s | beside {last['busy']} busy processes, s | ratio "
+        f"| at most {ALLOWED_BUSY}x",
+        rows,
+        f"{machine_of(last)}; {last['cores']} cores. A ratio is the median over rounds.",
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "speed-cpu": partial(epochs_table, gpu=False),
     "speed-gpu": partial(epochs_table, gpu=True),
@@ -441,6 +462,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "speed-row": row_table,
     "speed-ranking-row": ranking_row_table,
     "speed-startup": startup_table,
+    "speed-busy": busy_table,
 }
 IMAGES: dict[str, Callable[[], str]] = {
     "docs/images/speed-time.svg": partial(scaling_plot, "ms"),
