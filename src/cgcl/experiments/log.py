@@ -24,7 +24,7 @@ from cgcl.train.run_folder import LOCK, RunFolder
 _FORMAT = 1
 
 
-class AppendOnlyLog:
+class AppendOnlyLog(contextlib.AbstractContextManager["AppendOnlyLog"]):
     """A file of lines that grows by one at a time; a line that was written is never lost.
 
     `OSError` is left to the caller, who knows what to say about it.
@@ -35,13 +35,12 @@ class AppendOnlyLog:
 
         A last line that was cut short is cut off, so that the next one does not go on in it.
         """
-        content = path.read_bytes() if path.exists() else b""
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
+        is_new = not path.exists()
+        whole = _whole_lines(path)
+        if not is_new and len(whole) < path.stat().st_size:
             os.truncate(path, len(whole))
         self.lines = whole.splitlines()
         """The lines that were there, without their ends."""
-        is_new = not path.exists()
         # Without a buffer, a line that did not fit is not tried again when the file closes.
         self._file = path.open("ab", buffering=0)
         if is_new:
@@ -66,11 +65,14 @@ class AppendOnlyLog:
         """Close the file."""
         self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _whole_lines(path: Path) -> bytes:
+    """Return what a log holds, but for a last line that was cut short."""
+    content = path.read_bytes() if path.exists() else b""
+    return content[: content.rfind(b"\n") + 1]
 
 
 def parse_line(line: bytes | str, needed: Collection[str]) -> dict[str, Any]:
@@ -102,11 +104,8 @@ def read_log(path: Path, needed: Collection[str] = ()) -> list[dict[str, Any]]:
     Raises:
         ConfigError: A line is damaged or has not what is needed; says which and what.
     """
-    content = path.read_bytes() if path.exists() else b""
-    # As in the log itself, a last line that was cut short is none.
-    lines = content[: content.rfind(b"\n") + 1].splitlines()
     found: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_whole_lines(path).splitlines(), start=1):
         try:
             found.append(parse_line(line, needed))
         except ValueError as error:
@@ -264,17 +263,16 @@ class Owner:
         return found
 
     def _require_same(self, path: Path, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-        # What a graph is called plays no part, only what it is.
-        same = {name: asked[name] for name in asked if _is_same(there[name], asked[name])}
-        before, now = _parts({**there, **same}, asked), _parts(asked, asked)
-        names = [name for name in before.keys() | now.keys() if before.get(name) != now.get(name)]
+        before, now = _parts(there, asked), _parts(asked, asked)
+        unset = ("", "unset")
+        names = [n for n in before | now if before.get(n, unset)[0] != now.get(n, unset)[0]]
         if ("method",) in names:
             # The settings of another method say nothing more.
             names = [name for name in names if len(name) == 1]
         if names:
             words = [
                 " and ".join(
-                    dict.fromkeys(f"{name[-1]} {own.get(name, 'unset')}" for name in sorted(names))
+                    dict.fromkeys(f"{n[-1]} {own.get(n, unset)[1]}" for n in sorted(names))
                 )
                 for own in (before, now)
             ]
@@ -284,22 +282,20 @@ class Owner:
             )
 
 
-def _is_same(one: Any, other: Any) -> bool:  # noqa: ANN401
-    if isinstance(one, dict) and "fingerprint" in one:
-        return bool(one["fingerprint"] == other.get("fingerprint"))
-    return bool(one == other)
-
-
-def _parts(values: Mapping[str, Any], names: Iterable[str]) -> dict[tuple[str, ...], str]:
-    """Return what is told one by one of what decides results, in words."""
-    found: dict[tuple[str, ...], str] = {}
+def _parts(
+    values: Mapping[str, Any], names: Iterable[str]
+) -> dict[tuple[str, ...], tuple[str, str]]:
+    """Return what is told one by one of what decides results: what it is, and that in words."""
+    found: dict[tuple[str, ...], tuple[str, str]] = {}
     for name in names:
         value = values[name]
         if not isinstance(value, dict):
-            found[(name,)] = str(value)
+            found[(name,)] = (str(value), str(value))
         elif "fingerprint" in value:
+            # What a graph is called plays no part, only what it is.
             title = f"'{value['title']}' " if "title" in value else ""
-            found[(name,)] = f"{title}({str(value['fingerprint'])[:12]})"
+            whole = str(value["fingerprint"])
+            found[(name,)] = (whole, f"{title}({whole[:12]})")
         else:
             found |= {(name, *place): own for place, own in _parts(value, value).items()}
     return found

@@ -211,7 +211,8 @@ class _Run:
     @cached_property
     def plain_key(self) -> str:
         """The key of the same training with nothing measured: a record answers that, too."""
-        return key_of(**{**self.asked, "measures": ()})
+        plain: dict[str, Any] = {**self.asked, "measures": ()}
+        return key_of(**plain)
 
 
 @dataclass(frozen=True)

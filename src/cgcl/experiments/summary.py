@@ -164,7 +164,7 @@ def summarise(
         sizes=comparison.sizes,
         metric=metric or _usual_metric(results),
         rows=(),
-        strata=comparison.strata.parts,
+        strata=comparison.strata,
         machines=tuple(
             dict.fromkeys(f"{one.device}, {counted(one.threads, 'thread')}" for one in results)
         ),
