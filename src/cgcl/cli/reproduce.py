@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,13 +15,11 @@ from cgcl.errors import ConfigError
 from cgcl.train.config import Resources
 
 if TYPE_CHECKING:
-    from cgcl.experiments.reproduction import Records
-    from cgcl.experiments.study import CellId, Experiment, Job, Record, Selection
+    from cgcl.experiments.reproduction import Findings, Places, Records
+    from cgcl.experiments.study import Experiment, Job, Record, Selection
     from cgcl.experiments.tables import Cell
     from cgcl.graph import Graph
     from cgcl.train.signals import StopRequest
-
-    Places = dict[CellId, list[Job]]
 
 What = Literal["table1", "table2", "fig2", "fig3", "fig4", "claims", "grid", "all"]
 _FAILED = 1
@@ -74,14 +72,9 @@ class Options:
         """Which part of an experiment is wanted."""
         from cgcl.experiments.study import Selection
 
-        return Selection(
-            graphs=_listed(self.dataset),
-            methods=_listed(self.methods),
-            test=_percents(self.ratio),
-            protocols=None if self.protocol is None else (self.protocol,),
-            runs=self.runs,
-            epochs=self.epochs,
-        )
+        graphs, methods, test = _listed(self.dataset), _listed(self.methods), _percents(self.ratio)
+        protocols = None if self.protocol is None else (self.protocol,)
+        return Selection(graphs, methods, test, protocols, self.runs, self.epochs)
 
     @property
     def choices(self) -> dict[str, Any]:
@@ -209,7 +202,7 @@ def _one(
 
     Adds to `chosen` what a grid chooses. Returns its runs, and whether it came to the end.
     """
-    from cgcl.experiments.reproduction import known_places, run_jobs
+    from cgcl.experiments.reproduction import Findings, known_places, run_jobs
     from cgcl.experiments.study import Selection, choose, jobs_of
 
     places = jobs_of(experiment, part, chosen)
@@ -223,48 +216,39 @@ def _one(
     if experiment.name == _GRID:
         # What follows takes what was just chosen.
         chosen |= choose(experiment, whole, records.found)
+    found = Findings(experiment, places, records.found, chosen, asked.epochs)
     if not asked.quiet:
-        _tell(experiment, places, records, asked.epochs)
-    _write(experiment, known_places(places, whole, records.found), records, chosen, asked.epochs)
+        _tell(found)
+    _write(replace(found, places=known_places(places, whole, records.found)), records.path)
     return jobs, is_at_end
 
 
-def _write(
-    experiment: Experiment,
-    places: Places,
-    records: Records,
-    chosen: dict[str, Any],
-    epochs: int | None,
-) -> None:
+def _write(found: Findings, folder: Path) -> None:
     """Write tables and figures, and print their names."""
-    from cgcl.experiments.reproduction import write_figures, write_tables
-
-    found, folder = records.found, records.path
-    written = write_tables(experiment, places, found, folder, chosen, epochs)
+    written = found.write_tables(folder)
     try:
-        written += write_figures(experiment, places, found, folder, epochs)
+        written += found.write_figures(folder)
     except ConfigError as error:
         say(f"Warning: {error}")
     for path in written:
         sys.stdout.write(f"{path}\n")
 
 
-def _tell(experiment: Experiment, places: Places, records: Records, epochs: int | None) -> None:
+def _tell(found: Findings) -> None:
     """Say what came out of each row of a table, beside what the paper prints."""
-    from cgcl.experiments.study import read_data
-    from cgcl.experiments.tables import cut_note, table_of
+    from cgcl.experiments.tables import cut_note
 
     # The grid and the figures have more rows than anybody reads.
-    if experiment.name not in _TABLES:
+    if found.experiment.name not in _TABLES:
         return
-    table = table_of(experiment, places, records.found, read_data("paper"), epochs)
-    for place in places:
-        own = [cell for cell in table.cells if cell.place == place and cell.mean is not None]
+    cells = found.table.cells
+    for place in found.places:
+        own = [cell for cell in cells if cell.place == place and cell.mean is not None]
         if own:
             where = f"{place.graph}, {place.test} %, {place.protocol}"
             say_fact("Result", f"{place.row}, {where}: {'   '.join(map(_cell_words, own))}")
-    if epochs is not None:
-        say_fact("Note", cut_note(epochs))
+    if found.epochs is not None:
+        say_fact("Note", cut_note(found.epochs))
 
 
 def _cell_words(cell: Cell) -> str:

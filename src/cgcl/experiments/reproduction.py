@@ -169,10 +169,10 @@ def index(records: Iterable[Record]) -> dict[str, Record]:
     nothing else is there, a run of which more was measured stands for the same run without.
     """
     found: dict[str, Record] = {}
-    for record in records:
-        if not record.failure:
-            found.setdefault(record.key, record)
-    for record in [*found.values()]:
+    good = [record for record in records if not record.failure]
+    for record in good:
+        found.setdefault(record.key, record)
+    for record in good:
         found.setdefault(record.plain_key, record)
     return found
 
@@ -210,9 +210,7 @@ class Records(ResultFolder[Record]):
             ResourceError: The disk is full.
         """
         super().append(result)
-        if not result.failure:
-            self.found.setdefault(result.key, result)
-            self.found.setdefault(result.plain_key, result)
+        self.found = index(self.results)
 
     def require_graph(self, name: str, fingerprint: str) -> None:
         """Refuse to add to runs on another graph of the same name.
@@ -429,42 +427,6 @@ def known_places(asked: Places, whole: Places, found: Found) -> dict[CellId, lis
     return known
 
 
-def write_tables(
-    experiment: Experiment,
-    places: Places,
-    found: Found,
-    folder: Path,
-    chosen: Chosen,
-    epochs: int | None = None,
-) -> list[Path]:
-    """Write what an experiment found as Markdown, CSV and LaTeX; return the files.
-
-    Trainings that were cut short have files of their own, whose names tell.
-
-    Args:
-        experiment: What was run.
-        places: Its runs by their place.
-        found: What came out, by key.
-        folder: Where to write.
-        chosen: The settings of each graph that runs were made with.
-        epochs: What trainings were cut to, if they were.
-
-    Raises:
-        ResourceError: The disk is full or the folder cannot be written.
-    """
-    make_folder(folder)
-    table = table_of(experiment, places, found, read_data("paper"), epochs)
-    written: list[Path] = []
-    for name, text in _texts(table, places, found):
-        path = folder / name
-        write_atomically(path, text.encode())
-        written.append(path)
-    # Claims are judged by trainings as long as described, whatever is asked for.
-    if experiment.name == "claims" and epochs is None:
-        written.append(write_verdicts(found, folder, chosen))
-    return written
-
-
 def write_verdicts(found: Found, folder: Path, chosen: Chosen) -> Path:
     """Write what became of each claim; return the file.
 
@@ -481,55 +443,81 @@ def write_verdicts(found: Found, folder: Path, chosen: Chosen) -> Path:
     return path
 
 
-def _texts(table: Table, places: Places, found: Found) -> Iterator[tuple[str, str]]:
-    """Yield the name and the content of each file."""
-    name, records = table.experiment.name, records_of(places, found)
-    stem = _file_name(name, table.epochs)
-    yield f"{stem}.csv", tables.csv(table)
-    if name == "grid":
-        # A grid of which only some runs are asked for and there must not pass for a whole one.
-        whole = jobs_of(table.experiment, Selection(epochs=table.epochs), {})
-        head = [line for line in (*CHOSEN_HEAD, cut_note(table.epochs)) if line]
-        yield (
-            f"{_file_name('chosen', table.epochs)}.toml",
-            toml_text(choose(table.experiment, whole, found), head),
-        )
-    elif not name.startswith("fig"):
-        yield f"{stem}.md", tables.markdown(table)
-        yield f"{stem}.tex", tables.latex(table)
-    for measure in (TRACE, EMBEDDINGS):
-        if any(measure in row.measures for row in table.experiment.rows) and any(
-            measure in record.measured for record in records
-        ):
-            yield f"{stem}-{measure}.csv", measured_csv(records, measure, table.epochs)
+@dataclass(frozen=True)
+class Findings:
+    """What an experiment found, to be written down."""
 
+    experiment: Experiment
+    places: Places
+    """Its runs by their place."""
+    found: Found
+    """What came out, by key."""
+    chosen: Chosen
+    """The settings of each graph that runs were made with."""
+    epochs: int | None = None
+    """What trainings were cut to, if they were; the files' names tell."""
 
-def _file_name(name: str, epochs: int | None) -> str:
-    return name if epochs is None else f"{name}-{epochs}-epochs"
+    @property
+    def table(self) -> Table:
+        """What is known, beside the published numbers."""
+        paper = read_data("paper")
+        return table_of(self.experiment, self.places, self.found, paper, self.epochs)
 
+    def write_tables(self, folder: Path) -> list[Path]:
+        """Write it as Markdown, CSV and LaTeX; return the files.
 
-def write_figures(
-    experiment: Experiment, places: Places, found: Found, folder: Path, epochs: int | None = None
-) -> list[Path]:
-    """Draw an experiment that is a figure of the paper; return the files, none for a table.
+        Raises:
+            ResourceError: The disk is full or the folder cannot be written.
+        """
+        make_folder(folder)
+        texts = dict(self._texts())
+        for name, text in texts.items():
+            write_atomically(folder / name, text.encode())
+        written = [folder / name for name in texts]
+        # Claims are judged by trainings as long as described, whatever is asked for.
+        if self.experiment.name == "claims" and self.epochs is None:
+            written.append(write_verdicts(self.found, folder, self.chosen))
+        return written
 
-    Args:
-        experiment: What was run.
-        places: Its runs by their place.
-        found: What came out, by key.
-        folder: Where to write.
-        epochs: What trainings were cut to, if they were; the files' names tell.
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the name and the content of each file."""
+        name, table, records = self.experiment.name, self.table, self._records
+        stem = self._file(name)
+        yield f"{stem}.csv", tables.csv(table)
+        if name == "grid":
+            # A grid of which only some runs are asked for and there must not pass for a whole one.
+            whole = jobs_of(self.experiment, Selection(epochs=self.epochs), {})
+            head = [line for line in (*CHOSEN_HEAD, cut_note(self.epochs)) if line]
+            best = choose(self.experiment, whole, self.found)
+            yield f"{self._file('chosen')}.toml", toml_text(best, head)
+        elif not name.startswith("fig"):
+            yield f"{stem}.md", tables.markdown(table)
+            yield f"{stem}.tex", tables.latex(table)
+        asked = {measure for row in self.experiment.rows for measure in row.measures}
+        for measure in (TRACE, EMBEDDINGS):
+            if measure in asked and any(measure in record.measured for record in records):
+                yield f"{stem}-{measure}.csv", measured_csv(records, measure, self.epochs)
 
-    Raises:
-        ConfigError: What draws is not installed.
-        ResourceError: The disk is full or the folder cannot be written.
-    """
-    if not experiment.name.startswith("fig"):
-        return []
-    pages = study_pages()
-    figure = pages.figure_of(experiment, records_of(places, found), cut_note(epochs))
-    written: list[Path] = pages.write_figure(figure, folder, _file_name(experiment.name, epochs))
-    return written
+    def write_figures(self, folder: Path) -> list[Path]:
+        """Draw an experiment that is a figure of the paper; return the files, none for a table.
+
+        Raises:
+            ConfigError: What draws is not installed.
+            ResourceError: The disk is full or the folder cannot be written.
+        """
+        name, pages = self.experiment.name, study_pages()
+        if not name.startswith("fig"):
+            return []
+        figure = pages.figure_of(self.experiment, self._records, cut_note(self.epochs))
+        written: list[Path] = pages.write_figure(figure, folder, self._file(name))
+        return written
+
+    @property
+    def _records(self) -> list[Record]:
+        return records_of(self.places, self.found)
+
+    def _file(self, name: str) -> str:
+        return name if self.epochs is None else f"{name}-{self.epochs}-epochs"
 
 
 def measured_csv(records: Sequence[Record], measure: str, epochs: int | None = None) -> str:

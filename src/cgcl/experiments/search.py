@@ -460,13 +460,7 @@ def tune(
     fixed, here = {**(fixed or {}), **chosen_by(goal, method)}, resources or Resources()
     space = Space.of(method, graph.title, fixed, method_named(method).settings_for(graph, {}))
     _refuse_at_once(graph, split, trials, here)
-    end = time.monotonic() + here.time_limit_s
-
-    def why_stop() -> StopReason | None:
-        if should_stop():
-            return "request"
-        return "time limit" if time.monotonic() >= end else None
-
+    why_stop = partial(_why_stop, should_stop, time.monotonic() + here.time_limit_s)
     shares = {name: value for name, value in fixed.items() if name in ("val", "test")}
     goal, told, train = goal or space.goal, listener or Listener(), train or fit
     search = _Search(
@@ -477,6 +471,12 @@ def tune(
     with ResultFolder(folder, TRIALS, Trial, search.owner) as study:
         # As many threads as when the search began: their number decides the last bits.
         return search.run(study, here.threads or study.about["threads"], train)
+
+
+def _why_stop(should_stop: Callable[[], bool], end: float) -> StopReason | None:
+    if should_stop():
+        return "request"
+    return "time limit" if time.monotonic() >= end else None
 
 
 def _refuse_at_once(graph: Graph, split: Split, trials: int, resources: Resources) -> None:

@@ -1,5 +1,7 @@
 """AUC by degree: on a star with a tail, by hand."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -51,7 +53,7 @@ def test_every_pair_is_in_one_part(two_cliques):
     assert sum(part["others"] for part in found) == others.numel()
     assert strata[0].low == 0
     assert strata[-1].high is None
-    for before, after in zip(strata, strata[1:], strict=False):
+    for before, after in pairwise(strata):
         assert after.low == before.high + 1
 
 

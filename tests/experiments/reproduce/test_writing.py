@@ -11,13 +11,12 @@ import pytest
 
 from cgcl.errors import ResourceError
 from cgcl.experiments.reproduction import (
+    Findings,
     index,
     known_places,
     measured_csv,
     records_of,
-    write_figures,
 )
-from cgcl.experiments.reproduction import write_tables as write_tables_with
 from cgcl.experiments.study import CellId, Selection, jobs_of, read_experiment
 
 from .conftest import CHOSEN, record_of
@@ -79,8 +78,12 @@ def made(name, **asked):
     return of, places, {own.key: own for own in found}
 
 
-def write_tables(of, places, found, folder, epochs=None):
-    return write_tables_with(of, places, found, folder, CHOSEN, epochs)
+def write_tables(of, places, found, folder, epochs=None, chosen=CHOSEN):
+    return Findings(of, places, found, chosen, epochs).write_tables(folder)
+
+
+def write_figures(of, places, found, folder, epochs=None):
+    return Findings(of, places, found, CHOSEN, epochs).write_figures(folder)
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +156,7 @@ def test_a_table_does_not_show_what_was_measured_for_another(tmp_path):
 def test_claims_are_judged_by_all_runs_and_the_choices_in_use(tmp_path, judged):
     of, places, found = made("claims", graphs=("cora",))
     _, _, others = made("table1", graphs=("cora",), methods=("vgae",))
-    write_tables_with(of, places, {**found, **others}, tmp_path, {"cora": {"lr": 0.5}})
+    write_tables(of, places, {**found, **others}, tmp_path, chosen={"cora": {"lr": 0.5}})
     [given] = judged
     assert given == ({**found, **others}, {"cora": {"lr": 0.5}})
     assert (tmp_path / "verdicts.md").read_text() == f"{len(found) + len(others)} runs\n"
