@@ -127,11 +127,9 @@ def _listed(text: str | None) -> tuple[str, ...] | None:
 
 def _percents(text: str | None) -> tuple[int, ...] | None:
     listed = _listed(text)
-    if listed is None:
-        return None
-    if not all(part.isdecimal() for part in listed):
+    if listed is not None and not all(part.isdecimal() for part in listed):
         raise ConfigError(f"ratio is {text!r}; give percents, such as 10 or 10,20.")
-    return tuple(int(part) for part in listed)
+    return None if listed is None else tuple(map(int, listed))
 
 
 def reproduce(

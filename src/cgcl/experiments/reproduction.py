@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -71,19 +70,15 @@ def measure(name: str, trained: Fitted, split: Split, job: Job) -> Any:  # noqa:
 def _trace(trained: Fitted) -> dict[str, list[Any]]:
     """Return columns: the epochs with a look, and what was seen."""
     looks = [record for record in trained.history if "val" in record]
-    columns: dict[str, list[Any]] = {
-        "epoch": [look["epoch"] for look in looks],
-        "loss": [_mean(look["losses"]) for look in looks],
-        "val_auc": [round(look["val"]["auc"], _DIGITS) for look in looks],
-        "val_ap": [round(look["val"]["ap"], _DIGITS) for look in looks],
-    }
+    columns: dict[str, list[Any]] = {"epoch": [look["epoch"] for look in looks]}
+    columns["loss"] = [
+        round(sum(look["losses"]) / max(len(look["losses"]), 1), _DIGITS) for look in looks
+    ]
+    for name in ("auc", "ap"):
+        columns[f"val_{name}"] = [round(look["val"][name], _DIGITS) for look in looks]
     for term in looks[0].get("consistency", {}) if looks else ():
         columns[term] = [round(look["consistency"][term], _DIGITS) for look in looks]
     return columns
-
-
-def _mean(values: list[float]) -> float:
-    return round(sum(values) / len(values), _DIGITS) if values else 0.0
 
 
 def _embeddings(trained: Fitted, split: Split, job: Job) -> dict[str, float]:
@@ -100,10 +95,7 @@ def _embeddings(trained: Fitted, split: Split, job: Job) -> dict[str, float]:
 
 
 def _agreement(
-    learner: CrossViewLearner,
-    known: TrainingGraph,
-    split: Split,
-    views: Views,
+    learner: CrossViewLearner, known: TrainingGraph, split: Split, views: Views
 ) -> dict[str, float]:
     """Return how alike the embeddings of two views are, and what is predicted from them."""
     z_1, z_2 = (learner.embedded(known, view.edge_index) for view in (views.view_1, views.view_2))
@@ -218,11 +210,8 @@ class Records(ResultFolder[Record]):
         Raises:
             RunFolderError: The folder has such runs.
         """
-        others = {
-            record.fingerprint
-            for record in self.found.values()
-            if record.graph == name and record.fingerprint != fingerprint
-        }
+        there = {record.fingerprint for record in self.found.values() if record.graph == name}
+        others = there - {fingerprint}
         if others:
             raise RunFolderError(
                 f"{self.path} holds runs on another {name} ({min(others)[:12]}); this one is "
@@ -272,12 +261,8 @@ def run_jobs(
         on_result(job, record)
 
     # The jobs of one graph together, graphs in the order of their first job.
-    order = list(dict.fromkeys(job.graph for job in left))
-    for name, own in groupby(
-        sorted(left, key=lambda job: order.index(job.graph)), key=lambda job: job.graph
-    ):
-        here = list(own)
-        graph = read(name)
+    for name in dict.fromkeys(job.graph for job in left):
+        here, graph = [job for job in left if job.graph == name], read(name)
         records.require_graph(name, graph.fingerprint)
         maker = _Maker(graph, resources, should_stop)
         if not run_in_order(_batches(here, most), maker.made, keep, should_stop):
