@@ -228,20 +228,6 @@ def test_what_is_written_may_be_unfinished(tmp_path):
     assert "not run" in (tmp_path / "table1/table1.md").read_text()
 
 
-def test_measured_numbers_read_back_as_they_were():
-    _, places, found = made("claims", graphs=("cora", "computers"))
-    records = records_of(places, found)
-    lines = list(csv.DictReader(io.StringIO(measured_csv(records, "embeddings"))))
-    measured = [own for own in records if own.measured]
-    assert 0 < len(measured) < len(records)
-    assert len(lines) == len(measured)
-    for line, own in zip(lines, measured, strict=True):
-        about = (own.graph, own.test, own.settings["views"], own.split_seed, own.seed, "")
-        names = ("graph", "test", "view_kind", "split_seed", "seed", "cut_to_epochs")
-        assert tuple(line.pop(name) for name in names) == tuple(map(str, about))
-        assert {name: float(value) for name, value in line.items()} == own.measured["embeddings"]
-
-
 def test_a_trace_has_a_line_for_each_look():
     _, places, found = made("fig4", graphs=("cora",))
     records = records_of(places, found)
