@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import sys
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -83,16 +85,13 @@ class Options:
 
         if self.chosen is None:
             return {**read_data("chosen"), **self._chosen_in_folder()}
+        what = "what cgcl reproduce grid writes"
         try:
             found = tomllib.loads(self.chosen.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise ConfigError(
-                f"{self.chosen} cannot be read as what cgcl reproduce grid writes: {error}."
-            ) from error
+            raise ConfigError(f"{self.chosen} cannot be read as {what}: {error}.") from error
         if not all(isinstance(own, dict) for own in found.values()):
-            raise ConfigError(
-                f"{self.chosen} is not what cgcl reproduce grid writes: a table for each choice."
-            )
+            raise ConfigError(f"{self.chosen} is not {what}: a table for each choice.")
         return {**read_data("chosen"), **found}
 
     def _chosen_in_folder(self) -> dict[str, Any]:
@@ -209,8 +208,8 @@ def _one(
     if not asked.quiet:
         say_fact("Experiment", experiment.title)
         say_fact("Runs", f"{_done(jobs, records)}; folder {records.path}")
-    story = _Story(places, records, asked.quiet)
-    is_at_end = run_jobs(jobs, records, asked.read, asked.resources, story.run_ends, request.is_set)
+    told = _story(places, records, asked.quiet)
+    is_at_end = run_jobs(jobs, records, asked.read, asked.resources, told, request.is_set)
     if experiment.name == _GRID:
         # What follows takes what was just chosen.
         chosen |= choose(experiment, whole, records.found)
@@ -262,27 +261,22 @@ def _done(jobs: list[Job], records: Records) -> str:
     return f"{len(keys & records.found.keys()):,} of {len(keys):,} runs are there"
 
 
-class _Story:
-    """Tells the person at the terminal how it goes."""
+def _story(places: Places, records: Records, quiet: bool) -> Callable[[Job, Record], None]:
+    """Return what tells the person at the terminal of every run that has ended."""
+    from cgcl.experiments.reproduction import pending_jobs
 
-    def __init__(self, places: Places, records: Records, quiet: bool) -> None:
-        from cgcl.experiments.reproduction import pending_jobs
+    jobs = [job for own in places.values() for job in own]
+    rows = {job.key: place.row for place, own in places.items() for job in own}
+    left, numbers = len(pending_jobs(jobs, records)), itertools.count(1)
 
-        jobs = [job for own in places.values() for job in own]
-        self._rows = {job.key: place.row for place, own in places.items() for job in own}
-        self._left = len(pending_jobs(jobs, records))
-        self._number = 0
-        self._quiet = quiet
-
-    def run_ends(self, job: Job, record: Record) -> None:
-        self._number += 1
-        row, seed = self._rows[job.key], job.recipe.split.seed
+    def tell(job: Job, record: Record) -> None:
+        number, row, seed = next(numbers), rows[job.key], job.recipe.split.seed
         where = f"{job.graph}, {job.test} %, split {job.split_seed}, seed {seed}"
         if record.metrics is None:
             say(f"Warning: {row} failed on {where}. {' '.join(record.failure.split())}")
-        elif not self._quiet:
+        elif not quiet:
             auc, ap = (_PERCENT * record.metrics[name] for name in ("auc", "ap"))
-            say_fact(
-                f"{self._number}/{self._left}",
-                f"{row}, {where}: AUC {auc:.2f}   AP {ap:.2f}   {record.seconds:.1f} s",
-            )
+            told = f"AUC {auc:.2f}   AP {ap:.2f}   {record.seconds:.1f} s"
+            say_fact(f"{number}/{left}", f"{row}, {where}: {told}")
+
+    return tell

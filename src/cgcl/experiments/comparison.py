@@ -84,9 +84,8 @@ def read_tuned(folder: Path, graph: str) -> dict[str, TunedSettings]:
             method, or two name the same.
     """
     if not folder.is_dir():
-        raise ConfigError(
-            f"There is no folder {folder}. Give one with what cgcl tune wrote to `tuned`."
-        )
+        remedy = "Give one with what cgcl tune wrote to `tuned`."
+        raise ConfigError(f"There is no folder {folder}. {remedy}")
     start, end = f"tune-{graph}-", f"/{BEST}"
     below = [path for path in folder.glob(f"*{end}") if path.parent.name.startswith(start)]
     found: dict[str, TunedSettings] = {}
@@ -213,10 +212,8 @@ def resolve_methods(
     for name in names:
         method = method_named(name)
         if graph.sides is not None and not method.works_across_sides:
-            notes.append(
-                f"{method.title} is left out: it says nothing about two nodes on different sides "
-                f"of a bipartite graph."
-            )
+            why = "it says nothing about two nodes on different sides of a bipartite graph."
+            notes.append(f"{method.title} is left out: {why}")
             continue
         has_authors = settings == "authors" and {graph.title, EVERY_GRAPH} & method.authors.keys()
         authors = method.authors_settings(graph.title) if has_authors else {}
@@ -446,19 +443,12 @@ class Comparison:
             for spec in sorted(specs, key=lambda spec: spec.cost_rank)
         )
         strata = strata_of(first)
-        identity = {
-            "graph": {"title": graph.title, "fingerprint": graph.fingerprint},
-            "protocol": plan.protocol,
-            "val": plan.val,
-            "test": plan.test,
-        }
-        about = {
-            "links": first.sizes,
-            "runs": plan.runs,
-            "methods": [spec.title for spec in specs],
-            "degrees": [part.words for part in strata],
-            "command": command,
-        }
+        about_graph = {"title": graph.title, "fingerprint": graph.fingerprint}
+        shares = {"protocol": plan.protocol, "val": plan.val, "test": plan.test}
+        identity = {"graph": about_graph, **shares}
+        titles, degrees = [spec.title for spec in specs], [part.words for part in strata]
+        about = {"links": first.sizes, "runs": plan.runs, "methods": titles, "degrees": degrees}
+        about |= {"command": command}
         owner = Owner(PLAN, "a comparison", identity, about)
         folder = ResultFolder(path, RESULTS, Result, owner)
         return cls(graph, plan, tuple(specs), cells, first.sizes, strata, folder)

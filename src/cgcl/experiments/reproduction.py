@@ -35,7 +35,7 @@ from cgcl.graph import Graph
 from cgcl.methods.cgcl import CrossViewLearner, draw
 from cgcl.methods.method import Epoch, TrainingGraph
 from cgcl.methods.scoring import decode_pairs
-from cgcl.methods.settings import CGCLSettings, MethodSettings, TrainedSettings
+from cgcl.methods.settings import CGCLSettings
 from cgcl.metrics import auc
 from cgcl.model import Views, symmetric
 from cgcl.split import Split, random_split
@@ -210,13 +210,11 @@ class Records(ResultFolder[Record]):
         Raises:
             RunFolderError: The folder has such runs.
         """
-        there = {record.fingerprint for record in self.found.values() if record.graph == name}
-        others = there - {fingerprint}
+        prints = {record.fingerprint for record in self.found.values() if record.graph == name}
+        others = prints - {fingerprint}
         if others:
-            raise RunFolderError(
-                f"{self.path} holds runs on another {name} ({min(others)[:12]}); this one is "
-                f"{fingerprint[:12]}.\nChoose another `out`."
-            )
+            there = f"{self.path} holds runs on another {name} ({min(others)[:12]})"
+            raise RunFolderError(f"{there}; this one is {fingerprint[:12]}.\nChoose another `out`.")
 
 
 def pending_jobs(jobs: Sequence[Job], records: Records) -> list[Job]:
@@ -277,17 +275,13 @@ def _batches(jobs: Sequence[Job], most: int) -> Iterator[list[Job]]:
     """
     alike: dict[object, list[Job]] = {}
     for number, job in enumerate(jobs):
-        is_cgcl = isinstance(job.recipe.settings, CGCLSettings)
-        alone = None if is_cgcl and most > 1 and TRACE not in job.measures else number
-        settings = _without_rate(job.recipe.settings)
+        settings, alone = job.recipe.settings, number
+        if most > 1 and isinstance(settings, CGCLSettings) and TRACE not in job.measures:
+            settings, alone = replace(settings, lr=0.01), -1
         alike.setdefault((job.test, job.recipe.name, settings, alone), []).append(job)
     for same in alike.values():
         for start in range(0, len(same), most):
             yield same[start : start + most]
-
-
-def _without_rate(settings: MethodSettings) -> MethodSettings:
-    return replace(settings, lr=0.01) if isinstance(settings, TrainedSettings) else settings
 
 
 @dataclass
@@ -368,20 +362,14 @@ def _rounded(values: dict[str, float] | None) -> dict[str, float] | None:
 
 @cache
 def _versions() -> dict[str, str]:
-    """Return what decides a result besides settings and seeds, the source itself included."""
-    found = {**versions(), "source": _source()}
+    """Return what decides a result besides settings and seeds, a hash of our own code included."""
+    folder, digest = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
+    found = {**versions(), "source": digest.hexdigest()[:12]}
     with contextlib.suppress(PackageNotFoundError):
         found["triton"] = version("triton")
     return found
-
-
-def _source() -> str:
-    """Return a short hash of the package's own code."""
-    folder = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 CHOSEN_HEAD = (

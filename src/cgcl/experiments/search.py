@@ -519,17 +519,11 @@ class _Search:
             "graph": {"title": graph.title, "fingerprint": graph.fingerprint},
             "split": {"fingerprint": split.fingerprint, **split.sizes},
             "seed": self.shares["seed"],
-            "settings": {
-                "searched": dict(space.choices),
-                "defaults": dict(space.base),
-                "authors": dict(space.authors),
-            },
         }
-        about = {
-            "command": self.command,
-            "threads": self.resources.num_threads,
-            "versions": {**versions(), "optuna": version("optuna")},
-        }
+        settings = {"searched": space.choices, "defaults": space.base, "authors": space.authors}
+        identity["settings"] = settings
+        threads, told = self.resources.num_threads, {**versions(), "optuna": version("optuna")}
+        about = {"command": self.command, "threads": threads, "versions": told}
         return Owner(STUDY, "a search", identity, about, kept=about)
 
     def run(self, study: ResultFolder[Trial] | None, threads: int, train: Fit) -> Tuned:

@@ -378,12 +378,11 @@ def _require_there(experiments: Sequence[Experiment], asked: Selection) -> None:
     for name, values in asked.given.items():
         known = dict.fromkeys(value for one in experiments for value in getattr(one, name))
         unknown = ", ".join(str(value) for value in values if value not in known)
-        there = ", ".join(map(str, known))
-        if unknown and len(experiments) == 1:
-            of = experiments[0].name
-            raise ConfigError(f"{of} has no {_WORDS[name]} {unknown}. It has {there}.")
         if unknown:
-            raise ConfigError(f"No experiment has the {_WORDS[name]} {unknown}. There are {there}.")
+            of, has, there = "No experiment", f"has the {_WORDS[name]}", "There are"
+            if len(experiments) == 1:
+                of, has, there = experiments[0].name, f"has no {_WORDS[name]}", "It has"
+            raise ConfigError(f"{of} {has} {unknown}. {there} {', '.join(map(str, known))}.")
 
 
 def _places(experiment: Experiment, part: Mapping[str, Sequence[Any]]) -> dict[CellId, Row]:
@@ -518,8 +517,8 @@ def choose(
         complete = [record for record in records if record is not None]
         if len(complete) == len(records):
             best = max(complete, key=_validation_auc)
-            chosen[name] = {own: best.settings[own] for own in searched[name]}
-            chosen[name] |= {"val_auc": _validation_auc(best), "runs": len(complete)}
+            own = {setting: best.settings[setting] for setting in searched[name]}
+            chosen[name] = {**own, "val_auc": _validation_auc(best), "runs": len(complete)}
     return chosen
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from csv import writer
@@ -25,6 +26,7 @@ from cgcl.experiments.statistics import (
     spread_of,
 )
 from cgcl.experiments.study import CellId, Experiment, Job, Protocol, Record, Row
+from cgcl.graph.wording import shown
 from cgcl.methods.settings import MethodSettings
 from cgcl.train.trainer import learned_nothing
 
@@ -133,16 +135,10 @@ def toml_text(tables: Mapping[str, Mapping[str, Any]], head: Iterable[str] = ())
         head: Lines of comment for its beginning.
     """
     # A comment stays on its line, and every file can hold it.
-    lines = [f"# {''.join(map(_printable, line))}" for line in head]
+    lines = [f"# {shown(line, limit=sys.maxsize)}" for line in head]
     for name, values in tables.items():
         lines += ["", f"[{name}]", *(f"{key} = {_in_toml(own)}" for key, own in values.items())]
     return "\n".join(lines) + "\n"
-
-
-def _printable(character: str) -> str:
-    if character.isprintable():
-        return character
-    return character.encode("unicode_escape").decode()
 
 
 def _in_toml(value: bool | int | float | str) -> str:
@@ -282,7 +278,7 @@ def cut_note(epochs: int | None) -> str:
     """
     if epochs is None:
         return ""
-    return f"Trained for {epochs:,} epoch{'s' if epochs > 1 else ''}, not as long as described."
+    return f"Trained for {counted(epochs, 'epoch')}, not as long as described."
 
 
 def has_collapsed(record: Record) -> bool:
@@ -598,10 +594,9 @@ def _notes(one: Cell | Paired, table: Table, label: str) -> tuple[str, ...]:
         wanted = f"; {one.asked if so_far else 'no more'} are asked for"
         fewer = wanted if one.asked < table.runs else ""
         notes.append(f"{done} of {table.runs} runs{so_far}{failed}{fewer}.")
-    notes += [
-        f"{number} of {done} runs ended before the last epoch: {reason}. The best epoch counts."
-        for reason, number in sorted(Counter(one.stopped).items())
-    ]
+    for reason, number in sorted(Counter(one.stopped).items()):
+        early = f"{number} of {done} runs ended before the last epoch: {reason}."
+        notes.append(f"{early} The best epoch counts.")
     return tuple(notes)
 
 
@@ -612,15 +607,14 @@ def _legend(table: Table, grids: Sequence[_Grid]) -> str:
     if any(cell.published for cell in table.cells):
         published = f"; {_WHERE} what the paper prints, and ours minus that"
     entries = [entry for grid in grids for entry in grid.entries]
-    told = [f"Percent, {over}{published}."]
-    if any(entry.is_bold for entry in entries):
-        told.append("Bold: the best of ours in a column, as printed.")
-    if any(entry.first == NOTHING for entry in entries):
-        told.append("A dash: not planned.")
     not_run = dict.fromkeys(label for grid in grids for label in grid.not_run)
-    if not_run:
-        told.append(f"Not run: {', '.join(not_run)}.")
-    return " ".join(told)
+    told = {
+        f"Percent, {over}{published}.": True,
+        "Bold: the best of ours in a column, as printed.": any(own.is_bold for own in entries),
+        "A dash: not planned.": any(own.first == NOTHING for own in entries),
+        f"Not run: {', '.join(not_run)}.": bool(not_run),
+    }
+    return " ".join(sentence for sentence, is_so in told.items() if is_so)
 
 
 def _claim(table: Table, grids: Sequence[_Grid]) -> str:

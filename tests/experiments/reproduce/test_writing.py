@@ -112,14 +112,6 @@ def test_each_kind_of_experiment_has_its_files(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_figures_are_drawn_for_figures_alone(name, tmp_path):
-    written = write_figures(*made(name, runs=1), tmp_path)
-    assert [path.name for path in written] == FIGURES.get(name, [])
-    for path in written:
-        assert path.read_bytes().startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml")
-
-
-@pytest.mark.parametrize("name", TABLES)
 def test_the_order_and_the_time_of_runs_change_no_byte_of_a_table(name, tmp_path):
     of, places, found = made(name)
     keys = list(found)
