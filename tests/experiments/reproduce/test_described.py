@@ -87,20 +87,6 @@ def test_what_is_not_understood_is_refused(described, head, text, told):
     assert told in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (rows_with("settings = { width = 3 }"), "cgcl has no setting width"),
-        (rows_with("settings = { hidden = 1 }"), "hidden is 1"),
-        (rows_with('settings = { views = "three" }'), "views is 'three'"),
-        ('[rows.x]\nmethod = "cgl"\n', "method is 'cgl'"),
-    ],
-)
-def test_a_method_or_a_setting_that_does_not_exist_is_refused(described, text, told):
-    with pytest.raises(ConfigError, match=told):
-        jobs_of(described(text), Selection(), {})
-
-
 def test_a_grid_is_every_combination_in_order_and_a_row_may_have_its_own(described):
     of = described(
         "settings = { hidden = 8, epochs = 3 }\n[grid]\nhidden = [4, 2]\nlr = [0.1, 0.2]\n"
