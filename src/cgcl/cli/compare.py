@@ -88,10 +88,8 @@ class Options:
         path = self.out or Path("runs") / f"compare-{graph.title}"
         comparison = Comparison.open(graph, specs, self.plan, path, command)
         if comparison.others:
-            notes.append(
-                f"The folder also holds results of {', '.join(comparison.others)}; name them in "
-                f"--methods to have them in the table."
-            )
+            also = f"The folder also holds results of {', '.join(comparison.others)}"
+            notes.append(f"{also}; name them in --methods to have them in the table.")
         return comparison, notes
 
 

@@ -171,10 +171,8 @@ def _reproduce(names: tuple[str, ...], asked: Options) -> int:
     is_complete = True
     with Records(asked.out) as records, stop_on_signals() as request:
         if records.damaged_lines:
-            say(
-                f"Warning: {records.damaged_lines} damaged lines are ignored; what they held is "
-                f"made again when it is asked for."
-            )
+            told = f"Warning: {records.damaged_lines} damaged lines are ignored; what they held is"
+            say(f"{told} made again when it is asked for.")
         for own in experiments:
             jobs, is_at_end = _one(own, parts[own.name], records, chosen, asked, request)
             if not is_at_end:

@@ -87,10 +87,8 @@ class Options:
         try:
             str(self.out).encode()
         except UnicodeEncodeError as error:
-            raise ConfigError(
-                f"The folder name after --out is not valid UTF-8: {str(self.out)!r}. "
-                f"Choose another one."
-            ) from error
+            what = f"The folder name after --out is not valid UTF-8: {str(self.out)!r}"
+            raise ConfigError(f"{what}. Choose another one.") from error
         require_optuna()
         Space.of(self.method, "", self.fixed)
 

@@ -93,9 +93,8 @@ def read_tuned(folder: Path, graph: str) -> dict[str, TunedSettings]:
     for path in sorted([*folder.glob("*.toml"), *below]):
         name, settings = _read(path)
         if name in found:
-            raise ConfigError(
-                f"{path} and {whose[name]} both hold settings for {name}. Keep one of them."
-            )
+            both = f"{path} and {whose[name]} both hold settings for {name}"
+            raise ConfigError(f"{both}. Keep one of them.")
         found[name], whose[name] = settings, path
     if not found:
         raise ConfigError(
@@ -116,9 +115,9 @@ def _read(path: Path) -> tuple[str, TunedSettings]:
     table = content.get("train")
     name = table.get("method") if isinstance(table, dict) else None
     if not isinstance(table, dict) or not isinstance(name, str):
+        needed = "A file for `tuned` has a table [train] with method"
         raise ConfigError(
-            f"{path} names no method. A file for `tuned` has a table [train] with "
-            f'method = "vgae" or another one, as cgcl tune writes it.'
+            f'{path} names no method. {needed} = "vgae" or another one, as cgcl tune writes it.'
         )
     own = {field.name for field in fields(method_named(name).settings)}
     beside = {key: value for key, value in table.items() if key in own}

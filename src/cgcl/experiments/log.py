@@ -219,10 +219,9 @@ class Owner:
             return
         # What was killed at its very beginning leaves no more than these.
         if any(p.name != LOCK and p.suffix != TEMPORARY_SUFFIX for p in path.iterdir()):
-            raise RunFolderError(
-                f"{path} holds other things and no {self.file}, so it is not the folder of "
-                f"{self.what}.\nChoose another `out`; it is created if it is not there."
-            )
+            why = f"holds other things and no {self.file}, so it is not the folder of {self.what}"
+            remedy = "Choose another `out`; it is created if it is not there."
+            raise RunFolderError(f"{path} {why}.\n{remedy}")
 
     def claim(self, path: Path) -> dict[str, Any]:
         """Write down whose folder it is and return that.
@@ -246,20 +245,16 @@ class Owner:
             found = parse_line(file.read_bytes(), ["format"])
             # Version 0.1 had what decides a search in a table of its own.
             found |= {**found.pop("identity", {}), **found.pop("about", {})}
-            is_of_format = found["format"] == _FORMAT
-            for name in asked if is_of_format else ():
-                if isinstance(found[name], dict) != isinstance(asked[name], dict):
-                    raise ValueError(f"{name} is of another kind")
+            is_known = found["format"] == _FORMAT
+            kinds = ((type(found[own]), type(asked[own])) for own in asked) if is_known else ()
+            if any((one is dict) != (other is dict) for one, other in kinds):
+                raise ValueError("something is of another kind")
         except (ValueError, TypeError, KeyError) as error:
-            raise RunFolderError(
-                f"{file} is damaged, so it cannot be told what {self.what} is here. "
-                f"Choose another `out`."
-            ) from error
-        if not is_of_format:
-            raise RunFolderError(
-                f"{file} has format {found['format']}; this version of cgcl reads format "
-                f"{_FORMAT}. Choose another `out`."
-            )
+            why = f"is damaged, so it cannot be told what {self.what} is here"
+            raise RunFolderError(f"{file} {why}. Choose another `out`.") from error
+        if not is_known:
+            why = f"has format {found['format']}; this version of cgcl reads format {_FORMAT}"
+            raise RunFolderError(f"{file} {why}. Choose another `out`.")
         return found
 
     def _require_same(self, path: Path, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:

@@ -583,9 +583,9 @@ class _Search:
             recipe = RunConfig.of(self.space.method, {**trial.settings, **self.shares})
             trained = train(recipe)
         except (CGCLError, MemoryError, RuntimeError) as error:
-            if not isinstance(error, CGCLError) and not is_out_of_memory(error):
-                raise
             is_ours = isinstance(error, CGCLError)
+            if not is_ours and not is_out_of_memory(error):
+                raise
             failure = str(error) if is_ours else "There is not enough memory for these settings."
             found = {"failure": " ".join(failure.split())}
             if torch.cuda.is_available():
@@ -605,21 +605,20 @@ class _Search:
             write_atomically(study.path / TABLE, table_of(trials))
         best = best_of(trials, self.goal)
         if best is not None:
-            comments = self._comments(trials, best)
-            content = best_file(self.space.method, best.settings, self.shares, comments)
-            write_atomically(study.path / BEST, content)
+            about = (self.shares, self._comments(trials, best))
+            write_atomically(study.path / BEST, best_file(self.space.method, best.settings, *about))
 
     def _comments(self, trials: list[Trial], best: Trial) -> list[str]:
         graph, sizes = self.graph, self.split.sizes
         failed = sum(trial.has_failed for trial in trials)
+        some = f", of which {failed} failed" if failed else ""
         return [
             "Settings chosen by cgcl tune. To train with them: cgcl train GRAPH --config THIS_FILE",
             f"Graph: {graph.title}, {graph.num_nodes:,} nodes, {graph.num_edges:,} links, "
             f"fingerprint {graph.fingerprint[:12]}",
             f"Split: {sizes['train']:,} links to learn from, {sizes['val']:,} to choose by, "
             f"{sizes['test']:,} to test on, which were not looked at; seed {self.shares['seed']}",
-            f"Trials: {len(trials)} of {self.asked}"
-            f"{f', of which {failed} failed' if failed else ''}; this is trial {best.number}",
+            f"Trials: {len(trials)} of {self.asked}{some}; this is trial {best.number}",
             f"Validation: {best.in_words(', ')} at epoch {best.best_epoch}",
             *([f"Command: {self.command}"] if self.command else []),
         ]

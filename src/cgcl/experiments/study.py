@@ -102,10 +102,8 @@ def read_experiment(name: str, folder: Path = FOLDER) -> Experiment:
         raise ConfigError(f"{name}: {', '.join(missing)} is missing.")
     wrong = [own for own in values["protocols"] if own not in get_args(Protocol)]
     if wrong:
-        raise ConfigError(
-            f"{name}: there is no protocol {', '.join(map(str, wrong))}. "
-            f"There are {', '.join(get_args(Protocol))}."
-        )
+        there = f"There are {', '.join(get_args(Protocol))}."
+        raise ConfigError(f"{name}: there is no protocol {', '.join(map(str, wrong))}. {there}")
     rows = [row for key, own in values["rows"].items() for row in _rows(name, key, own, values)]
     graphs, test, protocols = (tuple(values[own]) for own in ("graphs", "test", "protocols"))
     title, runs = values["title"], values["runs"]
@@ -120,10 +118,8 @@ def _rows(name: str, key: str, row: Mapping[str, Any], values: Mapping[str, Any]
         _require_known(f"{name}, row {key} on {graph}", there, _ON_KEYS)
         twice = sorted(there.get("settings", {}).keys() & grid.keys())
         if twice:
-            raise ConfigError(
-                f"{name}, row {key}: {', '.join(twice)} is varied by the grid and set on "
-                f"{graph}. Leave out one of them."
-            )
+            what = f"{name}, row {key}: {', '.join(twice)} is varied by the grid and set on {graph}"
+            raise ConfigError(f"{what}. Leave out one of them.")
     cells = [dict(zip(grid, own, strict=True)) for own in product(*grid.values())]
     return [
         Row(
@@ -157,10 +153,8 @@ def read_data(name: str, folder: Path = FOLDER) -> dict[str, Any]:
 def _require_known(where: str, values: Mapping[str, Any], known: set[str]) -> None:
     unknown = sorted(values.keys() - known)
     if unknown:
-        raise ConfigError(
-            f"{where}: {', '.join(unknown)} is not understood. "
-            f"It may have {', '.join(sorted(known))}."
-        )
+        may = f"It may have {', '.join(sorted(known))}."
+        raise ConfigError(f"{where}: {', '.join(unknown)} is not understood. {may}")
 
 
 def study_pages(folder: Path = FOLDER) -> ModuleType:
@@ -327,10 +321,8 @@ def jobs_of(
         where = dict.fromkeys(
             place.graph for place in _places(experiment, {**part, "graphs": experiment.graphs})
         )
-        raise ConfigError(
-            f"{experiment.name} runs {', '.join(part['methods'])} on {', '.join(where)}, not on "
-            f"{', '.join(part['graphs'])}."
-        )
+        what = f"{experiment.name} runs {', '.join(part['methods'])} on {', '.join(where)}"
+        raise ConfigError(f"{what}, not on {', '.join(part['graphs'])}.")
     return {
         place: [
             _job(row, place, run, asked.epochs, chosen)
