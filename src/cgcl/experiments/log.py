@@ -265,12 +265,8 @@ class Owner:
             # The settings of another method say nothing more.
             names = [name for name in names if len(name) == 1]
         if names:
-            words = [
-                " and ".join(
-                    dict.fromkeys(f"{n[-1]} {own.get(n, unset)[1]}" for n in sorted(names))
-                )
-                for own in (before, now)
-            ]
+            told = [[f"{n[-1]} {o.get(n, unset)[1]}" for n in sorted(names)] for o in (before, now)]
+            words = [" and ".join(dict.fromkeys(own)) for own in told]
             raise RunFolderError(
                 f"{path} holds {self.what} with {words[0]}; you asked for {words[1]}.\n"
                 f"Nothing was changed. Ask for the same again, or choose another `out`."
