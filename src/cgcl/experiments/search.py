@@ -194,7 +194,7 @@ class Space:
     def contains(self, settings: Mapping[str, Any]) -> bool:
         """Say whether settings can be chosen: the authors may use some that cannot."""
         return all(
-            value in self.choices[name] if name in self.choices else value == self.base.get(name)
+            value in self.choices.get(name, (self.base.get(name),))
             for name, value in settings.items()
         )
 
@@ -266,9 +266,8 @@ def propose(
         return None
     require_optuna()
     # NumPy takes seeds of 32 bits.
-    seeds = (
-        stream(seed, f"tune {number}", n).initial_seed() % 2**32 for n in range(_QUESTIONS + 1)
-    )
+    streams = (stream(seed, f"tune {number}", n) for n in range(_QUESTIONS + 1))
+    seeds = (own.initial_seed() % 2**32 for own in streams)
     study = _study_of(space, earlier, goal)
     for _, own in zip(range(_QUESTIONS), seeds, strict=False):
         settings = _ask(study, space, own)
@@ -324,12 +323,10 @@ def without_test_links(graph: Graph, split: Split) -> tuple[Graph, Split]:
     What is trained on these cannot look at them, whatever it does.
     """
     links = torch.cat([split.train, split.val], dim=1)
-    order = (links[0] * graph.num_nodes + links[1]).argsort()
+    edges = links.index_select(1, (links[0] * graph.num_nodes + links[1]).argsort())
     none = split.test.new_empty(2, 0)
-    return (
-        replace(graph, edges=links.index_select(1, order), times=None),
-        replace(split, test=none, test_negatives=none),
-    )
+    without = replace(split, test=none, test_negatives=none)
+    return replace(graph, edges=edges, times=None), without
 
 
 _FLAGS = frozenset(field.name for field in fields(CGCLSettings))

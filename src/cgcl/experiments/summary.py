@@ -145,12 +145,9 @@ def summarise(
         notes: Sentences to go with the table.
     """
     graph, found = comparison.graph, comparison.found()
+    done = [cell for cell in comparison.cells if cell.key in found]
     by_row = [
-        {
-            cell.run: found[cell.key]
-            for cell in comparison.cells
-            if cell.spec is spec and cell.key in found
-        }
+        {cell.run: found[cell.key] for cell in done if cell.spec is spec}
         for spec in comparison.specs
     ]
     results = [result for one in by_row for result in one.values()]
@@ -314,32 +311,29 @@ def verdict(summary: Summary) -> str:
 
 def footnotes(summary: Summary) -> list[str]:
     """Return what a reader of the table has to know about single rows."""
-    notes = [f"{row.title}: {row.caps}." for row in summary.rows if row.caps]
-    notes += [
-        f"{row.title}: node MRR and node Hits@10 on {row.sampled:,} of {summary.sizes['test']:,} "
-        f"test links, drawn at random in each run, because all of them would take too long."
-        for row in summary.rows
-        if row.sampled
-    ]
-    for row in summary.rows:
-        notes += [
-            f"{row.title}: {_STOPPED.get(reason, reason)} in {number} of "
-            f"{counted(row.runs, 'run')}; the best epoch counts."
-            for reason, number in Counter(row.stopped).items()
-        ]
+    rows, runs = summary.rows, summary.plan.runs
+    notes = [f"{row.title}: {row.caps}." for row in rows if row.caps]
+    for row in rows:
+        if row.sampled:
+            notes.append(
+                f"{row.title}: node MRR and node Hits@10 on {row.sampled:,} of "
+                f"{summary.sizes['test']:,} test links, drawn at random in each run, because all "
+                f"of them would take too long."
+            )
+    for row in rows:
+        for reason, number in Counter(row.stopped).items():
+            often = f"{number} of {counted(row.runs, 'run')}; the best epoch counts."
+            notes.append(f"{row.title}: {_STOPPED.get(reason, reason)} in {often}")
     notes += _failures(summary)
-    notes += [
-        f"{row.title}: {counted(row.runs, 'run')} of {summary.plan.runs:,} so far."
-        for row in summary.rows
-        if row.runs + len(row.failures) < summary.plan.runs
-    ]
-    if any(row.is_tuned for row in summary.rows):
+    unfinished = [row for row in rows if row.runs + len(row.failures) < runs]
+    notes += [f"{own.title}: {counted(own.runs, 'run')} of {runs:,} so far." for own in unfinished]
+    if any(row.is_tuned for row in rows):
         notes.append(
             "Tuned settings were chosen by the validation links of one split. Other splits may "
             "test on some of those links, which flatters tuned rows a little, all alike."
         )
     # What has no epochs is a formula, which gives the same in each run on one split.
-    same = [row.title for row in summary.rows if "epochs" not in row.settings and row.runs > 1]
+    same = [row.title for row in rows if "epochs" not in row.settings and row.runs > 1]
     if same and summary.plan.protocol == "paper":
         notes.append(f"No spread on a single split, nothing is random: {joined(same)}.")
     return [*notes, *summary.notes]
@@ -400,11 +394,12 @@ def degree_columns_of(summary: Summary) -> dict[str, list[str]]:
 
 def best_rows(summary: Summary, metric: str) -> frozenset[int]:
     """Return the places of the rows whose mean looks like the best; empty if there is one row."""
-    shown = {
-        place: f"{100 * row.metrics[metric].mean:.2f}"
+    there = [
+        (place, row.metrics[metric])
         for place, row in enumerate(summary.rows)
         if metric in row.metrics
-    }
+    ]
+    shown = {place: f"{100 * spread.mean:.2f}" for place, spread in there}
     best = max(shown.values(), key=float, default="")
     return frozenset(place for place, mean in shown.items() if mean == best and len(shown) > 1)
 

@@ -500,12 +500,10 @@ def _sections(table: Table) -> list[_Section]:
     for protocol in table.experiment.protocols:
         for test in table.experiment.test:
             title = f"{test} % test links, {test / 2:g} % to choose the epoch by"
-            grids = _grids(table, table.cells, protocol, test)
-            if grids:
+            if grids := _grids(table, table.cells, protocol, test):
                 sections.append(_Section(protocol, title, _legend(table, grids), grids))
         for test in table.experiment.test:
-            grids = _grids(table, table.paired, protocol, test)
-            if grids:
+            if grids := _grids(table, table.paired, protocol, test):
                 title = f"{table.labels[REFERENCE]} minus each other row, {test} % test links"
                 sections.append(_Section(protocol, title, _claim(table, grids), grids))
     return sections
@@ -620,9 +618,8 @@ def _legend(table: Table, grids: Sequence[_Grid]) -> str:
 def _claim(table: Table, grids: Sequence[_Grid]) -> str:
     """Say what differences are, and how they are tested."""
     entries = [entry for grid in grids for entry in grid.entries]
-    told = [
-        f"Percentage points, taken split by split; above zero, {table.labels[REFERENCE]} is ahead."
-    ]
+    ours = table.labels[REFERENCE]
+    told = [f"Percentage points, taken split by split; above zero, {ours} is ahead."]
     if any(entry.rest for entry in entries):
         told.append(
             f"{100 * CONFIDENCE:g} % intervals and p of paired t-tests allow for training links "
@@ -689,11 +686,8 @@ def _latex_entry(entry: _Entry, numbers: Mapping[str, int]) -> str:
 
 def _small(texts: Sequence[str]) -> str:
     """Return text for LaTeX in small type, with minus signs for the hyphens of numbers."""
-    words = "".join(
-        f"${part}$" if _NUMBER.fullmatch(part) else _in_latex(part)
-        for text in texts
-        for part in _NUMBER.split(text)
-    )
+    parts = [part for text in texts for part in _NUMBER.split(text)]
+    words = "".join(f"${own}$" if _NUMBER.fullmatch(own) else _in_latex(own) for own in parts)
     return rf"{{\scriptsize {words}}}" if words else ""
 
 
