@@ -83,13 +83,6 @@ def test_what_is_printed_for_programs(compared, cli):
     assert (json.loads(quiet.out), quiet.err) == (found, "")
 
 
-def test_by_degree(compared, cli):
-    assert "degree " not in compared.out.splitlines()[0]
-    assert "AUC among test pairs whose end with fewer training links" in (
-        cli(*command("--by-degree")).out
-    )
-
-
 def test_which_settings_and_which_metric(compared, cli):
     plain = cli(*command(settings="default", metric="mrr"))
     assert plain.code == 0, plain.err
@@ -161,9 +154,7 @@ def test_tuned_settings_get_a_row_of_their_own(cli, friends):
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        ({"methods": "cgcl,vgea"}, 2, "Did you mean vgae?"),
         ({"runs": "0"}, 2, "runs is 0; it must be at least 1"),
-        ({"test": "0"}, 2, "test is 0.0; it must be above 0"),
         ({"time": "when"}, 2, "compare draws its splits at random"),
         ({"tuned": "nowhere"}, 2, "There is no folder nowhere"),
         ({"time_limit": "soon"}, 2, "time_limit is 'soon'"),
@@ -188,6 +179,7 @@ def test_a_command_with_odd_words_can_be_pasted(cli, friends, tmp_path):
     odd.write_bytes(friends.read_bytes())
     found = cli(*command("--by-degree", graph=odd.name, out="my results"))
     assert found.code == 0, found.err
+    assert "AUC among test pairs whose end with fewer training links" in found.out
     told = json.loads(Path("my results/plan.json").read_text())["command"]
     assert told.startswith("cgcl compare 'my graph.csv' --methods cgcl,mlp,adamic-adar --runs 2")
     assert " --by-degree --features nodes.csv" in told

@@ -172,18 +172,3 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(friends) -> None:
         "--val 0.2 --test 0.2 --threads 1"
     )
     assert (folder / "best.toml").exists()
-
-
-def test_help_answers_without_importing_anything_heavy() -> None:
-    program = (
-        "import sys\n"
-        "from cgcl.cli.main import main\n"
-        "try:\n"
-        "    main(['tune', '--help'])\n"
-        "except SystemExit:\n"
-        "    assert not {'torch', 'numpy', 'optuna'} & sys.modules.keys()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    for flag in ("--method", "--trials", "--time-limit", "--epochs", "--seed", "--out", "--json"):
-        assert flag in done.stdout

@@ -20,6 +20,7 @@ from cgcl.train.config import Resources
 
 if TYPE_CHECKING:
     from cgcl.experiments.comparison import Cell, Comparison, Result
+    from cgcl.graph import Graph
     from cgcl.train.trainer import EpochRecord
 
 Format = Literal["table", "markdown", "csv", "json"]
@@ -87,10 +88,8 @@ class Options:
         path = self.out or Path("runs") / f"compare-{graph.title}"
         comparison = Comparison.open(graph, specs, self.plan, path, command)
         if comparison.others:
-            notes.append(
-                f"The folder also holds results of {', '.join(comparison.others)}; name them in "
-                f"--methods to have them in the table."
-            )
+            also = f"The folder also holds results of {', '.join(comparison.others)}"
+            notes.append(f"{also}; name them in --methods to have them in the table.")
         return comparison, notes
 
 
@@ -122,12 +121,8 @@ def compare(
 
     if as_json and output not in (None, "json"):
         raise ConfigError(f"--json and --format {output} contradict each other. Give one of them.")
-    form, by_degree, resources = (
-        "json" if as_json else output or "table",
-        asked.by_degree,
-        asked.resources,
-    )
-    command = command_of("compare", graph, asked)
+    form = "json" if as_json else output or "table"
+    by_degree, command = asked.by_degree, command_of("compare", graph, asked)
     comparison, notes = asked.open(graph, command)
 
     def write_page() -> tuple[Summary, Path]:
@@ -136,9 +131,9 @@ def compare(
         return summary, write_comparison(path, summary, by_degree=by_degree, command=command)
 
     with comparison.folder, stop_on_signals() as request:
-        story = _Story(comparison, resources, write_page, quiet)
+        story = _Story(comparison, asked.resources, write_page, quiet)
         with story:
-            is_finished = comparison.run(resources, story, request.is_set)
+            is_finished = comparison.run(asked.resources, story, request.is_set)
         summary, page = write_page()
         if not is_finished:
             say(f"Stopped: {story.done}. Go on with: {command}")
@@ -149,6 +144,13 @@ def compare(
     options = {"width": width} if form == "table" else {}
     sys.stdout.write(with_flags(WRITERS[form](summary, by_degree=by_degree, **options)))
     return 0 if any(row.runs for row in summary.rows) else _FAILED
+
+
+def tell_graph(graph: Graph, more: str = "") -> None:
+    """Say what was read."""
+    about = f"{graph.title}: {graph.num_nodes:,} nodes, {graph.num_edges:,} links{more}"
+    for what, text in (("Graph", about), *(("", note) for note in graph.notes)):
+        say_fact(what, text)
 
 
 class LiveStory(Listener):
@@ -209,24 +211,16 @@ class _Story(LiveStory):
         return f"{total - left:,} of {total:,} results are there"
 
     def _tell_beginning(self) -> None:
-        comparison, graph, plan = self._comparison, self._comparison.graph, self._comparison.plan
-        say_fact(
-            "Graph",
-            f"{graph.title}: {graph.num_nodes:,} nodes, {graph.num_edges:,} links, "
-            f"{graph.num_features:,} features",
-        )
-        for note in graph.notes:
-            say_fact("", note)
+        comparison, plan = self._comparison, self._comparison.plan
+        tell_graph(comparison.graph, f", {comparison.graph.num_features:,} features")
         where = "a split each" if plan.protocol == "splits" else "all on one split"
         runs = f"{plan.runs:,} run{'' if plan.runs == 1 else 's'} of each"
         say_fact("Compare", f"{len(comparison.specs):,} rows, {runs}, {where}; {self.done}")
         say_fact("Folder", str(comparison.folder.path))
         damaged = comparison.folder.damaged_lines
         if damaged:
-            say(
-                f"Warning: {damaged} damaged lines of results are ignored; those runs are done "
-                f"again."
-            )
+            told = f"Warning: {damaged} damaged lines of results are ignored; those runs are"
+            say(f"{told} done again.")
 
     def begins(self, job: Cell) -> None:
         if job.spec.is_trained:
@@ -241,11 +235,8 @@ class _Story(LiveStory):
             text = f"{failure.get('error')}: {' '.join(failure.get('reason', '').split())}"
             say(f"Warning: {job.spec.title} failed in run {job.run + 1}. {text}")
         elif not self._quiet:
-            told = "   ".join(
-                f"{metric_title(name)} {100 * result.test[name]:.2f}"
-                for name in _TOLD
-                if name in result.test
-            )
+            found = {metric_title(own): result.test[own] for own in _TOLD if own in result.test}
+            told = "   ".join(f"{title} {100 * value:.2f}" for title, value in found.items())
             run = f"Run {job.run + 1}/{self._comparison.plan.runs}"
             say_fact(run, f"{job.spec.title}: {told}   {result.seconds:.1f} s")
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import sys
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,13 +17,11 @@ from cgcl.errors import ConfigError
 from cgcl.train.config import Resources
 
 if TYPE_CHECKING:
-    from cgcl.experiments.reproduction import Records
-    from cgcl.experiments.study import CellId, Experiment, Job, Record, Selection
+    from cgcl.experiments.reproduction import Findings, Places, Records
+    from cgcl.experiments.study import Experiment, Job, Record, Selection
     from cgcl.experiments.tables import Cell
     from cgcl.graph import Graph
     from cgcl.train.signals import StopRequest
-
-    Places = dict[CellId, list[Job]]
 
 What = Literal["table1", "table2", "fig2", "fig3", "fig4", "claims", "grid", "all"]
 _FAILED = 1
@@ -74,14 +74,9 @@ class Options:
         """Which part of an experiment is wanted."""
         from cgcl.experiments.study import Selection
 
-        return Selection(
-            graphs=_listed(self.dataset),
-            methods=_listed(self.methods),
-            test=_percents(self.ratio),
-            protocols=None if self.protocol is None else (self.protocol,),
-            runs=self.runs,
-            epochs=self.epochs,
-        )
+        graphs, methods, test = _listed(self.dataset), _listed(self.methods), _percents(self.ratio)
+        protocols = None if self.protocol is None else (self.protocol,)
+        return Selection(graphs, methods, test, protocols, self.runs, self.epochs)
 
     @property
     def choices(self) -> dict[str, Any]:
@@ -90,16 +85,13 @@ class Options:
 
         if self.chosen is None:
             return {**read_data("chosen"), **self._chosen_in_folder()}
+        what = "what cgcl reproduce grid writes"
         try:
             found = tomllib.loads(self.chosen.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise ConfigError(
-                f"{self.chosen} cannot be read as what cgcl reproduce grid writes: {error}."
-            ) from error
+            raise ConfigError(f"{self.chosen} cannot be read as {what}: {error}.") from error
         if not all(isinstance(own, dict) for own in found.values()):
-            raise ConfigError(
-                f"{self.chosen} is not what cgcl reproduce grid writes: a table for each choice."
-            )
+            raise ConfigError(f"{self.chosen} is not {what}: a table for each choice.")
         return {**read_data("chosen"), **found}
 
     def _chosen_in_folder(self) -> dict[str, Any]:
@@ -134,11 +126,9 @@ def _listed(text: str | None) -> tuple[str, ...] | None:
 
 def _percents(text: str | None) -> tuple[int, ...] | None:
     listed = _listed(text)
-    if listed is None:
-        return None
-    if not all(part.isdecimal() for part in listed):
+    if listed is not None and not all(part.isdecimal() for part in listed):
         raise ConfigError(f"ratio is {text!r}; give percents, such as 10 or 10,20.")
-    return tuple(int(part) for part in listed)
+    return None if listed is None else tuple(map(int, listed))
 
 
 def reproduce(
@@ -181,10 +171,8 @@ def _reproduce(names: tuple[str, ...], asked: Options) -> int:
     is_complete = True
     with Records(asked.out) as records, stop_on_signals() as request:
         if records.damaged_lines:
-            say(
-                f"Warning: {records.damaged_lines} damaged lines are ignored; what they held is "
-                f"made again when it is asked for."
-            )
+            told = f"Warning: {records.damaged_lines} damaged lines are ignored; what they held is"
+            say(f"{told} made again when it is asked for.")
         for own in experiments:
             jobs, is_at_end = _one(own, parts[own.name], records, chosen, asked, request)
             if not is_at_end:
@@ -209,7 +197,7 @@ def _one(
 
     Adds to `chosen` what a grid chooses. Returns its runs, and whether it came to the end.
     """
-    from cgcl.experiments.reproduction import known_places, run_jobs
+    from cgcl.experiments.reproduction import Findings, known_places, run_jobs
     from cgcl.experiments.study import Selection, choose, jobs_of
 
     places = jobs_of(experiment, part, chosen)
@@ -218,53 +206,44 @@ def _one(
     if not asked.quiet:
         say_fact("Experiment", experiment.title)
         say_fact("Runs", f"{_done(jobs, records)}; folder {records.path}")
-    story = _Story(places, records, asked.quiet)
-    is_at_end = run_jobs(jobs, records, asked.read, asked.resources, story.run_ends, request.is_set)
+    told = _story(places, records, asked.quiet)
+    is_at_end = run_jobs(jobs, records, asked.read, asked.resources, told, request.is_set)
     if experiment.name == _GRID:
         # What follows takes what was just chosen.
         chosen |= choose(experiment, whole, records.found)
+    found = Findings(experiment, places, records.found, chosen, asked.epochs)
     if not asked.quiet:
-        _tell(experiment, places, records, asked.epochs)
-    _write(experiment, known_places(places, whole, records.found), records, chosen, asked.epochs)
+        _tell(found)
+    _write(replace(found, places=known_places(places, whole, records.found)), records.path)
     return jobs, is_at_end
 
 
-def _write(
-    experiment: Experiment,
-    places: Places,
-    records: Records,
-    chosen: dict[str, Any],
-    epochs: int | None,
-) -> None:
+def _write(found: Findings, folder: Path) -> None:
     """Write tables and figures, and print their names."""
-    from cgcl.experiments.reproduction import write_figures, write_tables
-
-    found, folder = records.found, records.path
-    written = write_tables(experiment, places, found, folder, chosen, epochs)
+    written = found.write_tables(folder)
     try:
-        written += write_figures(experiment, places, found, folder, epochs)
+        written += found.write_figures(folder)
     except ConfigError as error:
         say(f"Warning: {error}")
     for path in written:
         sys.stdout.write(f"{path}\n")
 
 
-def _tell(experiment: Experiment, places: Places, records: Records, epochs: int | None) -> None:
+def _tell(found: Findings) -> None:
     """Say what came out of each row of a table, beside what the paper prints."""
-    from cgcl.experiments.study import read_data
-    from cgcl.experiments.tables import cut_note, table_of
+    from cgcl.experiments.tables import cut_note
 
     # The grid and the figures have more rows than anybody reads.
-    if experiment.name not in _TABLES:
+    if found.experiment.name not in _TABLES:
         return
-    table = table_of(experiment, places, records.found, read_data("paper"), epochs)
-    for place in places:
-        own = [cell for cell in table.cells if cell.place == place and cell.mean is not None]
+    cells = found.table.cells
+    for place in found.places:
+        own = [cell for cell in cells if cell.place == place and cell.mean is not None]
         if own:
             where = f"{place.graph}, {place.test} %, {place.protocol}"
             say_fact("Result", f"{place.row}, {where}: {'   '.join(map(_cell_words, own))}")
-    if epochs is not None:
-        say_fact("Note", cut_note(epochs))
+    if found.epochs is not None:
+        say_fact("Note", cut_note(found.epochs))
 
 
 def _cell_words(cell: Cell) -> str:
@@ -280,27 +259,22 @@ def _done(jobs: list[Job], records: Records) -> str:
     return f"{len(keys & records.found.keys()):,} of {len(keys):,} runs are there"
 
 
-class _Story:
-    """Tells the person at the terminal how it goes."""
+def _story(places: Places, records: Records, quiet: bool) -> Callable[[Job, Record], None]:
+    """Return what tells the person at the terminal of every run that has ended."""
+    from cgcl.experiments.reproduction import pending_jobs
 
-    def __init__(self, places: Places, records: Records, quiet: bool) -> None:
-        from cgcl.experiments.reproduction import pending_jobs
+    jobs = [job for own in places.values() for job in own]
+    rows = {job.key: place.row for place, own in places.items() for job in own}
+    left, numbers = len(pending_jobs(jobs, records)), itertools.count(1)
 
-        jobs = [job for own in places.values() for job in own]
-        self._rows = {job.key: place.row for place, own in places.items() for job in own}
-        self._left = len(pending_jobs(jobs, records))
-        self._number = 0
-        self._quiet = quiet
-
-    def run_ends(self, job: Job, record: Record) -> None:
-        self._number += 1
-        row, seed = self._rows[job.key], job.recipe.split.seed
+    def tell(job: Job, record: Record) -> None:
+        number, row, seed = next(numbers), rows[job.key], job.recipe.split.seed
         where = f"{job.graph}, {job.test} %, split {job.split_seed}, seed {seed}"
         if record.metrics is None:
             say(f"Warning: {row} failed on {where}. {' '.join(record.failure.split())}")
-        elif not self._quiet:
+        elif not quiet:
             auc, ap = (_PERCENT * record.metrics[name] for name in ("auc", "ap"))
-            say_fact(
-                f"{self._number}/{self._left}",
-                f"{row}, {where}: AUC {auc:.2f}   AP {ap:.2f}   {record.seconds:.1f} s",
-            )
+            told = f"AUC {auc:.2f}   AP {ap:.2f}   {record.seconds:.1f} s"
+            say_fact(f"{number}/{left}", f"{row}, {where}: {told}")
+
+    return tell

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from cgcl.cli.compare import LiveStory
+from cgcl.cli.compare import LiveStory, tell_graph
 from cgcl.cli.settings import FLAT, HeldOut, Reading, command_of
 from cgcl.cli.terminal import say, say_fact
 from cgcl.errors import ConfigError
@@ -87,10 +87,8 @@ class Options:
         try:
             str(self.out).encode()
         except UnicodeEncodeError as error:
-            raise ConfigError(
-                f"The folder name after --out is not valid UTF-8: {str(self.out)!r}. "
-                f"Choose another one."
-            ) from error
+            what = f"The folder name after --out is not valid UTF-8: {str(self.out)!r}"
+            raise ConfigError(f"{what}. Choose another one.") from error
         require_optuna()
         Space.of(self.method, "", self.fixed)
 
@@ -131,10 +129,8 @@ def tune(
     asked.refuse_at_once()
     found, split = asked.read(graph)
     folder = asked.out or Path("runs") / f"tune-{found.title}-{asked.method}"
-    space, command = (
-        Space.of(asked.method, found.title, asked.fixed),
-        command_of("tune", graph, asked),
-    )
+    space = Space.of(asked.method, found.title, asked.fixed)
+    command = command_of("tune", graph, asked)
     if not quiet:
         _tell_beginning(found, split, space, asked, folder)
     with stop_on_signals() as request, _Story(space, asked.trials, quiet) as story:
@@ -194,28 +190,23 @@ def _in_words(space: Space, trial: Trial) -> str:
     """Return what is special about the settings of a trial."""
     if trial.origin == "defaults":
         return "the defaults"
+    whose, told = "", {name: trial.settings[name] for name in space.choices}
     if trial.origin == "authors":
         told = {k: v for k, v in trial.settings.items() if v != space.base.get(k)}
-    else:
-        told = {name: trial.settings[name] for name in space.choices}
-    listed = ", ".join(f"{name} {value}" for name, value in told.items())
-    return f"its authors' {listed}" if trial.origin == "authors" else listed
+        whose = "its authors' "
+    return whose + ", ".join(f"{name} {value}" for name, value in told.items())
 
 
 def _tell_beginning(graph: Graph, split: Split, space: Space, asked: Options, folder: Path) -> None:
     sizes = split.sizes
-    say_fact("Graph", f"{graph.title}: {graph.num_nodes:,} nodes, {graph.num_edges:,} links")
-    for note in graph.notes:
-        say_fact("", note)
+    tell_graph(graph)
     say_fact(
         "Split",
         f"{sizes['train']:,} links to learn from, {sizes['val']:,} to choose by, "
         f"{sizes['test']:,} that are not looked at (seed {asked.shares.seed})",
     )
-    choices = "; ".join(
-        f"{name} {', '.join(map(str, values))}" for name, values in space.choices.items()
-    )
-    say_fact("Search", f"{asked.method}, {space.size:,} settings: {choices}")
+    choices = [f"{name} {', '.join(map(str, own))}" for name, own in space.choices.items()]
+    say_fact("Search", f"{asked.method}, {space.size:,} settings: {'; '.join(choices)}")
     say_fact("Folder", str(folder))
 
 
@@ -229,11 +220,8 @@ def _tell_end(tuned: Tuned, graph: str, asked: Options, file: Path) -> None:
         say_fact("", f"continue with: {command_of('tune', graph, asked)}")
     elif tuned.stopped == "all tried":
         say_fact("Finished", f"all {done} different settings have been tried")
-    say_fact(
-        "Best",
-        f"trial {best.number} of {done}: validation {best.in_words('   ')}   at epoch "
-        f"{best.best_epoch}",
-    )
+    reached = f"validation {best.in_words('   ')}   at epoch {best.best_epoch}"
+    say_fact("Best", f"trial {best.number} of {done}: {reached}")
     say_fact("Settings", _in_words(tuned.space, best))
     before = None if defaults is None else defaults.value(tuned.goal)
     if before is None:
@@ -247,12 +235,7 @@ def _tell_end(tuned: Tuned, graph: str, asked: Options, file: Path) -> None:
 
 
 def _as_json(tuned: Tuned, file: Path) -> str:
-    answer = {
-        "method": tuned.space.method,
-        "file": str(file),
-        "goal": tuned.goal,
-        "best": asdict(tuned.best),
-        "stopped": tuned.stopped,
-        "trials": [asdict(trial) for trial in tuned.trials],
-    }
-    return json.dumps(answer, indent=2)
+    about = {"method": tuned.space.method, "file": str(file), "goal": tuned.goal}
+    found = {"best": asdict(tuned.best), "stopped": tuned.stopped}
+    trials = [asdict(trial) for trial in tuned.trials]
+    return json.dumps({**about, **found, "trials": trials}, indent=2)

@@ -10,8 +10,9 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 import torch
@@ -38,7 +39,6 @@ from cgcl.train.config import Resources, RunConfig
 from cgcl.train.execution import computing_with, machine, resolve_device, versions
 from cgcl.train.fit import BatchedTrainer, Fit, Fitted, fit
 from cgcl.train.top_of_list import ranking_metrics
-from cgcl.train.trainer import EpochRecord
 
 PLAN = "plan.json"
 RESULTS = "runs.jsonl"
@@ -84,9 +84,8 @@ def read_tuned(folder: Path, graph: str) -> dict[str, TunedSettings]:
             method, or two name the same.
     """
     if not folder.is_dir():
-        raise ConfigError(
-            f"There is no folder {folder}. Give one with what cgcl tune wrote to `tuned`."
-        )
+        remedy = "Give one with what cgcl tune wrote to `tuned`."
+        raise ConfigError(f"There is no folder {folder}. {remedy}")
     start, end = f"tune-{graph}-", f"/{BEST}"
     below = [path for path in folder.glob(f"*{end}") if path.parent.name.startswith(start)]
     found: dict[str, TunedSettings] = {}
@@ -94,9 +93,8 @@ def read_tuned(folder: Path, graph: str) -> dict[str, TunedSettings]:
     for path in sorted([*folder.glob("*.toml"), *below]):
         name, settings = _read(path)
         if name in found:
-            raise ConfigError(
-                f"{path} and {whose[name]} both hold settings for {name}. Keep one of them."
-            )
+            both = f"{path} and {whose[name]} both hold settings for {name}"
+            raise ConfigError(f"{both}. Keep one of them.")
         found[name], whose[name] = settings, path
     if not found:
         raise ConfigError(
@@ -117,9 +115,9 @@ def _read(path: Path) -> tuple[str, TunedSettings]:
     table = content.get("train")
     name = table.get("method") if isinstance(table, dict) else None
     if not isinstance(table, dict) or not isinstance(name, str):
+        needed = "A file for `tuned` has a table [train] with method"
         raise ConfigError(
-            f"{path} names no method. A file for `tuned` has a table [train] with "
-            f'method = "vgae" or another one, as cgcl tune writes it.'
+            f'{path} names no method. {needed} = "vgae" or another one, as cgcl tune writes it.'
         )
     own = {field.name for field in fields(method_named(name).settings)}
     beside = {key: value for key, value in table.items() if key in own}
@@ -164,10 +162,6 @@ class MethodSpec:
     def cost_rank(self) -> tuple[bool, bool]:
         """Smaller for methods that take less time: no training first, subgraph methods last."""
         return self.is_trained, bool(self.recipe.settings.caps)
-
-    def with_seed(self, seed: int) -> RunConfig:
-        """Return the recipe of one run."""
-        return replace(self.recipe, split=replace(self.recipe.split, seed=seed))
 
 
 def names_of(text: str | None) -> list[str]:
@@ -217,16 +211,13 @@ def resolve_methods(
     for name in names:
         method = method_named(name)
         if graph.sides is not None and not method.works_across_sides:
-            notes.append(
-                f"{method.title} is left out: it says nothing about two nodes on different sides "
-                f"of a bipartite graph."
-            )
+            why = "it says nothing about two nodes on different sides of a bipartite graph."
+            notes.append(f"{method.title} is left out: {why}")
             continue
         has_authors = settings == "authors" and {graph.title, EVERY_GRAPH} & method.authors.keys()
         authors = method.authors_settings(graph.title) if has_authors else {}
-        rows: list[tuple[str, Mapping[str, Any]]] = [
-            ("authors" if has_authors else "default", authors)
-        ]
+        source = "authors" if has_authors else "default"
+        rows: list[tuple[str, Mapping[str, Any]]] = [(source, authors)]
         if tuned is not None and name in tuned:
             rows.append((tuned[name].words, tuned[name].values))
         for number, (source, values) in enumerate(rows):
@@ -267,43 +258,39 @@ class Stratum:
         return (degrees >= self.low) & (degrees <= (math.inf if self.high is None else self.high))
 
 
-@dataclass(frozen=True)
-class Strata:
-    """Three groups of pairs, by the smaller training degree of a pair's ends."""
+def strata_of(split: Split) -> tuple[Stratum, ...]:
+    """Return groups of pairs, each with about a third of the test links.
 
-    parts: tuple[Stratum, ...]
+    Degrees are whole numbers: where many links share one, there are fewer groups.
+    """
+    degrees = _smaller_degree(split.train, split.test, split.num_nodes).sort().values
+    count = degrees.numel()
+    thirds = {int(degrees[max(count * part // 3 - 1, 0)]) for part in (1, 2)} if count else ()
+    # A bound at the largest degree would leave nothing above it.
+    bounds = sorted(bound for bound in thirds if bound < int(degrees[-1]))
+    return tuple(map(Stratum, [0, *(bound + 1 for bound in bounds)], [*bounds, None]))
 
-    @classmethod
-    def of(cls, split: Split) -> Strata:
-        """Return bounds that put about a third of the test links into each part.
 
-        Degrees are whole numbers: where many links share one, there are fewer parts.
-        """
-        degrees = _smaller_degree(split.train, split.test, split.num_nodes).sort().values
-        count = degrees.numel()
-        thirds = {int(degrees[max(count * part // 3 - 1, 0)]) for part in (1, 2)} if count else ()
-        # A bound at the largest degree would leave nothing above it.
-        bounds = sorted(bound for bound in thirds if bound < int(degrees[-1]))
-        lows = [0, *(bound + 1 for bound in bounds)]
-        return cls(tuple(map(Stratum, lows, [*bounds, None])))
+def by_degree(
+    strata: Sequence[Stratum], split: Split, positive: Tensor, negative: Tensor
+) -> list[dict[str, Any]]:
+    """Return counts and AUC of each part; no AUC where links or unlinked pairs are missing.
 
-    def measure(self, split: Split, positive: Tensor, negative: Tensor) -> list[dict[str, Any]]:
-        """Return counts and AUC of each part; no AUC where links or unlinked pairs are missing.
-
-        Args:
-            split: What was learned from and tested on.
-            positive: Scores of the test links, [p].
-            negative: Scores of the unlinked test pairs, [q].
-        """
-        of_links = _smaller_degree(split.train, split.test, split.num_nodes)
-        of_others = _smaller_degree(split.train, split.test_negatives, split.num_nodes)
-        found: list[dict[str, Any]] = []
-        for part in self.parts:
-            links, others = positive[part.holds(of_links)], negative[part.holds(of_others)]
-            counts = {"links": links.numel(), "others": others.numel()}
-            own = auc(links, others) if all(counts.values()) else None
-            found.append({**asdict(part), **counts, "auc": own})
-        return found
+    Args:
+        strata: The parts.
+        split: What was learned from and tested on.
+        positive: Scores of the test links, [p].
+        negative: Scores of the unlinked test pairs, [q].
+    """
+    of_links = _smaller_degree(split.train, split.test, split.num_nodes)
+    of_others = _smaller_degree(split.train, split.test_negatives, split.num_nodes)
+    found: list[dict[str, Any]] = []
+    for part in strata:
+        links, others = positive[part.holds(of_links)], negative[part.holds(of_others)]
+        counts = {"links": links.numel(), "others": others.numel()}
+        own = auc(links, others) if all(counts.values()) else None
+        found.append({**asdict(part), **counts, "auc": own})
+    return found
 
 
 def _smaller_degree(train: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
@@ -382,12 +369,18 @@ class Cell:
     """Seed of the first weights; None if there are none."""
 
     @property
+    def recipe(self) -> RunConfig:
+        """The method, its settings and the seed of its first weights."""
+        recipe = self.spec.recipe
+        return replace(recipe, split=replace(recipe.split, seed=self.init_seed or 0))
+
+    @property
     def key(self) -> str:
         """Equal to that of the result that answers it."""
         return _key(self.spec.name, self.spec.settings, self.split, self.init_seed)
 
 
-def _tested(trained: Fitted, split: Split, strata: Strata) -> dict[str, Any]:
+def _tested(trained: Fitted, split: Split, strata: Sequence[Stratum]) -> dict[str, Any]:
     """Return what there is to say about a trained method, test included."""
     begun = time.perf_counter()
     scorer = trained.scorer(split.train)
@@ -398,7 +391,7 @@ def _tested(trained: Fitted, split: Split, strata: Strata) -> dict[str, Any]:
         "val": trained.val,
         "test": top.metrics | link_metrics(positive, negative),
         "test_sampled": top.sampling,
-        "by_degree": strata.measure(split, positive, negative),
+        "by_degree": by_degree(strata, split, positive, negative),
         "epochs": len(trained.history),
         "best_epoch": trained.best_epoch,
         "train_seconds": trained.seconds,
@@ -419,17 +412,12 @@ class Comparison:
     """In the order of work: run by run, within a run the cheap methods first."""
     sizes: dict[str, int]
     """Links in each part of a split; equal for all splits."""
-    strata: Strata
+    strata: tuple[Stratum, ...]
     folder: ResultFolder[Result]
 
     @classmethod
     def open(
-        cls,
-        graph: Graph,
-        specs: Sequence[MethodSpec],
-        plan: Plan,
-        path: Path,
-        command: str = "",
+        cls, graph: Graph, specs: Sequence[MethodSpec], plan: Plan, path: Path, command: str = ""
     ) -> Comparison:
         """Prepare to compare, with the results that the folder already holds.
 
@@ -453,20 +441,13 @@ class Comparison:
             for run, seed in enumerate(seeds)
             for spec in sorted(specs, key=lambda spec: spec.cost_rank)
         )
-        strata = Strata.of(first)
-        identity = {
-            "graph": {"title": graph.title, "fingerprint": graph.fingerprint},
-            "protocol": plan.protocol,
-            "val": plan.val,
-            "test": plan.test,
-        }
-        about = {
-            "links": first.sizes,
-            "runs": plan.runs,
-            "methods": [spec.title for spec in specs],
-            "degrees": [part.words for part in strata.parts],
-            "command": command,
-        }
+        strata = strata_of(first)
+        about_graph = {"title": graph.title, "fingerprint": graph.fingerprint}
+        shares = {"protocol": plan.protocol, "val": plan.val, "test": plan.test}
+        identity = {"graph": about_graph, **shares}
+        titles, degrees = [spec.title for spec in specs], [part.words for part in strata]
+        about = {"links": first.sizes, "runs": plan.runs, "methods": titles, "degrees": degrees}
+        about |= {"command": command}
         owner = Owner(PLAN, "a comparison", identity, about)
         folder = ResultFolder(path, RESULTS, Result, owner)
         return cls(graph, plan, tuple(specs), cells, first.sizes, strata, folder)
@@ -477,9 +458,8 @@ class Comparison:
         Cells that are answered by the same result, such as those of a formula on one split, are
         listed once.
         """
-        done = {
-            result.key for result in self.folder.results if result.is_final(resources.time_limit)
-        }
+        limit = resources.time_limit
+        done = {result.key for result in self.folder.results if result.is_final(limit)}
         return pending(self.cells, done)
 
     def run(
@@ -506,7 +486,12 @@ class Comparison:
         # What metrics import on first use would else count as the first method's time.
         link_metrics([1.0], [0.0])
         left = self.left(resources)
-        train = self._ahead(left, train)
+        train = partial(
+            self._ahead(left, train),
+            on_epoch=told.epoch_ends,
+            should_stop=should_stop,
+            measure_test=False,
+        )
         last = {cell.run: cell for cell in left}
 
         @lru_cache(1)
@@ -517,7 +502,7 @@ class Comparison:
             (cell,) = batch
             split = split_of(cell.split_seed)
             told.begins(cell)
-            result = self._measure(cell, split, resources, told.epoch_ends, should_stop, train)
+            result = self._measure(cell, split, resources, train)
             return None if result is None else [result]
 
         def keep(cell: Cell, result: Result) -> None:
@@ -528,15 +513,7 @@ class Comparison:
 
         return run_in_order(([cell] for cell in left), work, keep, should_stop)
 
-    def _measure(
-        self,
-        cell: Cell,
-        split: Split,
-        resources: Resources,
-        on_epoch: Callable[[EpochRecord], None],
-        should_stop: Callable[[], bool],
-        train: Fit,
-    ) -> Result | None:
+    def _measure(self, cell: Cell, split: Split, resources: Resources, train: Fit) -> Result | None:
         """Train and test one method; None if it was stopped on the way.
 
         Whatever goes wrong inside becomes a result that says so. That there is no such device
@@ -545,16 +522,7 @@ class Comparison:
         device = resolve_device(resources)
         found: dict[str, Any]
         try:
-            recipe = cell.spec.with_seed(cell.init_seed or 0)
-            trained = train(
-                self.graph,
-                split,
-                recipe,
-                resources,
-                on_epoch=on_epoch,
-                should_stop=should_stop,
-                measure_test=False,
-            )
+            trained = train(self.graph, split, cell.recipe, resources)
             if trained.stopped is not None and trained.stopped.reason == "signal":
                 return None
             with computing_with(resources):
@@ -583,17 +551,12 @@ class Comparison:
 
     def _ahead(self, left: Sequence[Cell], train: Fit) -> Fit:
         """Return what trains runs of one method together where that is possible."""
-        seeds = {
-            cell.spec.with_seed(cell.init_seed): cell.split_seed
-            for cell in left
-            if cell.init_seed is not None
-        }
+        seeds = {cell.recipe: cell.split_seed for cell in left if cell.init_seed is not None}
 
         def split_of(recipe: RunConfig) -> Split:
             return _split(self.graph, self.plan, seeds[recipe])
 
-        ordered = sorted(seeds, key=lambda recipe: recipe.name)
-        return BatchedTrainer(ordered, split_of, train)
+        return BatchedTrainer(sorted(seeds, key=lambda recipe: recipe.name), split_of, train)
 
     def found(self) -> dict[str, Result]:
         """Return the last result of each cell by its key; a failure only if there is no other."""
@@ -606,14 +569,12 @@ class Comparison:
 
     def seconds_for(self, cells: Sequence[Cell]) -> float:
         """Return about how long cells will take, by what their methods took so far."""
-        times: dict[MethodSpec, list[float]] = {}
+        times: dict[MethodSpec, list[float]] = {spec: [] for spec in self.specs}
         found = self.found()
         for cell in self.cells:
-            result = found.get(cell.key)
-            if result is not None and result.failure is None:
-                times.setdefault(cell.spec, []).append(result.seconds)
-        mean = {spec: sum(seconds) / len(seconds) for spec, seconds in times.items()}
-        return sum(mean.get(cell.spec, 0.0) for cell in cells)
+            if cell.key in found and found[cell.key].failure is None:
+                times[cell.spec].append(found[cell.key].seconds)
+        return sum(fmean(times[cell.spec] or [0.0]) for cell in cells)
 
     @property
     def others(self) -> list[str]:

@@ -24,7 +24,7 @@ from cgcl.train.run_folder import LOCK, RunFolder
 _FORMAT = 1
 
 
-class AppendOnlyLog:
+class AppendOnlyLog(contextlib.AbstractContextManager["AppendOnlyLog"]):
     """A file of lines that grows by one at a time; a line that was written is never lost.
 
     `OSError` is left to the caller, who knows what to say about it.
@@ -35,13 +35,12 @@ class AppendOnlyLog:
 
         A last line that was cut short is cut off, so that the next one does not go on in it.
         """
-        content = path.read_bytes() if path.exists() else b""
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
+        is_new = not path.exists()
+        whole = _whole_lines(path)
+        if not is_new and len(whole) < path.stat().st_size:
             os.truncate(path, len(whole))
         self.lines = whole.splitlines()
         """The lines that were there, without their ends."""
-        is_new = not path.exists()
         # Without a buffer, a line that did not fit is not tried again when the file closes.
         self._file = path.open("ab", buffering=0)
         if is_new:
@@ -66,11 +65,14 @@ class AppendOnlyLog:
         """Close the file."""
         self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _whole_lines(path: Path) -> bytes:
+    """Return what a log holds, but for a last line that was cut short."""
+    content = path.read_bytes() if path.exists() else b""
+    return content[: content.rfind(b"\n") + 1]
 
 
 def parse_line(line: bytes | str, needed: Collection[str]) -> dict[str, Any]:
@@ -102,11 +104,8 @@ def read_log(path: Path, needed: Collection[str] = ()) -> list[dict[str, Any]]:
     Raises:
         ConfigError: A line is damaged or has not what is needed; says which and what.
     """
-    content = path.read_bytes() if path.exists() else b""
-    # As in the log itself, a last line that was cut short is none.
-    lines = content[: content.rfind(b"\n") + 1].splitlines()
     found: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_whole_lines(path).splitlines(), start=1):
         try:
             found.append(parse_line(line, needed))
         except ValueError as error:
@@ -220,10 +219,9 @@ class Owner:
             return
         # What was killed at its very beginning leaves no more than these.
         if any(p.name != LOCK and p.suffix != TEMPORARY_SUFFIX for p in path.iterdir()):
-            raise RunFolderError(
-                f"{path} holds other things and no {self.file}, so it is not the folder of "
-                f"{self.what}.\nChoose another `out`; it is created if it is not there."
-            )
+            why = f"holds other things and no {self.file}, so it is not the folder of {self.what}"
+            remedy = "Choose another `out`; it is created if it is not there."
+            raise RunFolderError(f"{path} {why}.\n{remedy}")
 
     def claim(self, path: Path) -> dict[str, Any]:
         """Write down whose folder it is and return that.
@@ -247,59 +245,48 @@ class Owner:
             found = parse_line(file.read_bytes(), ["format"])
             # Version 0.1 had what decides a search in a table of its own.
             found |= {**found.pop("identity", {}), **found.pop("about", {})}
-            is_of_format = found["format"] == _FORMAT
-            for name in asked if is_of_format else ():
-                if isinstance(found[name], dict) != isinstance(asked[name], dict):
-                    raise ValueError(f"{name} is of another kind")
+            is_known = found["format"] == _FORMAT
+            kinds = ((type(found[own]), type(asked[own])) for own in asked) if is_known else ()
+            if any((one is dict) != (other is dict) for one, other in kinds):
+                raise ValueError("something is of another kind")
         except (ValueError, TypeError, KeyError) as error:
-            raise RunFolderError(
-                f"{file} is damaged, so it cannot be told what {self.what} is here. "
-                f"Choose another `out`."
-            ) from error
-        if not is_of_format:
-            raise RunFolderError(
-                f"{file} has format {found['format']}; this version of cgcl reads format "
-                f"{_FORMAT}. Choose another `out`."
-            )
+            why = f"is damaged, so it cannot be told what {self.what} is here"
+            raise RunFolderError(f"{file} {why}. Choose another `out`.") from error
+        if not is_known:
+            why = f"has format {found['format']}; this version of cgcl reads format {_FORMAT}"
+            raise RunFolderError(f"{file} {why}. Choose another `out`.")
         return found
 
     def _require_same(self, path: Path, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-        # What a graph is called plays no part, only what it is.
-        same = {name: asked[name] for name in asked if _is_same(there[name], asked[name])}
-        before, now = _parts({**there, **same}, asked), _parts(asked, asked)
-        names = [name for name in before.keys() | now.keys() if before.get(name) != now.get(name)]
+        before, now = _parts(there, asked), _parts(asked, asked)
+        unset = ("", "unset")
+        names = [n for n in before | now if before.get(n, unset)[0] != now.get(n, unset)[0]]
         if ("method",) in names:
             # The settings of another method say nothing more.
             names = [name for name in names if len(name) == 1]
         if names:
-            words = [
-                " and ".join(
-                    dict.fromkeys(f"{name[-1]} {own.get(name, 'unset')}" for name in sorted(names))
-                )
-                for own in (before, now)
-            ]
+            told = [[f"{n[-1]} {o.get(n, unset)[1]}" for n in sorted(names)] for o in (before, now)]
+            words = [" and ".join(dict.fromkeys(own)) for own in told]
             raise RunFolderError(
                 f"{path} holds {self.what} with {words[0]}; you asked for {words[1]}.\n"
                 f"Nothing was changed. Ask for the same again, or choose another `out`."
             )
 
 
-def _is_same(one: Any, other: Any) -> bool:  # noqa: ANN401
-    if isinstance(one, dict) and "fingerprint" in one:
-        return bool(one["fingerprint"] == other.get("fingerprint"))
-    return bool(one == other)
-
-
-def _parts(values: Mapping[str, Any], names: Iterable[str]) -> dict[tuple[str, ...], str]:
-    """Return what is told one by one of what decides results, in words."""
-    found: dict[tuple[str, ...], str] = {}
+def _parts(
+    values: Mapping[str, Any], names: Iterable[str]
+) -> dict[tuple[str, ...], tuple[str, str]]:
+    """Return what is told one by one of what decides results: what it is, and that in words."""
+    found: dict[tuple[str, ...], tuple[str, str]] = {}
     for name in names:
         value = values[name]
         if not isinstance(value, dict):
-            found[(name,)] = str(value)
+            found[(name,)] = (str(value), str(value))
         elif "fingerprint" in value:
+            # What a graph is called plays no part, only what it is.
             title = f"'{value['title']}' " if "title" in value else ""
-            found[(name,)] = f"{title}({str(value['fingerprint'])[:12]})"
+            whole = str(value["fingerprint"])
+            found[(name,)] = (whole, f"{title}({whole[:12]})")
         else:
             found |= {(name, *place): own for place, own in _parts(value, value).items()}
     return found

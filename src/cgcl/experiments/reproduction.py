@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ from cgcl.graph import Graph
 from cgcl.methods.cgcl import CrossViewLearner, draw
 from cgcl.methods.method import Epoch, TrainingGraph
 from cgcl.methods.scoring import decode_pairs
-from cgcl.methods.settings import CGCLSettings, MethodSettings, TrainedSettings
+from cgcl.methods.settings import CGCLSettings
 from cgcl.metrics import auc
 from cgcl.model import Views, symmetric
 from cgcl.split import Split, random_split
@@ -71,19 +70,15 @@ def measure(name: str, trained: Fitted, split: Split, job: Job) -> Any:  # noqa:
 def _trace(trained: Fitted) -> dict[str, list[Any]]:
     """Return columns: the epochs with a look, and what was seen."""
     looks = [record for record in trained.history if "val" in record]
-    columns: dict[str, list[Any]] = {
-        "epoch": [look["epoch"] for look in looks],
-        "loss": [_mean(look["losses"]) for look in looks],
-        "val_auc": [round(look["val"]["auc"], _DIGITS) for look in looks],
-        "val_ap": [round(look["val"]["ap"], _DIGITS) for look in looks],
-    }
+    columns: dict[str, list[Any]] = {"epoch": [look["epoch"] for look in looks]}
+    columns["loss"] = [
+        round(sum(look["losses"]) / max(len(look["losses"]), 1), _DIGITS) for look in looks
+    ]
+    for name in ("auc", "ap"):
+        columns[f"val_{name}"] = [round(look["val"][name], _DIGITS) for look in looks]
     for term in looks[0].get("consistency", {}) if looks else ():
         columns[term] = [round(look["consistency"][term], _DIGITS) for look in looks]
     return columns
-
-
-def _mean(values: list[float]) -> float:
-    return round(sum(values) / len(values), _DIGITS) if values else 0.0
 
 
 def _embeddings(trained: Fitted, split: Split, job: Job) -> dict[str, float]:
@@ -100,10 +95,7 @@ def _embeddings(trained: Fitted, split: Split, job: Job) -> dict[str, float]:
 
 
 def _agreement(
-    learner: CrossViewLearner,
-    known: TrainingGraph,
-    split: Split,
-    views: Views,
+    learner: CrossViewLearner, known: TrainingGraph, split: Split, views: Views
 ) -> dict[str, float]:
     """Return how alike the embeddings of two views are, and what is predicted from them."""
     z_1, z_2 = (learner.embedded(known, view.edge_index) for view in (views.view_1, views.view_2))
@@ -169,10 +161,10 @@ def index(records: Iterable[Record]) -> dict[str, Record]:
     nothing else is there, a run of which more was measured stands for the same run without.
     """
     found: dict[str, Record] = {}
-    for record in records:
-        if not record.failure:
-            found.setdefault(record.key, record)
-    for record in [*found.values()]:
+    good = [record for record in records if not record.failure]
+    for record in good:
+        found.setdefault(record.key, record)
+    for record in good:
         found.setdefault(record.plain_key, record)
     return found
 
@@ -210,9 +202,7 @@ class Records(ResultFolder[Record]):
             ResourceError: The disk is full.
         """
         super().append(result)
-        if not result.failure:
-            self.found.setdefault(result.key, result)
-            self.found.setdefault(result.plain_key, result)
+        self.found = index(self.results)
 
     def require_graph(self, name: str, fingerprint: str) -> None:
         """Refuse to add to runs on another graph of the same name.
@@ -220,16 +210,11 @@ class Records(ResultFolder[Record]):
         Raises:
             RunFolderError: The folder has such runs.
         """
-        others = {
-            record.fingerprint
-            for record in self.found.values()
-            if record.graph == name and record.fingerprint != fingerprint
-        }
+        prints = {record.fingerprint for record in self.found.values() if record.graph == name}
+        others = prints - {fingerprint}
         if others:
-            raise RunFolderError(
-                f"{self.path} holds runs on another {name} ({min(others)[:12]}); this one is "
-                f"{fingerprint[:12]}.\nChoose another `out`."
-            )
+            there = f"{self.path} holds runs on another {name} ({min(others)[:12]})"
+            raise RunFolderError(f"{there}; this one is {fingerprint[:12]}.\nChoose another `out`.")
 
 
 def pending_jobs(jobs: Sequence[Job], records: Records) -> list[Job]:
@@ -274,12 +259,8 @@ def run_jobs(
         on_result(job, record)
 
     # The jobs of one graph together, graphs in the order of their first job.
-    order = list(dict.fromkeys(job.graph for job in left))
-    for name, own in groupby(
-        sorted(left, key=lambda job: order.index(job.graph)), key=lambda job: job.graph
-    ):
-        here = list(own)
-        graph = read(name)
+    for name in dict.fromkeys(job.graph for job in left):
+        here, graph = [job for job in left if job.graph == name], read(name)
         records.require_graph(name, graph.fingerprint)
         maker = _Maker(graph, resources, should_stop)
         if not run_in_order(_batches(here, most), maker.made, keep, should_stop):
@@ -294,17 +275,13 @@ def _batches(jobs: Sequence[Job], most: int) -> Iterator[list[Job]]:
     """
     alike: dict[object, list[Job]] = {}
     for number, job in enumerate(jobs):
-        is_cgcl = isinstance(job.recipe.settings, CGCLSettings)
-        alone = None if is_cgcl and most > 1 and TRACE not in job.measures else number
-        settings = _without_rate(job.recipe.settings)
+        settings, alone = job.recipe.settings, number
+        if most > 1 and isinstance(settings, CGCLSettings) and TRACE not in job.measures:
+            settings, alone = replace(settings, lr=0.01), -1
         alike.setdefault((job.test, job.recipe.name, settings, alone), []).append(job)
     for same in alike.values():
         for start in range(0, len(same), most):
             yield same[start : start + most]
-
-
-def _without_rate(settings: MethodSettings) -> MethodSettings:
-    return replace(settings, lr=0.01) if isinstance(settings, TrainedSettings) else settings
 
 
 @dataclass
@@ -385,20 +362,14 @@ def _rounded(values: dict[str, float] | None) -> dict[str, float] | None:
 
 @cache
 def _versions() -> dict[str, str]:
-    """Return what decides a result besides settings and seeds, the source itself included."""
-    found = {**versions(), "source": _source()}
+    """Return what decides a result besides settings and seeds, a hash of our own code included."""
+    folder, digest = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
+    found = {**versions(), "source": digest.hexdigest()[:12]}
     with contextlib.suppress(PackageNotFoundError):
         found["triton"] = version("triton")
     return found
-
-
-def _source() -> str:
-    """Return a short hash of the package's own code."""
-    folder = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 CHOSEN_HEAD = (
@@ -429,42 +400,6 @@ def known_places(asked: Places, whole: Places, found: Found) -> dict[CellId, lis
     return known
 
 
-def write_tables(
-    experiment: Experiment,
-    places: Places,
-    found: Found,
-    folder: Path,
-    chosen: Chosen,
-    epochs: int | None = None,
-) -> list[Path]:
-    """Write what an experiment found as Markdown, CSV and LaTeX; return the files.
-
-    Trainings that were cut short have files of their own, whose names tell.
-
-    Args:
-        experiment: What was run.
-        places: Its runs by their place.
-        found: What came out, by key.
-        folder: Where to write.
-        chosen: The settings of each graph that runs were made with.
-        epochs: What trainings were cut to, if they were.
-
-    Raises:
-        ResourceError: The disk is full or the folder cannot be written.
-    """
-    make_folder(folder)
-    table = table_of(experiment, places, found, read_data("paper"), epochs)
-    written: list[Path] = []
-    for name, text in _texts(table, places, found):
-        path = folder / name
-        write_atomically(path, text.encode())
-        written.append(path)
-    # Claims are judged by trainings as long as described, whatever is asked for.
-    if experiment.name == "claims" and epochs is None:
-        written.append(write_verdicts(found, folder, chosen))
-    return written
-
-
 def write_verdicts(found: Found, folder: Path, chosen: Chosen) -> Path:
     """Write what became of each claim; return the file.
 
@@ -481,55 +416,81 @@ def write_verdicts(found: Found, folder: Path, chosen: Chosen) -> Path:
     return path
 
 
-def _texts(table: Table, places: Places, found: Found) -> Iterator[tuple[str, str]]:
-    """Yield the name and the content of each file."""
-    name, records = table.experiment.name, records_of(places, found)
-    stem = _file_name(name, table.epochs)
-    yield f"{stem}.csv", tables.csv(table)
-    if name == "grid":
-        # A grid of which only some runs are asked for and there must not pass for a whole one.
-        whole = jobs_of(table.experiment, Selection(epochs=table.epochs), {})
-        head = [line for line in (*CHOSEN_HEAD, cut_note(table.epochs)) if line]
-        yield (
-            f"{_file_name('chosen', table.epochs)}.toml",
-            toml_text(choose(table.experiment, whole, found), head),
-        )
-    elif not name.startswith("fig"):
-        yield f"{stem}.md", tables.markdown(table)
-        yield f"{stem}.tex", tables.latex(table)
-    for measure in (TRACE, EMBEDDINGS):
-        if any(measure in row.measures for row in table.experiment.rows) and any(
-            measure in record.measured for record in records
-        ):
-            yield f"{stem}-{measure}.csv", measured_csv(records, measure, table.epochs)
+@dataclass(frozen=True)
+class Findings:
+    """What an experiment found, to be written down."""
 
+    experiment: Experiment
+    places: Places
+    """Its runs by their place."""
+    found: Found
+    """What came out, by key."""
+    chosen: Chosen
+    """The settings of each graph that runs were made with."""
+    epochs: int | None = None
+    """What trainings were cut to, if they were; the files' names tell."""
 
-def _file_name(name: str, epochs: int | None) -> str:
-    return name if epochs is None else f"{name}-{epochs}-epochs"
+    @property
+    def table(self) -> Table:
+        """What is known, beside the published numbers."""
+        paper = read_data("paper")
+        return table_of(self.experiment, self.places, self.found, paper, self.epochs)
 
+    def write_tables(self, folder: Path) -> list[Path]:
+        """Write it as Markdown, CSV and LaTeX; return the files.
 
-def write_figures(
-    experiment: Experiment, places: Places, found: Found, folder: Path, epochs: int | None = None
-) -> list[Path]:
-    """Draw an experiment that is a figure of the paper; return the files, none for a table.
+        Raises:
+            ResourceError: The disk is full or the folder cannot be written.
+        """
+        make_folder(folder)
+        texts = dict(self._texts())
+        for name, text in texts.items():
+            write_atomically(folder / name, text.encode())
+        written = [folder / name for name in texts]
+        # Claims are judged by trainings as long as described, whatever is asked for.
+        if self.experiment.name == "claims" and self.epochs is None:
+            written.append(write_verdicts(self.found, folder, self.chosen))
+        return written
 
-    Args:
-        experiment: What was run.
-        places: Its runs by their place.
-        found: What came out, by key.
-        folder: Where to write.
-        epochs: What trainings were cut to, if they were; the files' names tell.
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the name and the content of each file."""
+        name, table, records = self.experiment.name, self.table, self._records
+        stem = self._file(name)
+        yield f"{stem}.csv", tables.csv(table)
+        if name == "grid":
+            # A grid of which only some runs are asked for and there must not pass for a whole one.
+            whole = jobs_of(self.experiment, Selection(epochs=self.epochs), {})
+            head = [line for line in (*CHOSEN_HEAD, cut_note(self.epochs)) if line]
+            best = choose(self.experiment, whole, self.found)
+            yield f"{self._file('chosen')}.toml", toml_text(best, head)
+        elif not name.startswith("fig"):
+            yield f"{stem}.md", tables.markdown(table)
+            yield f"{stem}.tex", tables.latex(table)
+        asked = {measure for row in self.experiment.rows for measure in row.measures}
+        for measure in (TRACE, EMBEDDINGS):
+            if measure in asked and any(measure in record.measured for record in records):
+                yield f"{stem}-{measure}.csv", measured_csv(records, measure, self.epochs)
 
-    Raises:
-        ConfigError: What draws is not installed.
-        ResourceError: The disk is full or the folder cannot be written.
-    """
-    if not experiment.name.startswith("fig"):
-        return []
-    pages = study_pages()
-    figure = pages.figure_of(experiment, records_of(places, found), cut_note(epochs))
-    written: list[Path] = pages.write_figure(figure, folder, _file_name(experiment.name, epochs))
-    return written
+    def write_figures(self, folder: Path) -> list[Path]:
+        """Draw an experiment that is a figure of the paper; return the files, none for a table.
+
+        Raises:
+            ConfigError: What draws is not installed.
+            ResourceError: The disk is full or the folder cannot be written.
+        """
+        name, pages = self.experiment.name, study_pages()
+        if not name.startswith("fig"):
+            return []
+        figure = pages.figure_of(self.experiment, self._records, cut_note(self.epochs))
+        written: list[Path] = pages.write_figure(figure, folder, self._file(name))
+        return written
+
+    @property
+    def _records(self) -> list[Record]:
+        return records_of(self.places, self.found)
+
+    def _file(self, name: str) -> str:
+        return name if self.epochs is None else f"{name}-{self.epochs}-epochs"
 
 
 def measured_csv(records: Sequence[Record], measure: str, epochs: int | None = None) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +25,7 @@ from cgcl.methods.table import DEFAULT_METHOD, method_named
 from cgcl.metrics.table import METRICS
 from cgcl.seeds import stream
 from cgcl.split import Split
-from cgcl.train.config import Resources, RunConfig, SplitConfig
+from cgcl.train.config import Resources, RunConfig
 from cgcl.train.execution import resolve_device, versions
 from cgcl.train.fit import Fit, Fitted, fit
 
@@ -114,17 +114,13 @@ def table_of(trials: Sequence[Trial]) -> bytes:
     measured = ["auc", "ap", "best_epoch"]
     if any(trial.node_mrr is not None for trial in trials):
         measured.insert(0, "node_mrr")
+    rows: list[list[Any]] = []
+    for trial in trials:
+        found = (getattr(trial, name) for name in measured)
+        own = (trial.settings[name] for name in settings)
+        about = [trial.number, trial.origin]
+        rows.append([*about, *found, f"{trial.seconds:.2f}", *own, trial.failure])
     head = ["trial", "origin", *measured, "seconds", *settings, "failure"]
-    rows = (
-        [
-            *(trial.number, trial.origin),
-            *(getattr(trial, name) for name in measured),
-            f"{trial.seconds:.2f}",
-            *(trial.settings[name] for name in settings),
-            trial.failure,
-        ]
-        for trial in trials
-    )
     return csv_text(head, rows).encode()
 
 
@@ -165,16 +161,15 @@ class Space:
         choices = {name: values for name, values in known.search.items() if name not in fixed}
         chosen = chosen or {}
         base = RunConfig.of(method, {**chosen, **fixed}).settings.to_json()
-        if known.search and not choices:
-            raise ConfigError(
-                f"There is nothing to tune: of {method}'s settings {', '.join(known.search)} are "
-                f"searched, and all are fixed. Leave one of them open."
-            )
         if not choices:
-            raise ConfigError(
-                f"There is nothing to tune: {method} has no settings that are worth a search.\n"
+            why = (
+                f"of {method}'s settings {', '.join(known.search)} are searched, and all are "
+                f"fixed. Leave one of them open."
+                if known.search
+                else f"{method} has no settings that are worth a search.\n"
                 f"Use it as it is: cgcl train GRAPH --method {method}"
             )
+            raise ConfigError(f"There is nothing to tune: {why}")
         authors = RunConfig.of(method, {**chosen, **known.authors_settings(graph_title), **fixed})
         return cls(method, base, authors.settings.to_json(), choices)
 
@@ -199,7 +194,7 @@ class Space:
     def contains(self, settings: Mapping[str, Any]) -> bool:
         """Say whether settings can be chosen: the authors may use some that cannot."""
         return all(
-            value in self.choices[name] if name in self.choices else value == self.base.get(name)
+            value in self.choices.get(name, (self.base.get(name),))
             for name, value in settings.items()
         )
 
@@ -271,15 +266,13 @@ def propose(
         return None
     require_optuna()
     # NumPy takes seeds of 32 bits.
-    seeds = (
-        stream(seed, f"tune {number}", n).initial_seed() % 2**32 for n in range(_QUESTIONS + 1)
-    )
-    with _quiet_optuna():
-        study = _study_of(space, earlier, goal)
-        for _, own in zip(range(_QUESTIONS), seeds, strict=False):
-            settings = _ask(study, space, own)
-            if settings not in tried:
-                return Trial(number, "search", settings)
+    streams = (stream(seed, f"tune {number}", n) for n in range(_QUESTIONS + 1))
+    seeds = (own.initial_seed() % 2**32 for own in streams)
+    study = _study_of(space, earlier, goal)
+    for _, own in zip(range(_QUESTIONS), seeds, strict=False):
+        settings = _ask(study, space, own)
+        if settings not in tried:
+            return Trial(number, "search", settings)
     # The first settings from a random place on that have not been tried.
     generator = torch.Generator().manual_seed(next(seeds))
     start = int(torch.randint(space.size, (1,), generator=generator))
@@ -289,20 +282,19 @@ def propose(
 
 def _study_of(space: Space, earlier: Sequence[Trial], goal: Goal) -> optuna.Study:
     """Return an Optuna study that knows the results so far."""
-    from optuna import create_study
+    from optuna import create_study, logging
     from optuna.trial import create_trial
 
+    told = logging.get_verbosity()
+    logging.set_verbosity(logging.WARNING)  # a study that only lives for a moment is no news
     study = create_study(direction="maximize")
+    logging.set_verbosity(told)
     for trial in earlier:
         if space.contains(trial.settings):
             value = trial.value(goal)
-            study.add_trial(
-                create_trial(
-                    value=_WORST if value is None else value,
-                    params={name: trial.settings[name] for name in space.choices},
-                    distributions=_distributions(space),
-                )
-            )
+            params = {name: trial.settings[name] for name in space.choices}
+            own = {"params": params, "distributions": _distributions(space)}
+            study.add_trial(create_trial(value=_WORST if value is None else value, **own))
     return study
 
 
@@ -325,31 +317,16 @@ def _distributions(space: Space) -> dict[str, optuna.distributions.BaseDistribut
     return {name: CategoricalDistribution(values) for name, values in space.choices.items()}
 
 
-@contextmanager
-def _quiet_optuna() -> Iterator[None]:
-    """Keep Optuna from telling of studies that only live for a moment."""
-    from optuna import logging
-
-    before = logging.get_verbosity()
-    logging.set_verbosity(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-
-
 def without_test_links(graph: Graph, split: Split) -> tuple[Graph, Split]:
     """Return graph and split as if the test links did not exist.
 
     What is trained on these cannot look at them, whatever it does.
     """
     links = torch.cat([split.train, split.val], dim=1)
-    order = (links[0] * graph.num_nodes + links[1]).argsort()
+    edges = links.index_select(1, (links[0] * graph.num_nodes + links[1]).argsort())
     none = split.test.new_empty(2, 0)
-    return (
-        replace(graph, edges=links.index_select(1, order), times=None),
-        replace(split, test=none, test_negatives=none),
-    )
+    without = replace(split, test=none, test_negatives=none)
+    return replace(graph, edges=edges, times=None), without
 
 
 _FLAGS = frozenset(field.name for field in fields(CGCLSettings))
@@ -380,10 +357,10 @@ def best_file(
         latent = 16
         <BLANKLINE>
     """
-    flags = {name: value for name, value in settings.items() if name in _FLAGS}
-    others = {name: value for name, value in settings.items() if name not in _FLAGS}
-    tables = {"train": {"method": method, **shares, **flags}}
-    return toml_text({**tables, **({"train.set": others} if others else {})}, comments).encode()
+    tables: dict[str, dict[str, Any]] = {"train": {"method": method, **shares}}
+    for name, value in settings.items():
+        tables.setdefault("train" if name in _FLAGS else "train.set", {})[name] = value
+    return toml_text(tables, comments).encode()
 
 
 @dataclass(frozen=True)
@@ -409,16 +386,14 @@ class Tuned:
             TrainingError: No trial gave a result.
         """
         best = best_of(self.trials, self.goal)
-        if best is None and self.trials:
-            raise TrainingError(
-                f"All {len(self.trials)} trials failed. The first one: {self.trials[0].failure}"
-            )
-        if best is None:
-            raise TrainingError(
-                "The search was stopped before a first trial was finished. Give it more time, or "
-                "make trials shorter with `epochs`."
-            )
-        return best
+        if best is not None:
+            return best
+        raise TrainingError(
+            f"All {len(self.trials)} trials failed. The first one: {self.trials[0].failure}"
+            if self.trials
+            else "The search was stopped before a first trial was finished. Give it more time, or "
+            "make trials shorter with `epochs`."
+        )
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -482,11 +457,23 @@ def tune(
     fixed, here = {**(fixed or {}), **chosen_by(goal, method)}, resources or Resources()
     space = Space.of(method, graph.title, fixed, method_named(method).settings_for(graph, {}))
     _refuse_at_once(graph, split, trials, here)
+    why_stop = partial(_why_stop, should_stop, time.monotonic() + here.time_limit_s)
+    shares = {name: value for name, value in fixed.items() if name in ("val", "test")}
     goal, told, train = goal or space.goal, listener or Listener(), train or fit
-    end = time.monotonic() + here.time_limit_s
-    return _Search(
-        graph, split, space, seed, fixed, command, goal, trials, here, end, should_stop, told, train
-    ).run(folder)
+    search = _Search(
+        graph, split, space, {**shares, "seed": seed}, command, goal, trials, here, why_stop, told
+    )
+    if folder is None:
+        return search.run(None, here.threads, train)
+    with ResultFolder(folder, TRIALS, Trial, search.owner) as study:
+        # As many threads as when the search began: their number decides the last bits.
+        return search.run(study, here.threads or study.about["threads"], train)
+
+
+def _why_stop(should_stop: Callable[[], bool], end: float) -> StopReason | None:
+    if should_stop():
+        return "request"
+    return "time limit" if time.monotonic() >= end else None
 
 
 def _refuse_at_once(graph: Graph, split: Split, trials: int, resources: Resources) -> None:
@@ -510,76 +497,56 @@ class _Search:
     graph: Graph
     split: Split
     space: Space
-    seed: int
-    fixed: Mapping[str, Any]
+    shares: Mapping[str, Any]
+    """The seed, and the shares to hold out if they are known."""
     command: str
     goal: Goal
     asked: int
     """How many trials there are to be."""
     resources: Resources
-    end: float
-    """When the time is over, as `time.monotonic` counts."""
-    should_stop: Callable[[], bool]
+    why_stop: Callable[[], StopReason | None]
     listener: Listener
-    train: Fit
-
-    def run(self, folder: Path | None) -> Tuned:
-        """Search, keeping what is found in a folder if there is one."""
-        if folder is None:
-            return self._run(None, self.resources.threads)
-        with ResultFolder(folder, TRIALS, Trial, self._owner) as study:
-            # As many threads as when the search began: their number decides the last bits.
-            return self._run(study, self.resources.threads or study.about["threads"])
 
     @property
-    def _owner(self) -> Owner:
+    def owner(self) -> Owner:
         """What decides the trials, and what else is good to know."""
         graph, split, space = self.graph, self.split, self.space
         identity = {
             "method": space.method,
             "graph": {"title": graph.title, "fingerprint": graph.fingerprint},
             "split": {"fingerprint": split.fingerprint, **split.sizes},
-            "seed": self.seed,
-            "settings": {
-                "searched": dict(space.choices),
-                "defaults": dict(space.base),
-                "authors": dict(space.authors),
-            },
+            "seed": self.shares["seed"],
         }
-        about = {
-            "command": self.command,
-            "threads": self.resources.num_threads,
-            "versions": {**versions(), "optuna": version("optuna")},
-        }
+        settings = {"searched": space.choices, "defaults": space.base, "authors": space.authors}
+        identity["settings"] = settings
+        threads, told = self.resources.num_threads, {**versions(), "optuna": version("optuna")}
+        about = {"command": self.command, "threads": threads, "versions": told}
         return Owner(STUDY, "a search", identity, about, kept=about)
 
-    @property
-    def _shared(self) -> dict[str, Any]:
-        """The seed, and the shares to hold out if they are known."""
-        names = asdict(SplitConfig()).keys() - {"seed"}
-        shares = {name: value for name, value in self.fixed.items() if name in names}
-        return {**shares, "seed": self.seed}
-
-    def _why_stop(self) -> StopReason | None:
-        if self.should_stop():
-            return "request"
-        return "time limit" if time.monotonic() >= self.end else None
-
-    def _is_over(self) -> bool:
-        return self._why_stop() is not None
-
-    def _run(self, study: ResultFolder[Trial] | None, threads: int) -> Tuned:
+    def run(self, study: ResultFolder[Trial] | None, threads: int, train: Fit) -> Tuned:
+        """Search, keeping what is found in a folder if there is one."""
         done = {trial.number: trial for trial in (study.results if study else ())}
+
+        def is_over() -> bool:
+            return self.why_stop() is not None
+
         self.listener.opens(len(done))
-        blind = without_test_links(self.graph, self.split)
         resources = replace(self.resources, threads=threads, time_limit="", track_consistency=False)
+        blind = partial(
+            train,
+            *without_test_links(self.graph, self.split),
+            resources=resources,
+            on_epoch=self.listener.epoch_ends,
+            should_stop=is_over,
+            measure_test=False,
+        )
         stopped: list[StopReason] = []
 
         def proposals() -> Iterator[list[Trial]]:
             """Yield what to try next, one by one: each depends on the results before it."""
             for number in (n for n in range(1, self.asked + 1) if n not in done):
                 earlier = [done[n] for n in sorted(done) if n < number]
-                trial = propose(self.space, number, earlier, self.seed, self.goal)
+                trial = propose(self.space, number, earlier, self.shares["seed"], self.goal)
                 if trial is None:
                     stopped.append("all tried")
                     return
@@ -587,7 +554,7 @@ class _Search:
 
         def work(batch: Sequence[Trial]) -> list[Trial] | None:
             self.listener.begins(batch[0])
-            trial = self._try(batch[0], *blind, resources)
+            trial = self._try(batch[0], blind)
             return None if trial is None else [trial]
 
         def keep(proposed: Trial, trial: Trial) -> None:
@@ -598,32 +565,24 @@ class _Search:
             self.listener.ends(proposed, trial, is_best=is_best)
             self._write(study, done)
 
-        if not run_in_order(proposals(), work, keep, self._is_over):
-            stopped.append(self._why_stop() or "request")
+        if not run_in_order(proposals(), work, keep, is_over):
+            stopped.append(self.why_stop() or "request")
         self._write(study, done)
         kept = tuple(done[n] for n in sorted(done))
         damaged_lines = study.damaged_lines if study else 0
         return Tuned(self.space, kept, next(iter(stopped), None), damaged_lines, self.goal)
 
-    def _try(self, trial: Trial, graph: Graph, split: Split, resources: Resources) -> Trial | None:
+    def _try(self, trial: Trial, train: Fit) -> Trial | None:
         """Return the trial with its result, failed or not; None if it was stopped on the way."""
         start = time.perf_counter()
         found: dict[str, Any]
         try:
-            recipe = RunConfig.of(self.space.method, {**trial.settings, **self._shared})
-            trained = self.train(
-                graph,
-                split,
-                recipe,
-                resources,
-                on_epoch=self.listener.epoch_ends,
-                should_stop=self._is_over,
-                measure_test=False,
-            )
+            recipe = RunConfig.of(self.space.method, {**trial.settings, **self.shares})
+            trained = train(recipe)
         except (CGCLError, MemoryError, RuntimeError) as error:
-            if not isinstance(error, CGCLError) and not is_out_of_memory(error):
-                raise
             is_ours = isinstance(error, CGCLError)
+            if not is_ours and not is_out_of_memory(error):
+                raise
             failure = str(error) if is_ours else "There is not enough memory for these settings."
             found = {"failure": " ".join(failure.split())}
             if torch.cuda.is_available():
@@ -643,21 +602,20 @@ class _Search:
             write_atomically(study.path / TABLE, table_of(trials))
         best = best_of(trials, self.goal)
         if best is not None:
-            comments = self._comments(trials, best)
-            content = best_file(self.space.method, best.settings, self._shared, comments)
-            write_atomically(study.path / BEST, content)
+            about = (self.shares, self._comments(trials, best))
+            write_atomically(study.path / BEST, best_file(self.space.method, best.settings, *about))
 
     def _comments(self, trials: list[Trial], best: Trial) -> list[str]:
         graph, sizes = self.graph, self.split.sizes
         failed = sum(trial.has_failed for trial in trials)
+        some = f", of which {failed} failed" if failed else ""
         return [
             "Settings chosen by cgcl tune. To train with them: cgcl train GRAPH --config THIS_FILE",
             f"Graph: {graph.title}, {graph.num_nodes:,} nodes, {graph.num_edges:,} links, "
             f"fingerprint {graph.fingerprint[:12]}",
             f"Split: {sizes['train']:,} links to learn from, {sizes['val']:,} to choose by, "
-            f"{sizes['test']:,} to test on, which were not looked at; seed {self.seed}",
-            f"Trials: {len(trials)} of {self.asked}"
-            f"{f', of which {failed} failed' if failed else ''}; this is trial {best.number}",
+            f"{sizes['test']:,} to test on, which were not looked at; seed {self.shares['seed']}",
+            f"Trials: {len(trials)} of {self.asked}{some}; this is trial {best.number}",
             f"Validation: {best.in_words(', ')} at epoch {best.best_epoch}",
             *([f"Command: {self.command}"] if self.command else []),
         ]

@@ -64,7 +64,9 @@ def spread_of(values: Sequence[float], overlap: float = 0.0) -> Spread:
     if count < 2:
         return Spread(count, mean, None, None, None)
     sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1))
-    half = _quantile(count - 1) * _error_of_mean(sd, count, overlap)
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * _error_of_mean(sd, count, overlap)
     return Spread(count, mean, sd, mean - half, mean + half)
 
 
@@ -90,7 +92,9 @@ def paired_difference(
     t = p = None
     if spread.sd is not None and spread.sd > _NO_SPREAD:
         t = spread.mean / _error_of_mean(spread.sd, spread.runs, overlap)
-        p = _two_sided(t, spread.runs - 1)
+        from scipy.special import stdtr
+
+        p = float(2 * stdtr(spread.runs - 1, -abs(t)))
     return Difference(spread.runs, spread.mean, spread.sd, spread.low, spread.high, t, p)
 
 
@@ -119,15 +123,3 @@ def corrected(differences: Sequence[Difference]) -> list[Difference]:
 
 def _error_of_mean(sd: float, runs: int, overlap: float) -> float:
     return sd * math.sqrt(1 / runs + overlap)
-
-
-def _quantile(degrees: int) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
-
-
-def _two_sided(t: float, degrees: int) -> float:
-    from scipy.special import stdtr
-
-    return float(2 * stdtr(degrees, -abs(t)))

@@ -6,7 +6,6 @@ A run is a `Job`; what came out of it is a `Record`, whose key is that of the jo
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import sys
 import tomllib
@@ -14,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from importlib.util import module_from_spec, spec_from_file_location
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args
@@ -102,21 +102,12 @@ def read_experiment(name: str, folder: Path = FOLDER) -> Experiment:
         raise ConfigError(f"{name}: {', '.join(missing)} is missing.")
     wrong = [own for own in values["protocols"] if own not in get_args(Protocol)]
     if wrong:
-        raise ConfigError(
-            f"{name}: there is no protocol {', '.join(map(str, wrong))}. "
-            f"There are {', '.join(get_args(Protocol))}."
-        )
-    return Experiment(
-        name=name,
-        title=values["title"],
-        graphs=tuple(values["graphs"]),
-        test=tuple(values["test"]),
-        protocols=tuple(values["protocols"]),
-        runs=values["runs"],
-        rows=tuple(
-            row for key, own in values["rows"].items() for row in _rows(name, key, own, values)
-        ),
-    )
+        there = f"There are {', '.join(get_args(Protocol))}."
+        raise ConfigError(f"{name}: there is no protocol {', '.join(map(str, wrong))}. {there}")
+    rows = [row for key, own in values["rows"].items() for row in _rows(name, key, own, values)]
+    graphs, test, protocols = (tuple(values[own]) for own in ("graphs", "test", "protocols"))
+    title, runs = values["title"], values["runs"]
+    return Experiment(name, title, graphs, test, protocols, runs, tuple(rows))
 
 
 def _rows(name: str, key: str, row: Mapping[str, Any], values: Mapping[str, Any]) -> list[Row]:
@@ -127,11 +118,9 @@ def _rows(name: str, key: str, row: Mapping[str, Any], values: Mapping[str, Any]
         _require_known(f"{name}, row {key} on {graph}", there, _ON_KEYS)
         twice = sorted(there.get("settings", {}).keys() & grid.keys())
         if twice:
-            raise ConfigError(
-                f"{name}, row {key}: {', '.join(twice)} is varied by the grid and set on "
-                f"{graph}. Leave out one of them."
-            )
-    cells = [dict(zip(grid, own, strict=True)) for own in itertools.product(*grid.values())]
+            what = f"{name}, row {key}: {', '.join(twice)} is varied by the grid and set on {graph}"
+            raise ConfigError(f"{what}. Leave out one of them.")
+    cells = [dict(zip(grid, own, strict=True)) for own in product(*grid.values())]
     return [
         Row(
             name=" ".join([key, *(f"{name}={value}" for name, value in cell.items())]),
@@ -164,10 +153,8 @@ def read_data(name: str, folder: Path = FOLDER) -> dict[str, Any]:
 def _require_known(where: str, values: Mapping[str, Any], known: set[str]) -> None:
     unknown = sorted(values.keys() - known)
     if unknown:
-        raise ConfigError(
-            f"{where}: {', '.join(unknown)} is not understood. "
-            f"It may have {', '.join(sorted(known))}."
-        )
+        may = f"It may have {', '.join(sorted(known))}."
+        raise ConfigError(f"{where}: {', '.join(unknown)} is not understood. {may}")
 
 
 def study_pages(folder: Path = FOLDER) -> ModuleType:
@@ -205,18 +192,21 @@ def choice_name(method: str, graph: str, test: int) -> str:
 class _Run:
     """What a run and its result have in common: they are told from others by the same key."""
 
-    def _key(self, is_plain: bool = False) -> str:
+    @property
+    def asked(self) -> dict[str, Any]:
+        """All that decides what comes out, by the names of a record's fields."""
         raise NotImplementedError
 
     @cached_property
     def key(self) -> str:
         """Equal for a job and the record that answers it."""
-        return self._key()
+        return key_of(**self.asked)
 
     @cached_property
     def plain_key(self) -> str:
         """The key of the same training with nothing measured: a record answers that, too."""
-        return self._key(is_plain=True)
+        plain: dict[str, Any] = {**self.asked, "measures": ()}
+        return key_of(**plain)
 
 
 @dataclass(frozen=True)
@@ -232,10 +222,12 @@ class Job(_Run):
     measures: tuple[str, ...] = ()
     """What is measured besides the test metrics."""
 
-    def _key(self, is_plain: bool = False) -> str:
-        own, measures = self.recipe, () if is_plain else self.measures
-        settings, seeds = own.settings.to_json(), (self.split_seed, own.split.seed)
-        return key_of(self.graph, self.test, own.name, settings, *seeds, measures)
+    @property
+    def asked(self) -> dict[str, Any]:
+        """All that decides what comes out, by the names of a record's fields."""
+        own, measures = self.recipe, list(self.measures)
+        values = (self.graph, self.test, own.name, own.settings.to_json(), self.split_seed)
+        return dict(zip(_ASKED, (*values, own.split.seed, measures), strict=True))
 
 
 @dataclass(frozen=True)
@@ -266,6 +258,7 @@ class Selection:
         return {name: own for name, own in values.items() if own is not None}
 
 
+_ASKED = ("graph", "test", "method", "settings", "split_seed", "seed", "measures")
 _WORDS = {"graphs": "dataset", "methods": "method", "test": "ratio", "protocols": "protocol"}
 
 
@@ -323,27 +316,21 @@ def jobs_of(
     """
     _require_there([experiment], asked)
     part = _part(experiment, asked)
-    if not _has_runs(experiment, part):
-        where = [g for g in experiment.graphs if _has_runs(experiment, {**part, "graphs": (g,)})]
-        raise ConfigError(
-            f"{experiment.name} runs {', '.join(part['methods'])} on {', '.join(where)}, not on "
-            f"{', '.join(part['graphs'])}."
+    places = _places(experiment, part)
+    if not places:
+        where = dict.fromkeys(
+            place.graph for place in _places(experiment, {**part, "graphs": experiment.graphs})
         )
+        what = f"{experiment.name} runs {', '.join(part['methods'])} on {', '.join(where)}"
+        raise ConfigError(f"{what}, not on {', '.join(part['graphs'])}.")
     return {
-        CellId(row.name, graph, test, protocol): [
-            _job(row, graph, test, protocol, run, asked.epochs, chosen)
-            for run in range(_runs(row, graph, experiment, asked))
+        place: [
+            _job(row, place, run, asked.epochs, chosen)
+            for run in range(row.on.get(place.graph, {}).get("runs", experiment.runs))
+            if asked.runs is None or run < asked.runs
         ]
-        for graph in part["graphs"]
-        for test in part["test"]
-        for protocol in part["protocols"]
-        for row in experiment.rows
-        if _is_run(row, graph, part["methods"])
-        and not (
-            only_chosen
-            and row.chosen_on(graph)
-            and choice_name(row.method, graph, test) not in chosen
-        )
+        for place, row in places.items()
+        if not (only_chosen and row.chosen_on(place.graph) and _choice(row, place) not in chosen)
     }
 
 
@@ -362,7 +349,7 @@ def parts_of(experiments: Sequence[Experiment], asked: Selection) -> dict[str, S
     for experiment in experiments:
         part = _part(experiment, asked)
         # Of a single one it is told why there is nothing to run.
-        if len(experiments) == 1 or (all(part.values()) and _has_runs(experiment, part)):
+        if len(experiments) == 1 or _places(experiment, part):
             here: dict[str, Any] = {name: part[name] for name in asked.given}
             parts[experiment.name] = replace(asked, **here)
     return parts
@@ -383,60 +370,51 @@ def _require_there(experiments: Sequence[Experiment], asked: Selection) -> None:
     for name, values in asked.given.items():
         known = dict.fromkeys(value for one in experiments for value in getattr(one, name))
         unknown = ", ".join(str(value) for value in values if value not in known)
-        there = ", ".join(map(str, known))
-        if unknown and len(experiments) == 1:
-            of = experiments[0].name
-            raise ConfigError(f"{of} has no {_WORDS[name]} {unknown}. It has {there}.")
         if unknown:
-            raise ConfigError(f"No experiment has the {_WORDS[name]} {unknown}. There are {there}.")
+            of, has, there = "No experiment", f"has the {_WORDS[name]}", "There are"
+            if len(experiments) == 1:
+                of, has, there = experiments[0].name, f"has no {_WORDS[name]}", "It has"
+            raise ConfigError(f"{of} {has} {unknown}. {there} {', '.join(map(str, known))}.")
 
 
-def _is_run(row: Row, graph: str, methods: Sequence[str]) -> bool:
-    return row.method in methods and (row.graphs is None or graph in row.graphs)
+def _places(experiment: Experiment, part: Mapping[str, Sequence[Any]]) -> dict[CellId, Row]:
+    """Return where a part of an experiment has runs, in its order, each with its row."""
+    return {
+        CellId(row.name, graph, test, protocol): row
+        for graph, test, protocol in product(part["graphs"], part["test"], part["protocols"])
+        for row in experiment.rows
+        if row.method in part["methods"] and (row.graphs is None or graph in row.graphs)
+    }
 
 
-def _has_runs(experiment: Experiment, part: Mapping[str, Sequence[Any]]) -> bool:
-    return any(
-        _is_run(row, graph, part["methods"]) for row in experiment.rows for graph in part["graphs"]
-    )
+def _choice(row: Row, place: CellId) -> str:
+    return choice_name(row.method, place.graph, place.test)
 
 
-def _runs(row: Row, graph: str, experiment: Experiment, asked: Selection) -> int:
-    most = row.on.get(graph, {}).get("runs", experiment.runs)
-    return most if asked.runs is None else min(most, asked.runs)
-
-
-def _job(
-    row: Row,
-    graph: str,
-    test: int,
-    protocol: Protocol,
-    run: int,
-    epochs: int | None,
-    chosen: Chosen,
-) -> Job:
-    method = method_named(row.method)
+def _job(row: Row, place: CellId, run: int, epochs: int | None, chosen: Chosen) -> Job:
+    method, graph, test = method_named(row.method), place.graph, place.test
+    is_trained = issubclass(method.settings, TrainedSettings)
     has_authors = {graph, EVERY_GRAPH} & method.authors.keys()
     values = dict(method.authors_settings(graph)) if has_authors else {}
     values |= {**row.settings, **row.on.get(graph, {}).get("settings", {})}
     for name in row.chosen_on(graph):
         try:
-            values[name] = chosen[choice_name(row.method, graph, test)][name]
+            values[name] = chosen[_choice(row, place)][name]
         except KeyError:
             raise ConfigError(
                 f"No {name} of {row.method} was chosen for {graph} with {test} % test links yet. "
                 f"Run cgcl reproduce grid --methods {row.method} --dataset {graph} --ratio {test} "
                 f"and give what it writes as `chosen`."
             ) from None
-    if epochs is not None and issubclass(method.settings, TrainedSettings):
+    if epochs is not None and is_trained:
         values["epochs"] = epochs
-    recipe = RunConfig.of(
-        row.method, {**values, "val": test / 2 / _PERCENT, "test": test / _PERCENT, "seed": run}
-    )
-    split_seed = PAPER_SPLIT_SEED if protocol == "paper" else run
-    if not issubclass(method.settings, TrainedSettings):
-        recipe = replace(recipe, split=replace(recipe.split, seed=0))
-    return Job(graph, test, recipe, split_seed, row.measures)
+    values |= {
+        "val": test / 2 / _PERCENT,
+        "test": test / _PERCENT,
+        "seed": run if is_trained else 0,
+    }
+    split_seed = PAPER_SPLIT_SEED if place.protocol == "paper" else run
+    return Job(graph, test, RunConfig.of(row.method, values), split_seed, row.measures)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -474,21 +452,12 @@ class Record(_Run, RunLine):
             job: What was asked.
             came_out: The other fields by name.
         """
-        return cls(
-            graph=job.graph,
-            test=job.test,
-            method=job.recipe.name,
-            settings=job.recipe.settings.to_json(),
-            split_seed=job.split_seed,
-            seed=job.recipe.split.seed,
-            measures=list(job.measures),
-            caps=job.recipe.settings.caps,
-            **came_out,
-        )
+        return cls(**job.asked, caps=job.recipe.settings.caps, **came_out)
 
-    def _key(self, is_plain: bool = False) -> str:
-        seeds, measures = (self.split_seed, self.seed), () if is_plain else self.measures
-        return key_of(self.graph, self.test, self.method, self.settings, *seeds, measures)
+    @property
+    def asked(self) -> dict[str, Any]:
+        """All that decides what comes out, by name."""
+        return {name: getattr(self, name) for name in _ASKED}
 
     def is_sound(self) -> bool:
         """Tell whether a run has a result or a failure.
@@ -531,7 +500,7 @@ def choose(
     searched: dict[str, tuple[str, ...]] = {}
     for place, jobs in places.items():
         row = rows[place.row]
-        name = choice_name(row.method, place.graph, place.test)
+        name = _choice(row, place)
         if searched.setdefault(name, row.searched) != row.searched:
             raise ConfigError(f"{experiment.name} has two grids of {row.method} on {place.graph}.")
         grids.setdefault(name, []).extend(found.get(job.key) for job in jobs)
@@ -540,8 +509,8 @@ def choose(
         complete = [record for record in records if record is not None]
         if len(complete) == len(records):
             best = max(complete, key=_validation_auc)
-            chosen[name] = {own: best.settings[own] for own in searched[name]}
-            chosen[name] |= {"val_auc": _validation_auc(best), "runs": len(complete)}
+            own = {setting: best.settings[setting] for setting in searched[name]}
+            chosen[name] = {**own, "val_auc": _validation_auc(best), "runs": len(complete)}
     return chosen
 
 

@@ -7,6 +7,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import repeat
 from typing import Any
 
 from cgcl.experiments import PAPER_SPLIT_SEED, Metric, Plan
@@ -109,7 +110,8 @@ class Summary:
     @property
     def reference(self) -> str | None:
         """The method that every other one is set against; None if it is not among them."""
-        return _reference([row.method for row in self.rows])
+        there = [row.method for row in self.rows]
+        return next((name for name in (DEFAULT_METHOD, PAPER_METHOD) if name in there), None)
 
     @property
     def reference_title(self) -> str:
@@ -143,58 +145,48 @@ def summarise(
         notes: Sentences to go with the table.
     """
     graph, found = comparison.graph, comparison.found()
+    done = [cell for cell in comparison.cells if cell.key in found]
     by_row = [
-        {
-            cell.run: found[cell.key]
-            for cell in comparison.cells
-            if cell.spec is spec and cell.key in found
-        }
+        {cell.run: found[cell.key] for cell in done if cell.spec is spec}
         for spec in comparison.specs
     ]
     results = [result for one in by_row for result in one.values()]
+    has_top = all("node_mrr" in one.test for one in results if one.test)
+    machines = (f"{one.device}, {counted(one.threads, 'thread')}" for one in results)
+    about = {
+        "title": graph.title,
+        "nodes": graph.num_nodes,
+        "links": graph.num_edges,
+        "features": 0 if graph.x is None else graph.num_features,
+        "fingerprint": graph.fingerprint,
+    }
     summary = Summary(
-        graph={
-            "title": graph.title,
-            "nodes": graph.num_nodes,
-            "links": graph.num_edges,
-            "features": 0 if graph.x is None else graph.num_features,
-            "fingerprint": graph.fingerprint,
-        },
+        graph=about,
         plan=comparison.plan,
         sizes=comparison.sizes,
-        metric=metric or _usual_metric(results),
+        metric=metric or ("node_mrr" if has_top else "auc"),
         rows=(),
-        strata=comparison.strata.parts,
-        machines=tuple(
-            dict.fromkeys(f"{one.device}, {counted(one.threads, 'thread')}" for one in results)
-        ),
+        strata=comparison.strata,
+        machines=tuple(dict.fromkeys(machines)),
         versions=tuple({str(one.versions): one.versions for one in results}.values()),
         notes=tuple(notes),
     )
-    rows = tuple(
-        _row(spec, one, summary) for spec, one in zip(comparison.specs, by_row, strict=True)
-    )
-    return replace(summary, rows=_compared(rows, by_row, summary))
-
-
-def _reference(methods: Sequence[str]) -> str | None:
-    return next((name for name in (DEFAULT_METHOD, PAPER_METHOD) if name in methods), None)
-
-
-def _usual_metric(results: Sequence[Result]) -> Metric:
-    return "node_mrr" if all("node_mrr" in one.test for one in results if one.test) else "auc"
+    rows = map(_row, comparison.specs, by_row, repeat(summary))
+    return _compared(replace(summary, rows=tuple(rows)), by_row)
 
 
 def _row(spec: MethodSpec, results: Mapping[int, Result], summary: Summary) -> Row:
     good = [(one, one.test) for one in results.values() if one.test is not None]
+    runs, overlap = [one for one, _ in good], summary.overlap
     # What one run has not measured, such as one from before a metric was there, has no mean.
-    names = [
-        name
+    metrics = {
+        name: spread_of([test[name] for _, test in good], overlap)
         for name, metric in METRICS.items()
         if good
         and all(name in test for _, test in good)
         and summary.sizes["test"] >= metric.least_links
-    ]
+    }
+    failed = [(run, one.failure) for run, one in results.items() if one.failure is not None]
     return Row(
         method=spec.name,
         title=spec.title,
@@ -202,57 +194,40 @@ def _row(spec: MethodSpec, results: Mapping[int, Result], summary: Summary) -> R
         is_tuned=spec.is_tuned,
         settings=spec.settings,
         caps=spec.recipe.settings.caps,
-        runs=len(good),
-        metrics={
-            name: spread_of([test[name] for _, test in good], summary.overlap) for name in names
-        },
-        seconds=sum(one.seconds for one, _ in good) / len(good) if good else None,
-        parameters=round(sum(one.parameters for one, _ in good) / len(good)) if good else None,
-        by_degree=tuple(
-            _degree_cell([one for one, _ in good], part, summary.overlap) for part in summary.strata
-        ),
-        failures=tuple(
-            (run, one.failure["error"], one.failure["reason"])
-            for run, one in results.items()
-            if one.failure is not None
-        ),
-        stopped=tuple(one.stopped["reason"] for one, _ in good if one.stopped is not None),
-        sampled=min((o.test_sampled["links"] for o, _ in good if o.test_sampled), default=None),
+        runs=len(runs),
+        metrics=metrics,
+        seconds=sum(one.seconds for one in runs) / len(runs) if runs else None,
+        parameters=round(sum(one.parameters for one in runs) / len(runs)) if runs else None,
+        by_degree=tuple(_degree_cell(runs, part, overlap) for part in summary.strata),
+        failures=tuple((run, own["error"], own["reason"]) for run, own in failed),
+        stopped=tuple(one.stopped["reason"] for one in runs if one.stopped is not None),
+        sampled=min((o.test_sampled["links"] for o in runs if o.test_sampled), default=None),
     )
 
 
 def _degree_cell(results: Sequence[Result], part: Stratum, overlap: float) -> DegreeCell:
-    cells = [
-        cell
-        for one in results
-        for cell in one.by_degree or []
-        if (cell["low"], cell["high"]) == (part.low, part.high)
-    ]
+    every = [cell for one in results for cell in one.by_degree or []]
+    cells = [cell for cell in every if (cell["low"], cell["high"]) == (part.low, part.high)]
     values = [cell["auc"] for cell in cells if cell["auc"] is not None]
-    count = max(len(cells), 1)
-    return DegreeCell(
-        spread_of(values, overlap) if values else None,
-        sum(cell["links"] for cell in cells) / count,
-        sum(cell["others"] for cell in cells) / count,
+    links, others = (
+        sum(cell[kind] for cell in cells) / max(len(cells), 1) for kind in ("links", "others")
     )
+    return DegreeCell(spread_of(values, overlap) if values else None, links, others)
 
 
-def _compared(
-    rows: Sequence[Row], by_row: Sequence[Mapping[int, Result]], summary: Summary
-) -> tuple[Row, ...]:
-    """Return the rows with their differences to the reference."""
-    reference = _reference([row.method for row in rows])
+def _compared(summary: Summary, by_row: Sequence[Mapping[int, Result]]) -> Summary:
+    """Return it with the differences of rows to the reference."""
+    reference, rows = summary.reference, [*summary.rows]
     ours = {row.is_tuned: place for place, row in enumerate(rows) if row.method == reference}
-    done = list(rows)
-    for number, row in enumerate(rows):
+    for number, row in enumerate(summary.rows):
         place = ours.get(row.is_tuned, ours.get(False))
         if place is not None and row.method != reference:
             difference = _difference(by_row[number], by_row[place], summary)
-            done[number] = replace(row, difference=difference, against=rows[place].title)
-    compared = {number: row.difference for number, row in enumerate(done) if row.difference}
+            rows[number] = replace(row, difference=difference, against=rows[place].title)
+    compared = {number: row.difference for number, row in enumerate(rows) if row.difference}
     for number, found in zip(compared, corrected([*compared.values()]), strict=True):
-        done[number] = replace(done[number], difference=found)
-    return tuple(done)
+        rows[number] = replace(rows[number], difference=found)
+    return replace(summary, rows=tuple(rows))
 
 
 def _difference(
@@ -273,26 +248,23 @@ def protocol_words(summary: Summary) -> str:
     """Say which pairs were learned from and tested on."""
     plan, sizes = summary.plan, summary.sizes
     seeds = "seed 0" if plan.runs == 1 else f"seeds 0 to {plan.runs - 1}"
-    if plan.protocol == "splits":
-        what = (
-            f"{counted(plan.runs, 'random split')} of the links ({seeds}); a split's seed is also "
-            f"that of the first weights."
-        )
-    else:
-        what = (
-            f"One random split of the links (seed {PAPER_SPLIT_SEED}), "
-            f"{counted(plan.runs, 'initialisation')} ({seeds}), as in the paper."
-        )
+    what = (
+        f"{counted(plan.runs, 'random split')} of the links ({seeds}); a split's seed is also that "
+        f"of the first weights."
+        if plan.protocol == "splits"
+        else f"One random split of the links (seed {PAPER_SPLIT_SEED}), "
+        f"{counted(plan.runs, 'initialisation')} ({seeds}), as in the paper."
+    )
     chosen = f", {sizes['val']:,} to choose the epoch by" if sizes["val"] else ""
-    tested = f"{sizes['test']:,} to test on against as many unlinked pairs"
+    tested = " against as many unlinked pairs"
     if any("node_mrr" in row.metrics for row in summary.rows):
         tested = (
-            f"{sizes['test']:,} to test on, among all nodes and all pairs (node MRR, node Hits@10, "
-            f"precision, AP of all pairs) and against as many unlinked pairs (the other metrics)"
+            f", among all nodes and all pairs (node MRR, node Hits@10, precision, AP of all pairs) "
+            f"and{tested} (the other metrics)"
         )
     return (
-        f"{what} {sizes['train']:,} links to learn from{chosen}, {tested}: the same for every "
-        f"method."
+        f"{what} {sizes['train']:,} links to learn from{chosen}, {sizes['test']:,} to test "
+        f"on{tested}: the same for every method."
     )
 
 
@@ -304,18 +276,18 @@ def claim_words(summary: Summary) -> str:
     many = ""
     if len(tested) > 1:
         many = f" p-values are corrected for {len(tested)} comparisons (Holm), intervals are not."
+    begin = f"Differences in {METRIC_NAMES[summary.metric]} are taken"
     if summary.plan.protocol == "splits":
         return (
-            f"Differences in {METRIC_NAMES[summary.metric]} are taken split by split. The t-test "
-            f"and all 95 % intervals allow for training links that splits share (Nadeau and "
-            f"Bengio, 2003; variance factor 1/k + {summary.sizes['test']:,}/"
-            f"{summary.sizes['train']:,} for k splits).{many}"
+            f"{begin} split by split. The t-test and all 95 % intervals allow for training links "
+            f"that splits share (Nadeau and Bengio, 2003; variance factor 1/k + "
+            f"{summary.sizes['test']:,}/{summary.sizes['train']:,} for k splits).{many}"
         )
     return (
-        f"Differences in {METRIC_NAMES[summary.metric]} are taken initialisation by "
-        f"initialisation, with an ordinary paired t-test.{many} It says whether a difference "
-        f"could be the luck of the first weights on this one split. It says nothing about other "
-        f"splits, which usually differ far more: for that, use --protocol splits."
+        f"{begin} initialisation by initialisation, with an ordinary paired t-test.{many} It says "
+        f"whether a difference could be the luck of the first weights on this one split. It says "
+        f"nothing about other splits, which usually differ far more: for that, use --protocol "
+        f"splits."
     )
 
 
@@ -323,56 +295,47 @@ def verdict(summary: Summary) -> str:
     """Say which methods differ from the reference by more than chance; empty if none was tested."""
     groups: dict[str, list[str]] = {"better": [], "worse": [], "open": []}
     for row in summary.rows:
-        difference = row.difference
-        if difference is None or difference.adjusted_p is None:
-            continue
-        side = "better" if difference.mean > 0 else "worse"
-        groups[side if difference.adjusted_p < LEVEL else "open"].append(row.title)
+        if row.difference is not None and row.difference.adjusted_p is not None:
+            side = "better" if row.difference.mean > 0 else "worse"
+            groups[side if row.difference.adjusted_p < LEVEL else "open"].append(row.title)
     if not any(groups.values()):
         return ""
     where = "" if summary.plan.protocol == "splits" else ", on this split"
-    reference = summary.reference_title
-    beyond = [
-        f"{joined(groups[side])} did {side} than {reference}"
-        for side in ("better", "worse")
-        if groups[side]
-    ]
+    reference, unclear = summary.reference_title, groups.pop("open")
+    beyond = [f"{joined(who)} did {how} than {reference}" for how, who in groups.items() if who]
     told = [f"{' and '.join(beyond)} by more than chance{where}."] if beyond else []
-    if groups["open"]:
-        told.append(f"{joined(groups['open'])} cannot be told from {reference}{where}.")
+    if unclear:
+        told.append(f"{joined(unclear)} cannot be told from {reference}{where}.")
     return f"By {METRIC_NAMES[summary.metric]}, {' '.join(told)}"
 
 
 def footnotes(summary: Summary) -> list[str]:
     """Return what a reader of the table has to know about single rows."""
-    notes = [f"{row.title}: {row.caps}." for row in summary.rows if row.caps]
-    notes += [
-        f"{row.title}: node MRR and node Hits@10 on {row.sampled:,} of {summary.sizes['test']:,} "
-        f"test links, drawn at random in each run, because all of them would take too long."
-        for row in summary.rows
-        if row.sampled
-    ]
-    for row in summary.rows:
-        notes += [
-            f"{row.title}: {_STOPPED.get(reason, reason)} in {number} of "
-            f"{counted(row.runs, 'run')}; the best epoch counts."
-            for reason, number in Counter(row.stopped).items()
-        ]
+    rows, runs = summary.rows, summary.plan.runs
+    notes = [f"{row.title}: {row.caps}." for row in rows if row.caps]
+    for row in rows:
+        if row.sampled:
+            notes.append(
+                f"{row.title}: node MRR and node Hits@10 on {row.sampled:,} of "
+                f"{summary.sizes['test']:,} test links, drawn at random in each run, because all "
+                f"of them would take too long."
+            )
+    for row in rows:
+        for reason, number in Counter(row.stopped).items():
+            often = f"{number} of {counted(row.runs, 'run')}; the best epoch counts."
+            notes.append(f"{row.title}: {_STOPPED.get(reason, reason)} in {often}")
     notes += _failures(summary)
-    notes += [
-        f"{row.title}: {counted(row.runs, 'run')} of {summary.plan.runs:,} so far."
-        for row in summary.rows
-        if row.runs + len(row.failures) < summary.plan.runs
-    ]
-    if any(row.is_tuned for row in summary.rows):
+    unfinished = [row for row in rows if row.runs + len(row.failures) < runs]
+    notes += [f"{own.title}: {counted(own.runs, 'run')} of {runs:,} so far." for own in unfinished]
+    if any(row.is_tuned for row in rows):
         notes.append(
             "Tuned settings were chosen by the validation links of one split. Other splits may "
             "test on some of those links, which flatters tuned rows a little, all alike."
         )
-    if summary.plan.protocol == "paper":
-        same = [row.title for row in summary.rows if _is_fixed(row)]
-        if same:
-            notes.append(f"No spread on a single split, nothing is random: {joined(same)}.")
+    # What has no epochs is a formula, which gives the same in each run on one split.
+    same = [row.title for row in rows if "epochs" not in row.settings and row.runs > 1]
+    if same and summary.plan.protocol == "paper":
+        notes.append(f"No spread on a single split, nothing is random: {joined(same)}.")
     return [*notes, *summary.notes]
 
 
@@ -391,11 +354,6 @@ def _failures(summary: Summary) -> list[str]:
     return notes
 
 
-def _is_fixed(row: Row) -> bool:
-    """Tell whether a method with several runs gave the same in each, as formulas do."""
-    return "epochs" not in row.settings and row.runs > 1
-
-
 def columns_of(summary: Summary, *, every: bool = False) -> dict[str, list[str]]:
     """Return the cells of the table by column: percent, mean ± standard deviation.
 
@@ -404,7 +362,7 @@ def columns_of(summary: Summary, *, every: bool = False) -> dict[str, list[str]]
         every: Every metric, not only those that say most; of Hits@k then the largest k that the
             test links allow.
     """
-    rows = summary.rows
+    rows, differences = summary.rows, [row.difference for row in summary.rows]
     measured = [name for name in METRIC_NAMES if any(name in row.metrics for row in rows)]
     largest = next((name for name in _HITS if name in measured), None)
     few = {largest, summary.metric} | (METRIC_NAMES.keys() - {*_HITS, *_FOR_PAGES})
@@ -412,8 +370,7 @@ def columns_of(summary: Summary, *, every: bool = False) -> dict[str, list[str]]
     columns = {"method": [row.title for row in rows]}
     for name in shown:
         columns[METRIC_NAMES[name]] = [spread_words(row.metrics.get(name)) for row in rows]
-    if any(row.difference for row in rows):
-        differences = [row.difference for row in rows]
+    if any(differences):
         columns[f"{METRIC_NAMES[summary.metric]} vs {summary.reference_title}"] = [
             NOTHING if found is None else f"{100 * found.mean:+.2f}" for found in differences
         ]
@@ -428,21 +385,21 @@ def columns_of(summary: Summary, *, every: bool = False) -> dict[str, list[str]]
 
 def degree_columns_of(summary: Summary) -> dict[str, list[str]]:
     """Return AUC by the smaller training degree of a pair's ends, by column."""
-    columns = {"method": [row.title for row in summary.rows]}
+    rows = summary.rows
+    columns = {"method": [row.title for row in rows]}
     for place, part in enumerate(summary.strata):
-        columns[f"degree {part.words}"] = [
-            spread_words(row.by_degree[place].auc) for row in summary.rows
-        ]
+        columns[f"degree {part.words}"] = [spread_words(row.by_degree[place].auc) for row in rows]
     return columns
 
 
 def best_rows(summary: Summary, metric: str) -> frozenset[int]:
     """Return the places of the rows whose mean looks like the best; empty if there is one row."""
-    shown = {
-        place: f"{100 * row.metrics[metric].mean:.2f}"
+    there = [
+        (place, row.metrics[metric])
         for place, row in enumerate(summary.rows)
         if metric in row.metrics
-    }
+    ]
+    shown = {place: f"{100 * spread.mean:.2f}" for place, spread in there}
     best = max(shown.values(), key=float, default="")
     return frozenset(place for place, mean in shown.items() if mean == best and len(shown) > 1)
 
@@ -510,12 +467,10 @@ def as_markdown(summary: Summary, *, by_degree: bool) -> str:
     for key, name in METRIC_NAMES.items():
         for place in best_rows(summary, key):
             columns[name][place] = f"**{columns[name][place]}**"
-    parts = [
-        markdown_table(
-            [*own], zip(*own.values(), strict=True), numbers=own.keys() - {*WORDY_COLUMNS}
-        )
-        for own in (columns, *([degree_columns_of(summary)] if by_degree else []))
-    ]
+    parts: list[str] = []
+    for own in (columns, *([degree_columns_of(summary)] if by_degree else [])):
+        numbers = own.keys() - {*WORDY_COLUMNS}
+        parts.append(markdown_table([*own], zip(*own.values(), strict=True), numbers=numbers))
     return "\n\n".join([*parts, *_texts(summary, by_degree)]) + "\n"
 
 
@@ -527,12 +482,8 @@ def as_csv(summary: Summary, *, by_degree: bool) -> str:
 
 def as_json(summary: Summary, *, by_degree: bool) -> str:  # noqa: ARG001
     """Return all that is known; AUC by degree is always among it."""
-    found = asdict(summary) | {
-        "protocol": protocol_words(summary),
-        "test": claim_words(summary),
-        "verdict": verdict(summary),
-        "footnotes": footnotes(summary),
-    }
+    found = asdict(summary) | {"protocol": protocol_words(summary), "test": claim_words(summary)}
+    found |= {"verdict": verdict(summary), "footnotes": footnotes(summary)}
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -560,51 +511,36 @@ def _texts(summary: Summary, by_degree: bool) -> list[str]:
 def _blocks(columns: Mapping[str, Sequence[str]], width: int | None) -> list[str]:
     """Return aligned columns, in as many blocks as the width asks for; each begins alike."""
     first, *rest = [_lined(name, cells) for name, cells in columns.items()]
-    blocks: list[list[list[str]]] = [[first]]
+    blocks = [[first]]
     for column in rest:
         used = sum(len(one[0]) + len(_GAP) for one in blocks[-1])
         if width is not None and used + len(column[0]) > width and len(blocks[-1]) > 1:
             blocks.append([first])
         blocks[-1].append(column)
-    return [
-        "\n".join(_GAP.join(cells).rstrip() for cells in zip(*block, strict=True))
-        for block in blocks
-    ]
+    lines = [[_GAP.join(row).rstrip() for row in zip(*block, strict=True)] for block in blocks]
+    return ["\n".join(own) for own in lines]
 
 
 def _lined(name: str, cells: Sequence[str]) -> list[str]:
     """Return a column's head and cells, all of the same width; words left, numbers right."""
-    width = max(map(len, (name, *cells)))
-    return [
-        cell.ljust(width) if name in WORDY_COLUMNS else cell.rjust(width) for cell in (name, *cells)
-    ]
+    column = (name, *cells)
+    aligned = str.ljust if name in WORDY_COLUMNS else str.rjust
+    return [aligned(cell, max(map(len, column))) for cell in column]
 
 
 def _numbers(row: Row, summary: Summary, by_degree: bool) -> dict[str, Any]:
     """Return a row's numbers by column; the same columns for every row."""
-    numbers: dict[str, Any] = {
-        "method": row.method,
-        "title": row.title,
-        "settings": row.source,
-        "runs": row.runs,
-    }
+    about = {"method": row.method, "title": row.title, "settings": row.source, "runs": row.runs}
+    numbers: dict[str, Any] = {**about}
     for key in METRIC_NAMES:
         spread = row.metrics.get(key)
         numbers |= {key: spread and spread.mean, f"{key}_sd": spread and spread.sd}
-    found = row.difference
-    numbers |= {
-        "metric": summary.metric,
-        "against": row.against,
-        "difference": found and found.mean,
-        "difference_low": found and found.low,
-        "difference_high": found and found.high,
-        "p": found and found.p,
-        "adjusted_p": found and found.adjusted_p,
-        "seconds": row.seconds,
-        "parameters": row.parameters,
-        "caps": row.caps,
-        "failed": "; ".join(f"{error}: {reason}" for _, error, reason in row.failures),
-    }
+    names = {"difference": "mean", "difference_low": "low", "difference_high": "high"}
+    names |= {"p": "p", "adjusted_p": "adjusted_p"}
+    numbers |= {"metric": summary.metric, "against": row.against}
+    numbers |= {key: getattr(row.difference, name, None) for key, name in names.items()}
+    numbers |= {name: getattr(row, name) for name in ("seconds", "parameters", "caps")}
+    numbers["failed"] = "; ".join(f"{error}: {reason}" for _, error, reason in row.failures)
     if by_degree:
         for part, cell in zip(summary.strata, row.by_degree, strict=True):
             numbers[f"auc, degree {part.words}"] = cell.auc and cell.auc.mean

@@ -9,10 +9,12 @@ from __future__ import annotations
 import io
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from csv import writer
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Literal
 
 from cgcl.experiments.statistics import (
@@ -24,6 +26,7 @@ from cgcl.experiments.statistics import (
     spread_of,
 )
 from cgcl.experiments.study import CellId, Experiment, Job, Protocol, Record, Row
+from cgcl.graph.wording import shown
 from cgcl.methods.settings import MethodSettings
 from cgcl.train.trainer import learned_nothing
 
@@ -132,16 +135,10 @@ def toml_text(tables: Mapping[str, Mapping[str, Any]], head: Iterable[str] = ())
         head: Lines of comment for its beginning.
     """
     # A comment stays on its line, and every file can hold it.
-    lines = [f"# {''.join(map(_printable, line))}" for line in head]
+    lines = [f"# {shown(line, limit=sys.maxsize)}" for line in head]
     for name, values in tables.items():
         lines += ["", f"[{name}]", *(f"{key} = {_in_toml(own)}" for key, own in values.items())]
     return "\n".join(lines) + "\n"
-
-
-def _printable(character: str) -> str:
-    if character.isprintable():
-        return character
-    return character.encode("unicode_escape").decode()
 
 
 def _in_toml(value: bool | int | float | str) -> str:
@@ -233,13 +230,10 @@ class Table:
     @property
     def labels(self) -> dict[str, str]:
         """By row, what it is called; what tells rows of one title apart is added to it."""
-        titles = Counter(row.title for row in self.experiment.rows)
-        return {
-            row.name: " ".join([row.title, *row.name.split()[1:]])
-            if titles[row.title] > 1
-            else row.title
-            for row in self.experiment.rows
-        }
+        rows = self.experiment.rows
+        titles = Counter(row.title for row in rows)
+        apart = {row.name: row.name.split()[1:] if titles[row.title] > 1 else [] for row in rows}
+        return {row.name: " ".join([row.title, *apart[row.name]]) for row in rows}
 
 
 def table_of(
@@ -260,22 +254,20 @@ def table_of(
     """
     rows = {row.name: row for row in experiment.rows}
     runs = {place: _runs(own, found) for place, own in jobs.items()}
-    order = _order(experiment, jobs)
+    order = [
+        (place, metric)
+        for protocol, test, metric in product(experiment.protocols, experiment.test, METRICS)
+        for row, graph in product(experiment.rows, experiment.graphs)
+        if (place := CellId(row.name, graph, test, protocol)) in jobs
+    ]
     # Under the name of an experiment that is no table the file may hold other things.
     printed = paper.get(experiment.name)
     published = printed if isinstance(printed, Mapping) else {}
-    titles = paper.get("datasets", {})
-    return Table(
-        experiment=experiment,
-        cells=tuple(
-            _cell(place, metric, runs[place], rows[place.row], published) for place, metric in order
-        ),
-        paired=_corrected([own for place, metric in order for own in _paired(place, metric, runs)]),
-        graph_titles={
-            graph: titles.get(graph, {}).get("title", graph) for graph in experiment.graphs
-        },
-        epochs=epochs,
-    )
+    about = paper.get("datasets", {})
+    titles = {graph: about.get(graph, {}).get("title", graph) for graph in experiment.graphs}
+    cells = [_cell(place, own, runs[place], rows[place.row], published) for place, own in order]
+    paired = _corrected([own for place, metric in order for own in _paired(place, metric, runs)])
+    return Table(experiment, tuple(cells), paired, titles, epochs)
 
 
 def cut_note(epochs: int | None) -> str:
@@ -286,7 +278,7 @@ def cut_note(epochs: int | None) -> str:
     """
     if epochs is None:
         return ""
-    return f"Trained for {epochs:,} epoch{'s' if epochs > 1 else ''}, not as long as described."
+    return f"Trained for {counted(epochs, 'epoch')}, not as long as described."
 
 
 def has_collapsed(record: Record) -> bool:
@@ -295,20 +287,6 @@ def has_collapsed(record: Record) -> bool:
     Its best epoch counts all the same.
     """
     return record.stopped is not None or learned_nothing(record.val) is not None
-
-
-def _order(experiment: Experiment, places: Iterable[CellId]) -> list[tuple[CellId, Metric]]:
-    """Return every place with every metric, in the order of the experiment."""
-    there = {*places}
-    return [
-        (place, metric)
-        for protocol in experiment.protocols
-        for test in experiment.test
-        for metric in METRICS
-        for row in experiment.rows
-        for graph in experiment.graphs
-        if (place := CellId(row.name, graph, test, protocol)) in there
-    ]
 
 
 def _runs(jobs: Sequence[Job], found: Mapping[str, Record]) -> Runs:
@@ -331,26 +309,20 @@ def _cell(
     place: CellId, metric: Metric, runs: Runs, row: Row, published: Mapping[str, Any]
 ) -> Cell:
     finished = _finished(runs, metric)
-    values = tuple(value for _, _, value in finished)
-    spread = spread_of(values) if values else None
+    records, values = [record for _, record, _ in finished], tuple(own for *_, own in finished)
+    mean = sd = difference = None
+    if values:
+        spread = spread_of(values)
+        mean, sd = spread.mean, spread.sd
     printed = published.get(row.name, {}).get(place.graph, {}).get(str(place.test), {}).get(metric)
-    difference = None
-    if spread is not None and printed is not None:
-        difference = round(round(spread.mean, DIGITS) - printed[0], DIGITS)
-    return Cell(
-        place=place,
-        metric=metric,
-        values=values,
-        asked=len(runs),
-        mean=None if spread is None else spread.mean,
-        sd=None if spread is None else spread.sd,
-        published=None if printed is None else (printed[0], printed[1]),
-        difference=difference,
-        caps="; ".join(sorted({record.caps for _, record, _ in finished if record.caps})),
-        here=_here(row, place, runs),
-        stopped=tuple(record.stopped for _, record, _ in finished if record.stopped),
-        failed=sum(record is not None and record.metrics is None for _, record in runs),
-    )
+    if mean is not None and printed is not None:
+        difference = round(round(mean, DIGITS) - printed[0], DIGITS)
+    told = None if printed is None else (printed[0], printed[1])
+    caps = "; ".join(sorted({record.caps for record in records if record.caps}))
+    stopped = tuple(record.stopped for record in records if record.stopped)
+    failed = sum(record is not None and record.metrics is None for _, record in runs)
+    about = (caps, _here(row, place, runs), stopped, failed)
+    return Cell(place, metric, values, len(runs), mean, sd, told, difference, *about)
 
 
 def _here(row: Row, place: CellId, runs: Runs) -> str:
@@ -374,38 +346,33 @@ def _paired(place: CellId, metric: Metric, runs: Mapping[CellId, Runs]) -> list[
     """Return the difference of the reference to a row; empty if there is nothing to compare."""
     if place.protocol != "splits" or place.row == REFERENCE:
         return []
-    ours = {
-        (job.split_seed, record.split): value
-        for job, record, value in _finished(runs.get(replace(place, row=REFERENCE), ()), metric)
-    }
-    pairs = [
-        (ours[job.split_seed, record.split], value)
-        for job, record, value in _finished(runs[place], metric)
-        if (job.split_seed, record.split) in ours
-    ]
-    if not pairs:
+    ours, others = (
+        {(job.split_seed, record.split): value for job, record, value in _finished(own, metric)}
+        for own in (runs.get(replace(place, row=REFERENCE), ()), runs[place])
+    )
+    common = [split for split in others if split in ours]
+    if not common:
         return []
     shares = runs[place][0][0].recipe.split
     # Whole links make n2 / n1 differ from this by less than one link's share.
     overlap = shares.test / (1 - shares.val - shares.test)
-    own, others = zip(*pairs, strict=True)
-    found = paired_difference(own, others, overlap)
-    if len(pairs) < FEWEST_TESTED:
+    found = paired_difference([ours[o] for o in common], [others[o] for o in common], overlap)
+    if len(common) < FEWEST_TESTED:
         found = replace(found, low=None, high=None, t=None, p=None)
     return [Paired(place, metric, found)]
 
 
 def _corrected(paired: Sequence[Paired]) -> tuple[Paired, ...]:
     """Return them with p-values that allow for the number of rows on a graph (Holm)."""
-    families: dict[object, list[Paired]] = {}
-    for one in paired:
-        families.setdefault((one.place.graph, one.place.test, one.metric), []).append(one)
-    done = {
-        (one.place, one.metric): replace(one, difference=difference)
-        for family in families.values()
-        for one, difference in zip(family, corrected([o.difference for o in family]), strict=True)
-    }
-    return tuple(done[one.place, one.metric] for one in paired)
+    done, families = [*paired], dict[object, list[int]]()
+    for number, one in enumerate(paired):
+        family = (one.place.graph, one.place.test, one.metric)
+        families.setdefault(family, []).append(number)
+    for numbers in families.values():
+        found = corrected([paired[number].difference for number in numbers])
+        for number, difference in zip(numbers, found, strict=True):
+            done[number] = replace(done[number], difference=difference)
+    return tuple(done)
 
 
 _PROTOCOLS: Mapping[Protocol, str] = {
@@ -453,8 +420,8 @@ class _Entry:
 class _Grid:
     """A table of one metric."""
 
-    metric: str
-    graphs: tuple[str, ...]
+    head: tuple[str, ...]
+    """The metric, then the graphs."""
     rows: tuple[tuple[_Entry, ...], ...]
     """The head of each row, then an entry for each graph."""
     not_run: tuple[str, ...] = ()
@@ -487,16 +454,11 @@ def csv(table: Table) -> str:
     methods = {row.name: row.method for row in table.experiment.rows}
     rows: list[list[Any]] = []
     for cell in table.cells:
-        place = cell.place
-        numbers = (cell.mean, cell.sd, *(cell.published or (None, None)), cell.difference)
-        rows.append(
-            [
-                *(table.experiment.name, place.protocol, place.test, place.graph, place.row),
-                *(methods[place.row], cell.metric, len(cell.values)),
-                *("" if number is None else mean_words(number) for number in numbers),
-                *(cell.left_out, table.epochs),
-            ]
-        )
+        place, own = cell.place, (cell.mean, cell.sd, *(cell.published or (None, None)))
+        about = [table.experiment.name, place.protocol, place.test, place.graph, place.row]
+        numbers = ["" if o is None else mean_words(o) for o in (*own, cell.difference)]
+        counts = [methods[place.row], cell.metric, len(cell.values)]
+        rows.append([*about, *counts, *numbers, cell.left_out, table.epochs])
     return csv_text(_COLUMNS, rows)
 
 
@@ -507,17 +469,14 @@ def markdown(table: Table) -> str:
     parts = [f"# {_in_markdown(table.experiment.title)}"]
     if table.epochs is not None:
         parts.append(_in_markdown(cut_note(table.epochs)))
-    protocol = None
-    for section in sections:
-        if section.protocol != protocol:
-            protocol = section.protocol
-            parts.append(f"## {_PROTOCOLS[protocol]} (`{protocol}`)")
+    for before, section in zip([None, *sections], sections, strict=False):
+        if before is None or section.protocol != before.protocol:
+            parts.append(f"## {_PROTOCOLS[section.protocol]} (`{section.protocol}`)")
         parts.append(f"### {_in_markdown(section.title)}")
         parts += [_markdown_grid(grid, numbers) for grid in section.grids]
         parts.append(_in_markdown(section.explained.replace(_WHERE, "in brackets")))
-        used = _used(section.grids, numbers)
-        if used:
-            parts.append("\n".join(f"- {_raised(n)} {_in_markdown(note)}" for n, note in used))
+        used = [f"- {_raised(n)} {_in_markdown(o)}" for n, o in _used(section.grids, numbers)]
+        parts += ["\n".join(used)] if used else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -529,7 +488,7 @@ def latex(table: Table) -> str:
     for section in sections:
         explained = section.explained.replace(_WHERE, "below it")
         for grid in section.grids:
-            what = f"{grid.metric}: {section.title}. {_PROTOCOLS[section.protocol]}."
+            what = f"{grid.head[0]}: {section.title}. {_PROTOCOLS[section.protocol]}."
             caption = " ".join([what, explained, cut_note(table.epochs)]).rstrip()
             parts.append(_latex_grid(grid, caption, numbers))
     return "\n\n".join(parts) + "\n"
@@ -541,19 +500,17 @@ def _sections(table: Table) -> list[_Section]:
     for protocol in table.experiment.protocols:
         for test in table.experiment.test:
             title = f"{test} % test links, {test / 2:g} % to choose the epoch by"
-            grids = _grids(table, table.cells, protocol, test)
-            if grids:
+            if grids := _grids(table, table.cells, protocol, test):
                 sections.append(_Section(protocol, title, _legend(table, grids), grids))
         for test in table.experiment.test:
-            grids = _grids(table, table.paired, protocol, test)
-            if grids:
+            if grids := _grids(table, table.paired, protocol, test):
                 title = f"{table.labels[REFERENCE]} minus each other row, {test} % test links"
                 sections.append(_Section(protocol, title, _claim(table, grids), grids))
     return sections
 
 
 def _grids(
-    table: Table, found: Sequence[Cell] | Sequence[Paired], protocol: Protocol, test: int
+    table: Table, found: Sequence[Cell | Paired], protocol: Protocol, test: int
 ) -> tuple[_Grid, ...]:
     here = [one for one in found if (one.place.protocol, one.place.test) == (protocol, test)]
     metrics = dict.fromkeys(one.metric for one in here)
@@ -573,18 +530,14 @@ def _grid(table: Table, found: Sequence[Cell | Paired]) -> _Grid:
         # What holds wherever the row has a result is said once, at its head.
         told = [set(notes[g]) for g, o in own.items() if isinstance(o, Paired) or o.values]
         common = set.intersection(*told) if told else set()
-        entries = [_Entry(labels[name], notes=tuple(n for n in _flat(notes) if n in common))]
+        flat = dict.fromkeys(note for there in notes.values() for note in there if note in common)
+        entries = [_Entry(labels[name], notes=tuple(flat))]
         for graph in graphs:
             left = tuple(note for note in notes.get(graph, ()) if note not in common)
             entries.append(_entry(own.get(graph), best, left))
         rows.append(tuple(entries))
-    titles = tuple(table.graph_titles[graph] for graph in graphs)
-    not_run = tuple(labels[name] for name in left_out)
-    return _Grid(found[0].metric.upper(), titles, tuple(rows), not_run)
-
-
-def _flat(notes: Mapping[str, Sequence[str]]) -> list[str]:
-    return list(dict.fromkeys(note for own in notes.values() for note in own))
+    head = (found[0].metric.upper(), *(table.graph_titles[graph] for graph in graphs))
+    return _Grid(head, tuple(rows), tuple(labels[name] for name in left_out))
 
 
 def _best(found: Sequence[Cell | Paired]) -> dict[str, float]:
@@ -639,10 +592,9 @@ def _notes(one: Cell | Paired, table: Table, label: str) -> tuple[str, ...]:
         wanted = f"; {one.asked if so_far else 'no more'} are asked for"
         fewer = wanted if one.asked < table.runs else ""
         notes.append(f"{done} of {table.runs} runs{so_far}{failed}{fewer}.")
-    notes += [
-        f"{number} of {done} runs ended before the last epoch: {reason}. The best epoch counts."
-        for reason, number in sorted(Counter(one.stopped).items())
-    ]
+    for reason, number in sorted(Counter(one.stopped).items()):
+        early = f"{number} of {done} runs ended before the last epoch: {reason}."
+        notes.append(f"{early} The best epoch counts.")
     return tuple(notes)
 
 
@@ -653,23 +605,21 @@ def _legend(table: Table, grids: Sequence[_Grid]) -> str:
     if any(cell.published for cell in table.cells):
         published = f"; {_WHERE} what the paper prints, and ours minus that"
     entries = [entry for grid in grids for entry in grid.entries]
-    told = [f"Percent, {over}{published}."]
-    if any(entry.is_bold for entry in entries):
-        told.append("Bold: the best of ours in a column, as printed.")
-    if any(entry.first == NOTHING for entry in entries):
-        told.append("A dash: not planned.")
     not_run = dict.fromkeys(label for grid in grids for label in grid.not_run)
-    if not_run:
-        told.append(f"Not run: {', '.join(not_run)}.")
-    return " ".join(told)
+    told = {
+        f"Percent, {over}{published}.": True,
+        "Bold: the best of ours in a column, as printed.": any(own.is_bold for own in entries),
+        "A dash: not planned.": any(own.first == NOTHING for own in entries),
+        f"Not run: {', '.join(not_run)}.": bool(not_run),
+    }
+    return " ".join(sentence for sentence, is_so in told.items() if is_so)
 
 
 def _claim(table: Table, grids: Sequence[_Grid]) -> str:
     """Say what differences are, and how they are tested."""
     entries = [entry for grid in grids for entry in grid.entries]
-    told = [
-        f"Percentage points, taken split by split; above zero, {table.labels[REFERENCE]} is ahead."
-    ]
+    ours = table.labels[REFERENCE]
+    told = [f"Percentage points, taken split by split; above zero, {ours} is ahead."]
     if any(entry.rest for entry in entries):
         told.append(
             f"{100 * CONFIDENCE:g} % intervals and p of paired t-tests allow for training links "
@@ -693,17 +643,14 @@ def _used(grids: Sequence[_Grid], numbers: Mapping[str, int]) -> list[tuple[int,
 
 
 def _markdown_grid(grid: _Grid, numbers: Mapping[str, int]) -> str:
-    rows: list[list[str]] = []
-    for row in grid.rows:
-        rows.append([])
-        for entry in row:
-            first = _in_markdown(entry.first) + (f" ± {entry.sd}" if entry.sd else "")
-            first = f"**{first}**" if entry.is_bold else first
-            rest = [_in_markdown(", ".join(entry.rest))] if entry.rest else []
-            raised = [_raised(numbers[note]) for note in entry.notes]
-            rows[-1].append(" ".join([first, *rest, *raised]))
-    head = [grid.metric, *map(_in_markdown, grid.graphs)]
-    return markdown_table(head, rows, is_padded=True)
+    def written(entry: _Entry) -> str:
+        first = _in_markdown(entry.first) + (f" ± {entry.sd}" if entry.sd else "")
+        first = f"**{first}**" if entry.is_bold else first
+        rest = [_in_markdown(", ".join(entry.rest))] if entry.rest else []
+        return " ".join([first, *rest, *(_raised(numbers[note]) for note in entry.notes)])
+
+    rows = [[*map(written, row)] for row in grid.rows]
+    return markdown_table([*map(_in_markdown, grid.head)], rows, is_padded=True)
 
 
 def _latex_grid(grid: _Grid, caption: str, numbers: Mapping[str, int]) -> str:
@@ -711,9 +658,9 @@ def _latex_grid(grid: _Grid, caption: str, numbers: Mapping[str, int]) -> str:
         r"\begin{table}[htbp]",
         r"\centering\setlength{\tabcolsep}{4pt}",
         rf"\caption{{{_in_latex(caption)}}}",
-        rf"\begin{{tabular}}{{l{'c' * len(grid.graphs)}}}",
+        rf"\begin{{tabular}}{{l{'c' * (len(grid.head) - 1)}}}",
         r"\toprule",
-        " & ".join([grid.metric, *map(_in_latex, grid.graphs)]) + r" \\",
+        " & ".join(map(_in_latex, grid.head)) + r" \\",
         r"\midrule",
     ]
     for row in grid.rows:
@@ -722,10 +669,8 @@ def _latex_grid(grid: _Grid, caption: str, numbers: Mapping[str, int]) -> str:
             below = [_small(entry.rest[place : place + 1]) for entry in row]
             lines.append(" & ".join(below).lstrip() + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
-    lines += [
-        rf"\par{{\footnotesize $^{{({number})}}$ {_in_latex(note)}}}"
-        for number, note in _used([grid], numbers)
-    ]
+    for number, note in _used([grid], numbers):
+        lines.append(rf"\par{{\footnotesize $^{{({number})}}$ {_in_latex(note)}}}")
     return "\n".join([*lines, r"\end{table}"])
 
 
@@ -741,11 +686,8 @@ def _latex_entry(entry: _Entry, numbers: Mapping[str, int]) -> str:
 
 def _small(texts: Sequence[str]) -> str:
     """Return text for LaTeX in small type, with minus signs for the hyphens of numbers."""
-    words = "".join(
-        f"${part}$" if _NUMBER.fullmatch(part) else _in_latex(part)
-        for text in texts
-        for part in _NUMBER.split(text)
-    )
+    parts = [part for text in texts for part in _NUMBER.split(text)]
+    words = "".join(f"${own}$" if _NUMBER.fullmatch(own) else _in_latex(own) for own in parts)
     return rf"{{\scriptsize {words}}}" if words else ""
 
 

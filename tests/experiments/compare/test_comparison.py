@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from cgcl.errors import ResourceError, TrainingError
-from cgcl.experiments import Listener, Plan
-from cgcl.experiments.comparison import Comparison
+from cgcl.experiments import Listener
 from cgcl.split import random_split
 from cgcl.train.config import Resources
 
@@ -170,20 +169,3 @@ def test_what_is_left_is_timed_by_what_was_measured(opened, all_win, cpu):
     log = Log(1)
     comparison.run(cpu, log, log.should_stop, all_win("mlp"))
     assert comparison.seconds_for(comparison.left(cpu)) == pytest.approx(3.0, abs=0.1)
-
-
-def test_methods_really_learn_and_the_same_again(two_cliques, tmp_path, cpu):
-    """Without the stand-in: two methods, twice, bit for bit."""
-    from cgcl.experiments.comparison import resolve_methods
-
-    plan = Plan(runs=2)
-    rows, _ = resolve_methods(two_cliques, ["cgcl", "mlp", "adamic-adar"], plan, epochs=3)
-    found = []
-    for name in ("one", "two"):
-        comparison = Comparison.open(two_cliques, rows, plan, tmp_path / name)
-        with comparison.folder as folder:
-            assert comparison.run(cpu)
-            assert all(result.failure is None for result in folder.results)
-            found.append([(result.key, result.test, result.val) for result in folder.results])
-    assert len(found[0]) == 6
-    assert found[0] == found[1]

@@ -1,9 +1,11 @@
 """AUC by degree: on a star with a tail, by hand."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
-from cgcl.experiments.comparison import Strata, Stratum
+from cgcl.experiments.comparison import Stratum, by_degree, strata_of
 from cgcl.split import Split, random_split
 
 
@@ -26,14 +28,14 @@ def split():
 
 def test_thirds_of_the_test_links_bound_the_parts(split):
     """Sorted degrees 0, 1, 1, 1, 2, 2: the second and the fourth are 1 and 1, so two parts."""
-    assert Strata.of(split).parts == (Stratum(0, 1), Stratum(2, None))
+    assert strata_of(split) == (Stratum(0, 1), Stratum(2, None))
 
 
 def test_auc_of_each_part_by_hand(split):
-    parts = Strata((Stratum(0, 0), Stratum(1, 1), Stratum(2, None)))
+    parts = (Stratum(0, 0), Stratum(1, 1), Stratum(2, None))
     positive = torch.tensor([0.5, 0.9, 0.4, 0.2, 0.1, 0.2])
     negative = torch.tensor([0.6, 0.1, 0.3, 0.2, 0.8, 0.9])
-    found = parts.measure(split, positive, negative)
+    found = by_degree(parts, split, positive, negative)
     # Degree 0: 0.5 beats 0.1 and 0.2, not 0.6 and 0.9. Degree 1: 0.9 beats both, 0.4 one of two.
     assert [(part["links"], part["others"]) for part in found] == [(1, 4), (3, 2), (2, 0)]
     assert found[0]["auc"] == pytest.approx(2 / 4)
@@ -44,17 +46,17 @@ def test_auc_of_each_part_by_hand(split):
 
 def test_every_pair_is_in_one_part(two_cliques):
     split = random_split(two_cliques, 0.05, 0.3, 0)
-    strata = Strata.of(split)
+    strata = strata_of(split)
     links, others = torch.zeros(split.test.shape[1]), torch.zeros(split.test_negatives.shape[1])
-    found = strata.measure(split, links, others)
+    found = by_degree(strata, split, links, others)
     assert sum(part["links"] for part in found) == links.numel()
     assert sum(part["others"] for part in found) == others.numel()
-    assert strata.parts[0].low == 0
-    assert strata.parts[-1].high is None
-    for before, after in zip(strata.parts, strata.parts[1:], strict=False):
+    assert strata[0].low == 0
+    assert strata[-1].high is None
+    for before, after in pairwise(strata):
         assert after.low == before.high + 1
 
 
 def test_links_that_all_have_the_same_degree_are_one_part(split):
     same = Split(8, split.train, split.val, pairs((0, 6), (1, 7)), split.val, split.test_negatives)
-    assert Strata.of(same).parts == (Stratum(0, None),)
+    assert strata_of(same) == (Stratum(0, None),)

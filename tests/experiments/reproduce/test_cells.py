@@ -64,17 +64,6 @@ def test_the_difference_is_that_of_the_printed_numbers():
     assert cell.sd is None
 
 
-def test_cells_stand_in_the_order_of_the_experiment():
-    of = toy()
-    jobs, records = filled(of, {CellId("vgae", "photo", 20, "splits"): [0.9, 0.8, 0.7]})
-    expected = table_of(of, jobs, records, PAPER)
-    assert expected.cells[0].place == CellId("cgcl", "cora", 10, "paper")
-    assert expected.cells[-1].values == (50.0, 50.0, 50.0)
-    assert expected.cells[-1].place == CellId("vgae", "photo", 20, "splits")
-    backwards = [dict(reversed(found.items())) for found in (jobs, records)]
-    assert table_of(of, *backwards, PAPER) == expected
-
-
 def test_what_a_method_leaves_out_and_what_is_set_for_a_graph():
     seal = row("seal", on={"photo": {"settings": {"share": 0.5, "epochs": 7}, "runs": 2}})
     of = toy(seal)

@@ -91,24 +91,6 @@ def test_a_grid_that_is_not_complete_chooses_nothing(grid, found):
     assert choose(places, {}) == {}
 
 
-@pytest.mark.parametrize(
-    ("graphs", "test", "names"),
-    [
-        (("cora", "photo"), (10,), ("cgcl-cora-10", "cgcl-photo-10")),
-        (("cora",), (10, 20), ("cgcl-cora-10", "cgcl-cora-20")),
-    ],
-)
-def test_graphs_and_shares_choose_for_themselves(found, graphs, test, names):
-    asked = Selection(graphs=graphs, methods=("cgcl",), test=test)
-    places = jobs_of(read_experiment("grid"), asked, {})
-    vals = [0.5] * 2 * COUNT
-    vals[3], vals[COUNT + 40] = 0.7, 0.6
-    assert choose(places, found(places, vals, [0.5] * 2 * COUNT)) == {
-        names[0]: {**settings_of(places, 3), "val_auc": 0.7, "runs": COUNT},
-        names[1]: {**settings_of(places, COUNT + 40), "val_auc": 0.6, "runs": COUNT},
-    }
-
-
 def test_a_run_without_validation_loses(grid, found):
     places = grid("cora")
     vals = [None, 0.1, *[None] * (COUNT - 2)]

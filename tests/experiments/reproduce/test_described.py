@@ -1,19 +1,14 @@
 """Experiments as data: what is committed is understood, what is not understood is refused."""
 
 import itertools
-import tomllib
 from typing import get_args
 
 import pytest
 
-from cgcl.cli import reproduce as command
 from cgcl.errors import ConfigError
 from cgcl.experiments.reproduction import EMBEDDINGS, TRACE
 from cgcl.experiments.study import FOLDER, NAMES, Protocol, Selection, jobs_of, read_experiment
 from cgcl.readers import DATASETS
-from cgcl.train.config import RunConfig
-
-from .conftest import CHOSEN
 
 SMALL = """
 title = "Small"
@@ -57,42 +52,8 @@ def test_what_is_committed_is_known_to_the_package(name):
         assert set(row.measures) <= {TRACE, EMBEDDINGS}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_committed_run_has_a_method_with_such_settings(name):
-    of, rows = read_experiment(name), {row.name: row for row in read_experiment(name).rows}
-    places = jobs_of(of, Selection(), CHOSEN)
-    for graph in of.graphs:
-        for row in of.rows:
-            here = row.graphs is None or graph in row.graphs
-            assert here == any((p.row, p.graph) == (row.name, graph) for p in places)
-    for place, jobs in places.items():
-        row = rows[place.row]
-        asked = {**row.settings, **row.on.get(place.graph, {}).get("settings", {})}
-        choice = CHOSEN.get(f"{row.method}-{place.graph}-{place.test}", {})
-        asked |= {own: choice[own] for own in row.chosen_on(place.graph)}
-        assert RunConfig.of(row.method, asked).name == row.method
-        assert jobs
-        for job in jobs:
-            assert (job.graph, job.test, job.recipe.name) == (place.graph, place.test, row.method)
-            assert {own: getattr(job.recipe.settings, own) for own in asked} == asked
-            assert (job.recipe.split.test, job.recipe.split.val) == (
-                place.test / 100,
-                place.test / 200,
-            )
-            assert job.measures == row.measures
-
-
 def test_every_file_is_an_experiment_or_one_of_two_others():
     assert {path.stem for path in FOLDER.glob("*.toml")} == {*NAMES, "paper", "chosen"}
-
-
-def test_all_is_every_experiment_in_its_order(monkeypatch):
-    asked = []
-    monkeypatch.setattr(command, "_reproduce", lambda names, _: asked.append(names) or 0)
-    command.reproduce("all")
-    command.reproduce("fig4")
-    assert asked == [NAMES, ("fig4",)]
-    assert set(get_args(command.What)) == {*NAMES, "all"}
 
 
 def test_a_file_that_is_not_there_is_told_with_those_that_are(tmp_path):
@@ -126,20 +87,6 @@ def test_what_is_not_understood_is_refused(described, head, text, told):
     assert told in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (rows_with("settings = { width = 3 }"), "cgcl has no setting width"),
-        (rows_with("settings = { hidden = 1 }"), "hidden is 1"),
-        (rows_with('settings = { views = "three" }'), "views is 'three'"),
-        ('[rows.x]\nmethod = "cgl"\n', "method is 'cgl'"),
-    ],
-)
-def test_a_method_or_a_setting_that_does_not_exist_is_refused(described, text, told):
-    with pytest.raises(ConfigError, match=told):
-        jobs_of(described(text), Selection(), {})
-
-
 def test_a_grid_is_every_combination_in_order_and_a_row_may_have_its_own(described):
     of = described(
         "settings = { hidden = 8, epochs = 3 }\n[grid]\nhidden = [4, 2]\nlr = [0.1, 0.2]\n"
@@ -155,20 +102,6 @@ def test_a_grid_is_every_combination_in_order_and_a_row_may_have_its_own(describ
         ),
         ("two lr=0.3", ("lr",), {"hidden": 8, "epochs": 3, "lr": 0.3}),
     ]
-
-
-@pytest.mark.parametrize(("name", "count"), [("grid", 48), ("fig2", 16), ("fig3", 16)])
-def test_a_committed_grid_is_complete(name, count):
-    told = tomllib.loads((FOLDER / f"{name}.toml").read_text())
-    values = told["rows"]["cgcl"]["grid"] if name == "grid" else told["grid"]
-    # The paper's sets for d_v and r, which the choice is made from and the figures show.
-    assert values["hidden"] == [512, 256, 128, 64]
-    assert values["lr"] == [0.001, 0.005, 0.01, 0.05]
-    rows = [row for row in read_experiment(name).rows if row.method == "cgcl"]
-    cells = [tuple(row.settings[own] for own in values) for row in rows]
-    assert cells == list(itertools.product(*values.values()))
-    assert len(cells) == count
-    assert all(row.searched == tuple(values) for row in rows)
 
 
 def test_a_row_has_its_own_graphs_measures_and_title(described):

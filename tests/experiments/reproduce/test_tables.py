@@ -1,14 +1,11 @@
 """Tables as text, from hand-made cells."""
 
-import csv as lines_of_commas
-import io
 from dataclasses import replace
 
 import pytest
 
-from cgcl.experiments.statistics import Difference
 from cgcl.experiments.study import CellId, Experiment, Row
-from cgcl.experiments.tables import Cell, Paired, Table, csv, latex, markdown
+from cgcl.experiments.tables import Cell, Table, csv, latex, markdown
 
 DASH = "\N{EN DASH}"
 TITLES = {"cora": "Cora", "photo": "Photo"}
@@ -50,11 +47,6 @@ def table(*cells, paired=(), of=TOY):
     return Table(of, cells, paired, TITLES)
 
 
-def paired(name, mean, low, high, p, *, graph="cora", runs=10):
-    found = Difference(runs, mean, 1.0, low, high, 1.0, p, p)
-    return Paired(CellId(name, graph, 10, "splits"), "auc", found)
-
-
 def rows_of(text):
     """Return the rows of the Markdown tables as lists of cells, rules left out."""
     return [
@@ -70,13 +62,6 @@ PHOTO = {"graph": "photo", "published": None}
 @pytest.mark.parametrize(
     ("cells", "rows", "told"),
     [
-        pytest.param(
-            [cell("cgcl", 96.87)],
-            [["AUC", "Cora"], ["CGCL", "96.87 ± 0.51 (97.00, -0.13)"]],
-            "Percent, mean ± standard deviation over 10 runs; in brackets what the paper prints, "
-            "and ours minus that.\n",
-            id="ours, then the paper's and the difference",
-        ),
         pytest.param(
             [cell("cgcl", 96.87, runs=1, sd=None, asked=1, published=None)],
             [["AUC", "Cora"], ["CGCL", "96.87"]],
@@ -111,28 +96,6 @@ PHOTO = {"graph": "photo", "published": None}
             " A dash: not planned.\n",
             id="what is missing",
         ),
-        pytest.param(
-            [
-                cell("vgae", 91.0, caps="narrow"),
-                cell("vgae", None, graph="photo", caps="narrow"),
-                cell("seal", 93.0, caps="1 hop"),
-                cell("seal", 94.0, graph="photo", caps="1 hop", here="epochs = 7", runs=3, asked=3),
-            ],
-            [
-                ["AUC", "Cora", "Photo"],
-                ["VGAE ⁽¹⁾", "91.00 ± 0.51 (97.00, -6.00)", "not run (97.00)"],
-                [
-                    "SEAL",
-                    "**93.00 ± 0.51** (97.00, -4.00) ⁽²⁾",
-                    "94.00 ± 0.51 (97.00, -3.00) ⁽³⁾ ⁽⁴⁾",
-                ],
-            ],
-            "\n\n- ⁽¹⁾ VGAE: narrow."
-            "\n- ⁽²⁾ SEAL: 1 hop."
-            "\n- ⁽³⁾ SEAL: 1 hop; on this graph epochs = 7."
-            "\n- ⁽⁴⁾ 3 of 10 runs; no more are asked for.\n",
-            id="what is left out, at the head of a row or at its cells",
-        ),
     ],
 )
 def test_what_stands_in_a_table_and_below_it(cells, rows, told):
@@ -162,91 +125,10 @@ def test_runs_that_are_missing_or_cut_short_have_a_footnote(changes, note):
     assert "⁽" not in markdown(table(cell("cgcl", 97.0), cell("vgae", 96.0)))
 
 
-def test_a_number_means_the_same_note_in_every_table():
-    made = [
-        cell("vgae", 91.0, caps="narrow"),
-        cell("seal", 93.0, caps="1 hop"),
-        cell("seal", 93.0, caps="1 hop", metric="ap"),
-    ]
-    made[2] = replace(made[2], place=replace(made[2].place, test=20))
-    first, second = markdown(table(*made)).split("### 20 %")
-    assert "⁽¹⁾ VGAE: narrow." in first
-    assert "⁽²⁾ SEAL: 1 hop." in first
-    assert "SEAL ⁽²⁾" in second
-    assert "⁽²⁾ SEAL: 1 hop." in second
-    assert "narrow" not in second
-
-
-def test_paired_differences_with_interval_and_p():
-    found = [
-        paired("vgae", 1.234, 0.5, 2.0, 0.0123),
-        paired("seal", -0.001, -0.5, 0.5, 0.9, runs=7),
-        paired("seal", 5.0, 4.0, 6.0, 0.0001, graph="photo"),
-    ]
-    text = markdown(table(cell("cgcl", 97.0), paired=found))
-    assert "### CGCL minus each other row, 10 % test links\n" in text
-    assert rows_of(text)[2:] == [
-        ["AUC", "Cora", "Photo"],
-        ["VGAE", "**+1.23** (+0.50 to +2.00), p = 0.012", DASH],
-        ["SEAL", "0.00 (-0.50 to +0.50), p = 0.900 ⁽¹⁾", "**+5.00** (+4.00 to +6.00), p < 0.001"],
-    ]
-    assert "Over 7 of 10 splits." in text
-    assert "above zero, CGCL is ahead" in text
-
-
-def test_protocols_and_shares_have_sections_in_order():
-    made = [
-        replace(cell("cgcl", 97.0), place=CellId("cgcl", "cora", test, protocol))
-        for protocol in TOY.protocols
-        for test in TOY.test
-    ]
-    text = markdown(table(*made))
-    assert [line for line in text.splitlines() if line.startswith("#")] == [
-        "# Table I: a toy",
-        "## One split for all runs, which differ in their first weights (`paper`)",
-        "### 10 % test links, 5 % to choose the epoch by",
-        "### 20 % test links, 10 % to choose the epoch by",
-        "## A split for each run, the same for every row (`splits`)",
-        "### 10 % test links, 5 % to choose the epoch by",
-        "### 20 % test links, 10 % to choose the epoch by",
-    ]
-    assert text.startswith("# Table I: a toy\n\n## One split")
-
-
 def test_markdown_is_not_broken_by_what_rows_are_called():
     of = replace(TOY, rows=(row("cgcl", "a|b *c* <i>"),))
     text = markdown(table(cell("cgcl", 97.0), of=of))
     assert r"| a\|b \*c\* \<i> | 97.00" in text
-
-
-def test_csv_reads_back():
-    made = [
-        cell("cgcl", 96.874, caps='1 hop, "narrow"', here="epochs = 7"),
-        cell("vgae", None, metric="ap", published=None),
-    ]
-    first, second = lines_of_commas.DictReader(io.StringIO(csv(table(*made))))
-    place = ["toy", "paper", "10", "cora", "cgcl", "cgcl", "auc", "10"]
-    numbers = ["96.87", "0.51", "97.00", "0.15", "-0.13"]
-    assert [*first.values()] == [*place, *numbers, '1 hop, "narrow"; on this graph epochs = 7', ""]
-    assert (second["metric"], second["runs"]) == ("ap", "0")
-    empty = ("mean", "sd", "published_mean", "published_sd", "difference", "caps")
-    assert all(second[name] == "" for name in empty)
-
-
-def test_latex_has_ours_in_bold_and_the_papers_below():
-    made = [cell("cgcl", 97.1, runs=3), cell("vgae", 96.87), cell("seal", None, failed=1)]
-    lines = latex(table(*made)).splitlines()
-    start = lines.index(r"\midrule") + 1
-    assert lines[start : start + 7] == [
-        r"CGCL${}^{(1)}$ & $\mathbf{97.10}_{\pm 0.51}$ \\",
-        r"& {\scriptsize ($97.00$, $+0.10$)} \\",
-        r"VGAE & $96.87_{\pm 0.51}$ \\",
-        r"& {\scriptsize ($97.00$, $-0.13$)} \\",
-        r"SEAL & failed \\",
-        r"& {\scriptsize ($97.00$)} \\",
-        r"\bottomrule",
-    ]
-    assert r"\par{\footnotesize $^{(1)}$ 3 of 10 runs so far.}" in lines
 
 
 def test_latex_escapes_what_it_would_take_for_commands():

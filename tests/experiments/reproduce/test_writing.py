@@ -11,13 +11,12 @@ import pytest
 
 from cgcl.errors import ResourceError
 from cgcl.experiments.reproduction import (
+    Findings,
     index,
     known_places,
     measured_csv,
     records_of,
-    write_figures,
 )
-from cgcl.experiments.reproduction import write_tables as write_tables_with
 from cgcl.experiments.study import CellId, Selection, jobs_of, read_experiment
 
 from .conftest import CHOSEN, record_of
@@ -79,8 +78,12 @@ def made(name, **asked):
     return of, places, {own.key: own for own in found}
 
 
-def write_tables(of, places, found, folder, epochs=None):
-    return write_tables_with(of, places, found, folder, CHOSEN, epochs)
+def write_tables(of, places, found, folder, epochs=None, chosen=CHOSEN):
+    return Findings(of, places, found, chosen, epochs).write_tables(folder)
+
+
+def write_figures(of, places, found, folder, epochs=None):
+    return Findings(of, places, found, CHOSEN, epochs).write_figures(folder)
 
 
 @pytest.fixture(autouse=True)
@@ -106,14 +109,6 @@ def test_each_kind_of_experiment_has_its_files(name, tmp_path):
     assert [path.name for path in written] == TABLES[name]
     assert all(path.stat().st_size for path in written)
     assert sorted(path.name for path in (tmp_path / "new/folder").iterdir()) == sorted(TABLES[name])
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_figures_are_drawn_for_figures_alone(name, tmp_path):
-    written = write_figures(*made(name, runs=1), tmp_path)
-    assert [path.name for path in written] == FIGURES.get(name, [])
-    for path in written:
-        assert path.read_bytes().startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml")
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -153,7 +148,7 @@ def test_a_table_does_not_show_what_was_measured_for_another(tmp_path):
 def test_claims_are_judged_by_all_runs_and_the_choices_in_use(tmp_path, judged):
     of, places, found = made("claims", graphs=("cora",))
     _, _, others = made("table1", graphs=("cora",), methods=("vgae",))
-    write_tables_with(of, places, {**found, **others}, tmp_path, {"cora": {"lr": 0.5}})
+    write_tables(of, places, {**found, **others}, tmp_path, chosen={"cora": {"lr": 0.5}})
     [given] = judged
     assert given == ({**found, **others}, {"cora": {"lr": 0.5}})
     assert (tmp_path / "verdicts.md").read_text() == f"{len(found) + len(others)} runs\n"
@@ -223,20 +218,6 @@ def test_what_is_written_may_be_unfinished(tmp_path):
         ]
     assert tomllib.loads((tmp_path / "grid/chosen.toml").read_text()) == {}
     assert "not run" in (tmp_path / "table1/table1.md").read_text()
-
-
-def test_measured_numbers_read_back_as_they_were():
-    _, places, found = made("claims", graphs=("cora", "computers"))
-    records = records_of(places, found)
-    lines = list(csv.DictReader(io.StringIO(measured_csv(records, "embeddings"))))
-    measured = [own for own in records if own.measured]
-    assert 0 < len(measured) < len(records)
-    assert len(lines) == len(measured)
-    for line, own in zip(lines, measured, strict=True):
-        about = (own.graph, own.test, own.settings["views"], own.split_seed, own.seed, "")
-        names = ("graph", "test", "view_kind", "split_seed", "seed", "cut_to_epochs")
-        assert tuple(line.pop(name) for name in names) == tuple(map(str, about))
-        assert {name: float(value) for name, value in line.items()} == own.measured["embeddings"]
 
 
 def test_a_trace_has_a_line_for_each_look():

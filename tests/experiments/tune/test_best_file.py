@@ -17,16 +17,6 @@ def read(content: bytes) -> dict:
     return tomllib.loads(content.decode())
 
 
-def test_flags_stand_below_train_and_other_settings_below_set() -> None:
-    settings = {"lr": 0.01, "hops": 2, "hidden": 64, "mask": 0.7, "is_deep": True, "pool": "sum"}
-    assert read(best_file("vgae", settings, {"val": 0.05, "seed": 3}, [])) == {
-        "train": {
-            "method": "vgae", "val": 0.05, "seed": 3, "lr": 0.01, "hidden": 64,
-            "set": {"hops": 2, "mask": 0.7, "is_deep": True, "pool": "sum"},
-        }
-    }  # fmt: skip
-
-
 @given(st.dictionaries(st.sampled_from(["lr", "hidden", "hops", "k"]), VALUES), st.lists(TEXT))
 @example({"hops": "\0 \x1f \x7f \\ \" ' \n \u2028"}, ["\0\x7f\n"])
 def test_whatever_the_values_and_comments_the_file_says_the_same(settings, comments) -> None:

@@ -11,7 +11,6 @@ import torch
 from cgcl.errors import ConfigError, ResourceError, RunFolderError, SplitError, TrainingError
 from cgcl.experiments import Listener
 from cgcl.experiments.search import BEST, STUDY, TABLE, TRIALS, Space, Trial, tune
-from cgcl.graph import Graph
 from cgcl.split import random_split
 from cgcl.train.config import Resources
 from cgcl.train.trainer import Stopped
@@ -42,18 +41,6 @@ def test_the_test_links_are_out_of_reach(two_cliques, split, fake) -> None:
         assert torch.equal(seen.train, split.train)
         assert torch.equal(seen.val, split.val)
         assert torch.equal(seen.val_negatives, split.val_negatives)
-
-
-def test_without_test_links_the_trials_are_the_same(two_cliques: Graph, split) -> None:
-    """With real training: on a graph that never had the links to test on."""
-    known = torch.cat([split.train, split.val], dim=1)
-    fewer = Graph.from_pairs("toy", two_cliques.names, known, two_cliques.x)
-    none = split.test[:, :0]
-    without = replace(split, test=none, test_negatives=none)
-    settings = {"epochs": 3, "hidden": 8}
-    one = tune(two_cliques, split, "mlp", 3, fixed=settings)
-    other = tune(fewer, without, "mlp", 3, fixed=settings)
-    assert without_time(one.trials) == without_time(other.trials)
 
 
 def test_more_trials_go_on_where_fewer_ended(two_cliques, split, fake, tmp_path) -> None:

@@ -107,13 +107,6 @@ def search(space: Space, trials: int, seed: int = 0) -> list[Trial]:
 SPACE = Space.of("mlp", "cora", {})
 
 
-def test_the_same_seed_proposes_the_same_and_another_seed_something_else() -> None:
-    one, again, other = search(SPACE, 12), search(SPACE, 12), search(SPACE, 12, seed=1)
-    assert one == again
-    assert one[0] == other[0]
-    assert one[1:] != other[1:]
-
-
 def test_a_proposal_follows_from_the_earlier_trials_alone() -> None:
     """Whatever Optuna was asked before in this process."""
     done = search(SPACE, 12)
