@@ -269,9 +269,7 @@ def _tell_result(run: Run, page: Path, found: Comparison | None, seconds: float)
     about, path = run.about, run.folder.path
     val, test = about["val"], about["test"]
     if found is not None and (ahead := ahead_at_top(found)):
-        say_fact(
-            "BatchedTrainer", ahead
-        )  # before any AUC: it is what a reader of suggestions meets
+        say_fact("Ahead", ahead)  # before any AUC: it is what a reader of suggestions meets
     if test:
         _tell_test(test, about.get("test_sampled"), about["split"]["test"])
     if val:
