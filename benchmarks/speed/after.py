@@ -1,14 +1,15 @@
-"""From the last epoch of `cgcl train cora` to the prompt, for every method, and the longest silence.
+"""From the last epoch of `cgcl train cora` to the prompt: every method, and the longest silence.
 
     python benchmarks/speed/after.py
 
-What comes after the last epoch (calibration, test, simple methods, new links, the page) costs the same
-whatever the number of epochs, so a few epochs are trained. A method without epochs is timed from the
-line that names its run. Lines go to benchmarks/results/.
+What comes after the last epoch (calibration, test, simple methods, new links, the page) costs the
+same whatever the number of epochs, so a few epochs are trained. A method without epochs is timed
+from the line that names its run. Lines go to benchmarks/results/.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -44,7 +45,7 @@ def after(method: str, threads: int, folder: str) -> dict[str, float]:
     told.append(time.perf_counter())
     if process.returncode or len(told) < 2:
         raise SystemExit(f"{method}: exit code {process.returncode}, or no line with '{begins}'")
-    silent = max(b - a for a, b in zip(told, told[1:], strict=False))
+    silent = max(b - a for a, b in itertools.pairwise(told))
     return {"seconds": round(told[-1] - told[0], 2), "silent_s": round(silent, 2)}
 
 

@@ -34,7 +34,7 @@ def test_the_quick_preset_reaches_95_and_two_processes_agree_to_the_last_bit(
         rows = list(csv.DictReader(io.StringIO(links)))
         # Nodes with the same words and neighbours tie; whatever differs has another probability.
         scores, shown = ({row[name] for row in rows} for name in ("score", "probability"))
-        assert len(shown) == len(scores) > (0 if least else 30)
+        assert len(shown) >= len(scores) > 30
         parts = [path.read_bytes() for path in files] + [links.encode()]
         hashes.append([hashlib.sha256(part).hexdigest() for part in parts])
     assert hashes[0] == hashes[1]
