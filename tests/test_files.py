@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cgcl import files
 from cgcl.errors import ResourceError
 from cgcl.experiments.log import AppendOnlyLog
 from cgcl.files import (
@@ -62,10 +63,47 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_ours(tmp_path: Path) -> Non
 
 
 def test_leftovers_are_cleared_away(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors.tmp").touch()
+    (tmp_path / f"model.safetensors.{'0' * 32}.tmp").touch()
     (tmp_path / "model.safetensors").touch()
+    (tmp_path / "mine.tmp").touch()
     remove_leftovers(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.tmp", "model.safetensors"]
+
+
+def test_a_file_of_the_users_and_what_a_link_points_to_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("kept")
+    (tmp_path / "links.csv.tmp").symlink_to(tmp_path / "precious")
+    with writing_atomically(tmp_path / "links.csv") as file:
+        assert not any(path.is_symlink() for path in tmp_path.glob("links.csv.*.tmp"))
+        file.write(b"new")
+    assert (tmp_path / "precious").read_text() == "kept"
+    assert (tmp_path / "links.csv.tmp").is_symlink()
+
+
+def test_whoever_finds_the_name_taken_overwrites_nothing(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(files.secrets, "token_hex", lambda _: "0" * 32)
+    taken = tmp_path / f"f.{'0' * 32}.tmp"
+    taken.symlink_to(tmp_path / "precious")
+    with pytest.raises(ResourceError, match="Cannot write"):
+        write_atomically(tmp_path / "f", b"new")
+    assert not (tmp_path / "precious").exists()
+    assert taken.is_symlink()
+
+
+def test_writers_of_one_file_do_not_meet_and_one_of_them_wins_whole(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    with writing_atomically(path) as one, writing_atomically(path) as other:
+        for _ in range(3):
+            one.write(b"1" * 10_000)
+            other.write(b"2" * 10_000)
+    assert path.read_bytes() == b"1" * 30_000  # the last one to finish
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["n" * 255, "\N{SNOWMAN}" * 85])
+def test_the_longest_names_can_be_written(tmp_path: Path, name: str) -> None:
+    write_atomically(tmp_path / name, b"content")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_a_file_written_in_parts_appears_whole_or_not_at_all(tmp_path: Path) -> None:

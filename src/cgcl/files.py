@@ -5,13 +5,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from cgcl.errors import ResourceError
 
-TEMPORARY_SUFFIX = ".tmp"
+# A name that nobody else has: not a file of the user's, not another writer's.
+_TEMPORARY = re.compile(r".+\.[0-9a-f]{32}\.tmp", re.DOTALL)
+# Of the bytes that a name may have, usually 255, so many are left to what is being written.
+_NAME_BYTES = 200
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -29,7 +34,9 @@ def writing_atomically(path: Path, size: int | None = None) -> Iterator[BinaryIO
     """Open a file to write that takes the name `path` only when all of it is on the disk.
 
     The bytes go to a temporary file in the same folder, reach the disk, and then take the name.
-    If the caller fails, the old file stays and the new one is gone.
+    If the caller fails, the old file stays and the new one is gone. The temporary file is a new
+    one of a random name, whatever links lie there; who writes to `path` at the same time has
+    another, and the last one to finish leaves all of what it wrote.
 
     Args:
         path: The file to write or to replace.
@@ -45,9 +52,12 @@ def writing_atomically(path: Path, size: int | None = None) -> Iterator[BinaryIO
             f"{path} is a link, a pipe or a device; replacing it would destroy it.\n"
             f"Write to an ordinary file, or leave out `out` and redirect the output."
         )
-    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    name = os.fsdecode(os.fsencode(path.name)[:_NAME_BYTES])
+    temporary = path.with_name(f"{name}.{secrets.token_hex(16)}.tmp")
+    is_ours = False
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:  # fails where anything has the name, even a link
+            is_ours = True
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -55,7 +65,8 @@ def writing_atomically(path: Path, size: int | None = None) -> Iterator[BinaryIO
         sync_folder(path.parent)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            if is_ours:
+                temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise _write_error(path, size, error) from error
         raise
@@ -81,10 +92,16 @@ def make_folder(path: Path) -> None:
         ) from error
 
 
+def is_leftover(path: Path) -> bool:
+    """Whether it has the name of what an interrupted write leaves."""
+    return _TEMPORARY.fullmatch(path.name) is not None
+
+
 def remove_leftovers(folder: Path) -> None:
-    """Delete the temporary files that an interrupted write left in `folder`."""
-    for leftover in folder.glob(f"*{TEMPORARY_SUFFIX}"):
-        leftover.unlink(missing_ok=True)
+    """Delete the temporary files that an interrupted write left in a folder of ours."""
+    for path in folder.iterdir():
+        if is_leftover(path):
+            path.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

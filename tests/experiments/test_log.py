@@ -247,7 +247,7 @@ def test_a_folder_with_other_things_is_left_alone(path, about):
 def test_what_was_killed_at_its_beginning_begins_again(path, about):
     path.mkdir(parents=True)
     (path / "lock").touch()
-    (path / f"{about}.tmp").write_text('{"form')
+    (path / f"{about}.{'0' * 32}.tmp").write_text('{"form')
     claimed(path, about).close()
     assert json.loads((path / about).read_text())["format"] == 1
 

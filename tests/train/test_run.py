@@ -138,7 +138,7 @@ def test_a_crashed_run_resumes_to_the_same_bits(sbm: Build, straight, tmp_path, 
     """Whatever lies around of a write that did not come to its end."""
     path = crashed(sbm(0), tmp_path, epoch=epoch)
     (path / HISTORY).write_bytes((path / HISTORY).read_bytes() + b'{"epoch": 8, "los')
-    (path / "checkpoint.safetensors.tmp").write_bytes(b"half a checkpoint")
+    (path / f"checkpoint.safetensors.{'0' * 32}.tmp").write_bytes(b"half a checkpoint")
     finish(resume_run(path))
     assert_same_bits(path, straight)
     assert not list(path.glob("*.tmp"))

@@ -18,8 +18,12 @@ def report(run: Path, /, *, compare: bool | None = None) -> None:
     from cgcl.report.page import write_report
     from cgcl.report.results import read_results
     from cgcl.train.run import conclude_run
+    from cgcl.train.run_folder import RunFolder, read_run
 
     with StepLine() as line:
         conclude_run(run, line.show)
-        results = read_results(run, compare=compare, progress=line.show)
-    print(write_report(run, results))  # noqa: T201
+        read_run(run)  # before the lock, which would create a file in a folder that is no run
+        with RunFolder(run):
+            results = read_results(run, compare=compare, progress=line.show)
+            page = write_report(run, results)
+    print(page)  # noqa: T201

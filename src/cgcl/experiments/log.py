@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from cgcl.errors import ConfigError, ResourceError, RunFolderError
-from cgcl.files import TEMPORARY_SUFFIX, make_folder, sync_folder, write_atomically
+from cgcl.files import is_leftover, make_folder, sync_folder, write_atomically
 from cgcl.train.run_folder import LOCK, RunFolder
 
 _FORMAT = 1
@@ -218,7 +218,7 @@ class Owner:
         if not path.is_dir() or (path / self.file).exists():
             return
         # What was killed at its very beginning leaves no more than these.
-        if any(p.name != LOCK and p.suffix != TEMPORARY_SUFFIX for p in path.iterdir()):
+        if any(p.name != LOCK and not is_leftover(p) for p in path.iterdir()):
             why = f"holds other things and no {self.file}, so it is not the folder of {self.what}"
             remedy = "Choose another `out`; it is created if it is not there."
             raise RunFolderError(f"{path} {why}.\n{remedy}")
