@@ -5,11 +5,14 @@ from __future__ import annotations
 import ctypes
 import gc
 import io
+import signal
 import sys
 import tempfile
+import threading
 import traceback
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn
 
 from cyclopts import App
@@ -21,7 +24,7 @@ from cgcl.cli.terminal import forget, say
 from cgcl.errors import CGCLError, ConfigError
 
 # Exit codes: 0 done, 1 our own error, 2 wrong usage, 70 a bug, 130 and 143 stopped by a signal.
-_ERROR, _USAGE, _BUG, _INTERRUPTED = 1, 2, 70, 130
+_ERROR, _USAGE, _BUG, _SIGNAL = 1, 2, 70, 128
 # Names of the C library: how much free memory goes back to the system, which blocks always do.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
@@ -36,14 +39,25 @@ app = App(
     ),
     config=[Env("CGCL_", command=False), settings_file, settings_preset],
     default_parameter=OPTIONS,
+    suppress_keyboard_interrupt=False,  # which would end without a word
 )
 for command in COMMANDS:
     app.command(getattr(import_module(f"cgcl.cli.{command}"), command))
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, which clears up as Ctrl-C does."""
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+    raise _Terminated
+
+
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
     _keep_freed_memory()
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, _terminate) if is_main else None
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that cannot show a name shows its code instead.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -54,9 +68,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except CGCLError as error:
         say(f"Error: {error}")
         code = _USAGE if isinstance(error, ConfigError) else _ERROR
-    except KeyboardInterrupt:
-        say("Interrupted.")
-        code = _INTERRUPTED
+    except KeyboardInterrupt as error:
+        say("Interrupted before the end. No file is half-written; the same command begins again.")
+        code = _SIGNAL + (signal.SIGTERM if isinstance(error, _Terminated) else signal.SIGINT)
     except BrokenPipeError:
         # The reader of our output, such as head, has had enough. Nothing is left to say.
         forget(sys.stdout)
@@ -65,6 +79,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         code = _memory(error)
     except Exception:
         code = _bug()
+    if is_main:
+        signal.signal(signal.SIGTERM, before)
     if "triton" not in sys.modules:  # which complains at the end of all that is not cleared away
         gc.freeze()  # to look for garbage once more before the end takes half a second
     sys.exit(code or 0)

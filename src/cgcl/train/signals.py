@@ -63,8 +63,8 @@ def stop_on_signals() -> Iterator[StopRequest]:
 
     def note(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         request.signal_number = number
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for own, handler in before.items():
+            signal.signal(own, handler)
 
     for number in before:
         signal.signal(number, note)

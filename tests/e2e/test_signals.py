@@ -1,0 +1,84 @@
+"""Ctrl-C and SIGTERM wherever they come, in commands that do not train."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WAITING = """
+import sys
+
+sign = sys.argv.pop(1)
+
+def wait(event, arguments):
+    if event == "open" and sign in str(arguments[0]):
+        print("Here", file=sys.stderr, flush=True)
+        sys.stdin.read()
+
+from cgcl.cli.main import main
+
+sys.addaudithook(wait)
+main()
+"""
+"""The program, but before it opens a file of that name it waits until its input is closed."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A graph of twenty nodes, and a run of it."""
+    folder = tmp_path_factory.mktemp("signals")
+    rows = [f"{a},{b}" for s in (0, 10) for a in range(s, s + 10) for b in range(a + 1, s + 10)]
+    (folder / "toy.csv").write_text("\n".join(["source,target", *rows, ""]))
+    command = [sys.executable, "-m", "cgcl", "train", "toy.csv", "--epochs", "2", "--hidden", "8"]
+    subprocess.run([*command, "--no-compare", "--quiet"], cwd=folder, check=True)
+    return folder
+
+
+COMMANDS = [
+    ("toy.csv", "inspect toy.csv"),
+    ("torch/__init__.py", "train toy.csv"),
+    ("toy.csv", "train toy.csv"),
+    ("toy.csv", "compare toy.csv --methods cgcl,mlp --out compared"),
+    ("toy.csv", "tune toy.csv --out tuned"),
+    ("model.safetensors", "predict runs/toy-1 --top 3"),
+    (".tmp", "predict runs/toy-1 --top 3 --out links.csv"),
+    (".tmp", "embed runs/toy-1 --out vectors.npz"),
+    ("model.safetensors", "evaluate runs/toy-1"),
+    (".tmp", "report runs/toy-1 --no-compare"),
+]
+
+
+# Each command with one of the two signals: what differs is the exit code alone.
+@pytest.mark.parametrize(("case", "sign", "command"), [(n, *own) for n, own in enumerate(COMMANDS)])
+def test_a_signal_ends_a_command_with_a_sentence_and_nothing_half_written(
+    folder: Path, case: int, sign: str, command: str
+) -> None:
+    number, code = [(signal.SIGINT, 130), (signal.SIGTERM, 143)][case % 2]
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITING, sign, *command.split()],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        while "Here" not in (line := process.stderr.readline()):
+            assert line, "ended before it came there"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (code, "")
+    assert err.strip().splitlines()[-1] == (
+        "Interrupted before the end. No file is half-written; the same command begins again."
+    )
+    assert "Traceback" not in err
+    after = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    locks = {path for path in after if path.name == "lock"}
+    assert {path: after[path] for path in after.keys() - locks} == {
+        path: before[path] for path in before.keys() - locks
+    }
