@@ -99,7 +99,8 @@ COMMANDS = {
         keeps=_without_times,
     ),
     "tune": Command(
-        "tune toy.csv --method vgae --trials 2 --epochs 2 --threads 1 --out tuned", "tuned/best.toml"
+        "tune toy.csv --method vgae --trials 2 --epochs 2 --threads 1 --out tuned",
+        "tuned/best.toml",
     ),
 }
 
@@ -135,7 +136,9 @@ class Try:
         return "no word" if self.code and not self.said.strip() else None
 
 
-def run(line: str, folder: Path, call: int = 0, harm: int = 0, log: Path | None = None) -> tuple[int, str]:
+def run(
+    line: str, folder: Path, call: int = 0, harm: int = 0, log: Path | None = None
+) -> tuple[int, str]:
     """Run a command in a child that is disturbed at a call; return its exit code and words."""
     words = folder.parent / "words"
     child = os.fork()
@@ -254,7 +257,12 @@ def main() -> None:
             library = Path(made) / "disk.so"
             cc = ["cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(HERE / "disk.c")]
             subprocess.run([*cc, "-ldl"], check=True)  # noqa: S603
-            loaded = {"PYTHONPATH": str(ROOT / "src"), "LD_PRELOAD": str(library), LIBRARY: str(library), "OMP_NUM_THREADS": "1"}
+            loaded = {
+                "PYTHONPATH": str(ROOT / "src"),
+                "LD_PRELOAD": str(library),
+                LIBRARY: str(library),
+                "OMP_NUM_THREADS": "1",
+            }
             again = [sys.executable, __file__, *sys.argv[1:]]
             sys.exit(subprocess.run(again, env=os.environ | loaded).returncode)  # noqa: S603
         attack(asked, Path(made))

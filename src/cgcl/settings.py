@@ -74,7 +74,7 @@ def check_range(name: str, value: float, bounds: Range) -> None:
         )
         if bound is not None
     ]
-    is_number = not math.isnan(value) and not math.isinf(value)
+    is_number = isinstance(value, int) or math.isfinite(value)
     if not (is_number and all(holds(value, bound) for bound, _, holds in asked)):
         wanted = " and ".join(f"{words} {bound:,}" for bound, words, _ in asked)
         raise ConfigError(f"{name} is {value}; it must be {wanted}.")

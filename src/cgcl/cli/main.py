@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import io
+import os
 import signal
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from cyclopts.config import Env
 from cgcl import __version__
 from cgcl.cli.settings import COMMANDS, OPTIONS, settings_file, settings_preset
 from cgcl.cli.terminal import forget, say
-from cgcl.errors import CGCLError, ConfigError
+from cgcl.errors import CGCLError, ConfigError, ResourceError
 
 # Exit codes: 0 done, 1 our own error, 2 wrong usage, 70 a bug, 130 and 143 stopped by a signal.
 _ERROR, _USAGE, _BUG, _SIGNAL = 1, 2, 70, 128
@@ -58,10 +59,12 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     _keep_freed_memory()
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _terminate) if is_main else None
+    _open_what_is_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that cannot show a name shows its code instead.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        _require_folder()
         # cyclopts itself reports wrong usage and exits with 2.
         code = app(arguments, result_action="return_value")
         sys.stdout.flush()
@@ -75,6 +78,13 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         # The reader of our output, such as head, has had enough. Nothing is left to say.
         forget(sys.stdout)
         code = 0
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        say(
+            f"Error: The system refuses to read or to write{where}: {error.strerror or error}.\n"
+            f"Nothing is half-written. Look at the disk and the path, and try again."
+        )
+        code = _ERROR
     except (MemoryError, RuntimeError) as error:
         code = _memory(error)
     except Exception:
@@ -84,6 +94,26 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     if "triton" not in sys.modules:  # which complains at the end of all that is not cleared away
         gc.freeze()  # to look for garbage once more before the end takes half a second
     sys.exit(code or 0)
+
+
+def _open_what_is_closed() -> None:
+    """Give a place to words for which the caller has none."""
+    is_told = sys.stdout is None and sys.stderr is not None
+    sys.stdout, sys.stderr = (
+        Path(os.devnull).open("w", encoding="utf-8") if own is None else own
+        for own in (sys.stdout, sys.stderr)
+    )
+    if is_told:
+        say("Warning: Standard output is closed: what is printed there is lost. Take --out FILE.")
+
+
+def _require_folder() -> None:
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise ResourceError(
+            "The current folder is gone. Change to one that is there, and try again."
+        ) from error
 
 
 def _keep_freed_memory() -> None:

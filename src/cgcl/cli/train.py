@@ -183,6 +183,7 @@ def _resume(
 def _train(run: Run, compare: bool | None, quiet: bool) -> int:
     from cgcl.report.page import write_report
     from cgcl.report.results import read_results
+    from cgcl.files import remove_leftovers
     from cgcl.train.signals import stop_on_signals
 
     path = run.folder.path
@@ -199,6 +200,7 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
             line.start(epoch)
 
         def farewell() -> None:
+            remove_leftovers(path)
             steps.stop()
             say(
                 f"Stopped. The trained model is kept in {name}. What is left, from the test to "

@@ -1,7 +1,8 @@
-"""Ctrl-C and SIGTERM wherever they come, in commands that do not train."""
+"""What may happen to any command: signals wherever they come, and conditions of every day."""
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 import sys
@@ -82,3 +83,36 @@ def test_a_signal_ends_a_command_with_a_sentence_and_nothing_half_written(
     assert {path: after[path] for path in after.keys() - locks} == {
         path: before[path] for path in before.keys() - locks
     }
+
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("cgcl inspect toy.csv >&-", 0, "Warning: Standard output is closed"),
+        ("cgcl predict runs/toy-1 --top 3 >&- 2>&-", 0, ""),
+        ("cgcl inspect toy.csv > /dev/full", 1, "No space left on device"),
+        ("cgcl inspect toy.csv > /dev/full 2> /dev/full", 1, ""),
+        ("mkdir gone; cd gone; rmdir ../gone; cgcl inspect ../toy.csv", 1, "folder is gone"),
+        (f"cgcl train toy.csv --out {'n' * 300}", 1, "File name too long"),
+        (f"cgcl predict runs/toy-1 --top 3 --out {'n' * 300}.csv", 1, "File name too long"),
+        (f"cgcl train toy.csv --seed {'9' * 401}", 2, "Error: seed is 999"),
+        (f"cgcl predict runs/toy-1 --top {'9' * 401}", 0, "Found"),
+        ("cgcl train toy.csv --features .", 1, "is a folder, not a regular file"),
+        ("cgcl predict runs --top 3", 1, "holds no run.json"),
+        ("cgcl predict toy.csv --top 3", 1, "toy.csv"),
+    ],
+)
+def test_ordinary_conditions_have_a_sentence_and_an_exit_code(
+    folder: Path, tmp_path: Path, command: str, code: int, said: str
+) -> None:
+    if "/dev/full" in command and not FULL.exists():
+        pytest.skip("no device that is always full")
+    with (tmp_path / "words").open("w") as words:
+        script = f'cgcl() {{ {shlex.quote(sys.executable)} -m cgcl "$@"; }}; {command}'
+        done = subprocess.run(["bash", "-c", script], cwd=folder, stdout=words, stderr=words)
+    told = (tmp_path / "words").read_text()
+    assert (done.returncode, "Traceback" in told, "bug in" in told) == (code, False, False), told
+    assert said in told
