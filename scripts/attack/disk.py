@@ -27,8 +27,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -125,7 +124,8 @@ class Try:
         if "Traceback" in self.said or "bug in cgcl" in self.said:
             return f"foreign error: {self.said.strip().splitlines()[-1]}"
         if self.again or not self.is_same:
-            return f"given again, it ends with {self.again}, {'same' if self.is_same else 'other'} bits"
+            bits = "same" if self.is_same else "other"
+            return f"given again, it ends with {self.again}, {bits} bits"
         if self.harm == "SIGKILL":
             return None if self.code == -signal.SIGKILL else f"exit code {self.code}"
         if self.left and not self.what.startswith("unlink"):
@@ -274,7 +274,7 @@ def attack(asked: argparse.Namespace, folder: Path) -> None:
     import pyarrow.parquet  # noqa: F401
     import sklearn.metrics  # noqa: F401
 
-    import cgcl.report.page  # noqa: F401
+    import cgcl.report.page
     import cgcl.train.run  # noqa: F401
 
     started, start = time.monotonic(), folder / "start"

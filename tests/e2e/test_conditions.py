@@ -101,7 +101,7 @@ FULL = Path("/dev/full")
         (f"cgcl train toy.csv --seed {'9' * 401}", 2, "Error: seed is 999"),
         (f"cgcl predict runs/toy-1 --top {'9' * 401}", 0, "Found"),
         ("cgcl train toy.csv --features .", 1, "is a folder, not a regular file"),
-        ("cgcl predict runs --top 3", 1, "holds no run.json"),
+        ("cgcl predict runs --top 3", 1, "is not a run folder"),
         ("cgcl predict toy.csv --top 3", 1, "toy.csv"),
     ],
 )

@@ -99,10 +99,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _open_what_is_closed() -> None:
     """Give a place to words for which the caller has none."""
     is_told = sys.stdout is None and sys.stderr is not None
-    sys.stdout, sys.stderr = (
-        Path(os.devnull).open("w", encoding="utf-8") if own is None else own
-        for own in (sys.stdout, sys.stderr)
-    )
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     if is_told:
         say("Warning: Standard output is closed: what is printed there is lost. Take --out FILE.")
 

@@ -181,9 +181,9 @@ def _resume(
 
 
 def _train(run: Run, compare: bool | None, quiet: bool) -> int:
+    from cgcl.files import remove_leftovers
     from cgcl.report.page import write_report
     from cgcl.report.results import read_results
-    from cgcl.files import remove_leftovers
     from cgcl.train.signals import stop_on_signals
 
     path = run.folder.path
