@@ -101,6 +101,11 @@ COMMANDS = {
         "tune toy.csv --method vgae --trials 2 --epochs 2 --threads 1 --out tuned",
         "tuned/best.toml",
     ),
+    "reproduce": Command(
+        "reproduce table1 --dataset cora --methods vgae --runs 1 --epochs 1 --ratio 10 "
+        "--protocol splits --threads 1 --device cpu --out reproduced",
+        "reproduced/table1*",
+    ),
 }
 
 
@@ -250,6 +255,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="commands or harms with this in their name")
     parser.add_argument("--draw", type=int, help="so many tries, drawn at random")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument("--workers", type=int, default=2, help="how many at once")
+    parser.add_argument("--count", action="store_true", help="only count the calls and the tries")
     parser.add_argument("--out", type=Path, help="where to write all tries as JSON lines")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
@@ -266,6 +273,29 @@ def main() -> None:
             again = [sys.executable, __file__, *sys.argv[1:]]
             sys.exit(subprocess.run(again, env=os.environ | loaded).returncode)  # noqa: S603
         attack(asked, Path(made))
+
+
+def shared_out(
+    tries: list[Try], attacks: dict[str, Attack], workers: int, folder: Path
+) -> list[Try]:
+    """Make all tries in so many processes, and tell at once what gave way."""
+    children: list[int] = []
+    for worker in range(workers):
+        child = os.fork()
+        if not child:
+            with (folder / f"part-{worker}").open("w") as part:
+                for own in tries[worker::workers]:
+                    fault = attacks[own.command].do(own).fault()
+                    part.write(json.dumps(asdict(own)) + "\n")
+                    if fault:
+                        what = f"{own.command}, {own.harm} at {own.call} ({own.what})"
+                        print(f"{what}: {fault}", flush=True)
+            os._exit(0)
+        children.append(child)
+    if any(os.waitpid(child, 0)[1] for child in children):
+        sys.exit("a worker failed")
+    parts = [(folder / f"part-{worker}").read_text() for worker in range(workers)]
+    return [Try(**json.loads(line)) for part in parts for line in part.splitlines()]
 
 
 def attack(asked: argparse.Namespace, folder: Path) -> None:
@@ -285,12 +315,11 @@ def attack(asked: argparse.Namespace, folder: Path) -> None:
     tries = [own for own in tries if asked.only in own.command or asked.only in own.harm]
     if asked.draw is not None:
         tries = random.Random(asked.seed).sample(tries, min(asked.draw, len(tries)))  # noqa: S311
-    print(f"{len(tries):,} tries", flush=True)
-    done: list[Try] = []
-    for own in tries:
-        done.append(attacks[own.command].do(own))
-        if fault := own.fault():
-            print(f"{own.command}, {own.harm} at {own.call} ({own.what}): {fault}", flush=True)
+    for name, one in attacks.items():
+        print(f"{name}: {len(one.calls)} calls, {sum(t.command == name for t in tries)} tries")
+    if asked.count:
+        return
+    done = shared_out(tries, attacks, asked.workers, folder)
     if asked.out:
         lines = [json.dumps({**asdict(own), "fault": own.fault()}) for own in done]
         asked.out.write_text("\n".join(lines) + "\n")

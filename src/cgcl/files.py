@@ -54,18 +54,22 @@ def writing_atomically(path: Path, size: int | None = None) -> Iterator[BinaryIO
         )
     name = os.fsdecode(os.fsencode(path.name)[:_NAME_BYTES])
     temporary = path.with_name(f"{name}.{secrets.token_hex(16)}.tmp")
-    is_ours = False
+    is_taken = False
     try:
-        with temporary.open("xb") as file:  # fails where anything has the name, even a link
-            is_ours = True
+        try:
+            file = temporary.open("xb")  # fails where anything has the name, even a link
+        except FileExistsError:
+            is_taken = True
+            raise
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
         sync_folder(path.parent)
-    except BaseException as error:
+    except BaseException as error:  # a signal, too, right after the file is there
         with contextlib.suppress(OSError):
-            if is_ours:
+            if not is_taken:
                 temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise _write_error(path, size, error) from error
