@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test slow mutants lint types format tables clean
+.PHONY: help demo test slow mutants attack audit lint types format tables clean
 
 help:           ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -23,6 +23,12 @@ slow: $(VENV)/.ready-test   ## run the tests that take minutes
 
 mutants: $(VENV)/.ready-test ## break each promise by one line and see whether its tests notice
 	$(BIN)/python scripts/mutants.py --workers 2
+
+attack: $(VENV)/.ready-test ## harm every call to the disk of every command, and see what is lost
+	$(BIN)/python scripts/attack/disk.py
+
+audit: $(VENV)/.ready       ## look the pinned dependencies up in the public list of known faults
+	$(BIN)/python -m pip install --quiet pip-audit && $(BIN)/pip-audit -r constraints.txt --no-deps
 
 lint: $(VENV)/.ready-lint   ## style, format, spelling and the direction of imports
 	$(BIN)/ruff check .
