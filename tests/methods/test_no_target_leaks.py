@@ -626,7 +626,7 @@ def test_the_audit_finds_targets_among_the_messages_of_any_method(
 
 @pytest.mark.parametrize("name", sorted(PER_PAIR))
 def test_the_audit_finds_examples_in_the_features(name: str, monkeypatch) -> None:
-    monkeypatch.setattr(extraction, "features_without", lambda known, _: known.features)
+    monkeypatch.setattr(TrainingGraph, "without", lambda known, _: known.links)
     with pytest.raises(AssertionError):
         test_no_example_is_in_features_that_are_made_of_links(name)
 

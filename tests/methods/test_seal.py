@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from cgcl.graph import Graph
 from cgcl.methods import seal as module
+from cgcl.methods import subgraphs
 from cgcl.methods.method import Epoch, TrainingGraph
 from cgcl.methods.seal import (
     DGCNN,
@@ -22,6 +23,7 @@ from cgcl.methods.seal import (
     SEALSettings,
 )
 from cgcl.seeds import seeded
+from cgcl.train.engines.plain import PlainEngine
 
 Build = Callable[[int], Graph]
 
@@ -45,20 +47,8 @@ def learner_for(known: TrainingGraph, seed: int = 0, **changed: object) -> SEAL:
         return SEAL(width, SEALSettings(**{"hidden": 8, **changed}))
 
 
-def train(
-    learner: SEAL, known: TrainingGraph, epochs: int, lr: float = 1e-3, seed: int = 0
-) -> list[float]:
-    optimizer = torch.optim.Adam(learner.parameters(), lr=lr)
-    losses: list[float] = []
-    for number in range(1, epochs + 1):
-        with seeded(seed, "epoch", number):
-            learner.train()
-            for loss in learner.steps(known, Epoch(number, seed)):
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                losses.append(loss.item())
-    return losses
+def train(learner: SEAL, known: TrainingGraph, epochs: int = 1) -> None:
+    PlainEngine(learner, known, learner.settings, 0).run(1, epochs)
 
 
 def some_pairs(known: TrainingGraph, count: int = 60) -> Tensor:
@@ -68,16 +58,16 @@ def some_pairs(known: TrainingGraph, count: int = 60) -> Tensor:
 
 def test_examples_are_drawn_once_a_run_and_see_all_links(known: TrainingGraph, monkeypatch) -> None:
     asked: list[tuple[Tensor, Tensor]] = []
-    kept = module.LabelledSubgraphs.kept
+    kept = LabelledSubgraphs.kept
 
     def note(known: TrainingGraph, pairs: Tensor, rule: object) -> object:
         asked.append((known.links, pairs))
         return kept(known, pairs, rule)
 
-    monkeypatch.setattr(module.LabelledSubgraphs, "kept", note)
+    monkeypatch.setattr(LabelledSubgraphs, "kept", note)
     learner = learner_for(known)
     train(learner, known, epochs=2)
-    train(learner_for(known), known, epochs=1)  # as after an interruption
+    train(learner_for(known), known)  # as after an interruption
     assert len(asked) == 2
     assert torch.equal(asked[0][1], asked[1][1])
     links, unlinked = asked[0][1].tensor_split(2, dim=1)
@@ -101,11 +91,11 @@ def test_examples_are_drawn_once_a_run_and_see_all_links(known: TrainingGraph, m
 
 def test_small_blocks_change_nothing(known: TrainingGraph, monkeypatch) -> None:
     learner = learner_for(known)
-    train(learner, known, epochs=1)
+    train(learner, known)
     scorer, pairs = learner.scorer(known), some_pairs(known)
     whole = scorer.logits(pairs)
     monkeypatch.setattr(module, "_SCORED_NODES", 50)
-    monkeypatch.setattr(module, "_UNPACKED", 500)
+    monkeypatch.setattr(subgraphs, "_UNPACKED", 500)
     assert torch.equal(scorer.logits(pairs), whole)
 
 
@@ -122,7 +112,7 @@ def test_rows_of_features_times_weights_and_their_gradient() -> None:
 
 def test_a_graph_that_is_only_scored_leaves_nothing_behind(known: TrainingGraph) -> None:
     learner = learner_for(known)
-    train(learner, known, 1)
+    train(learner, known)
     other = TrainingGraph(known.num_nodes, known.links[:, 1:], known.x)
     learner.scorer(other).logits(some_pairs(known))
     assert len(learner._asked) == 1
@@ -134,7 +124,7 @@ def test_a_graph_that_is_only_scored_leaves_nothing_behind(known: TrainingGraph)
 def test_features_are_asked_for_only_if_they_are_used(known: TrainingGraph) -> None:
     bare = replace(known, x=None)
     labels_only = learner_for(bare, use_features=False)
-    train(labels_only, bare, epochs=1)
+    train(labels_only, bare)
     assert labels_only.scorer(bare).logits(some_pairs(bare)).std() > 0
 
 

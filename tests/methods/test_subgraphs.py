@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,17 +20,13 @@ from cgcl.graph.adjacency import Adjacency
 from cgcl.methods import seal
 from cgcl.methods import subgraphs as module
 from cgcl.methods.method import TrainingGraph
-from cgcl.methods.seal import (
-    SEAL,
-    Batch,
-    LabelledSubgraphs,
-    SEALSettings,
-    drnl_labels,
-)
+from cgcl.methods.s3grl import Diffusion, S3GRLSettings
+from cgcl.methods.seal import SEAL, LabelledSubgraphs, SEALSettings, drnl_labels
 from cgcl.methods.subgraphs import (
     Arrays,
     Subgraphs,
     SubgraphSettings,
+    Surroundings,
     cache_folder,
     cached,
     extract,
@@ -267,11 +264,6 @@ KNOWN = TrainingGraph(60, random_links(60, 200, 0))
 ASKED = random_links(60, 150, 1)
 
 
-def batches_alike(one: Batch, other: Batch) -> bool:
-    names = ("nodes", "labels", "start", "owner", "degree", "neighbours")
-    return all(torch.equal(getattr(one, name), getattr(other, name)) for name in names)
-
-
 def test_a_batch_holds_what_was_extracted_and_its_labels() -> None:
     stored = LabelledSubgraphs.kept(KNOWN, ASKED, RULE)
     which = torch.tensor([5, 0, 90])
@@ -288,7 +280,7 @@ def test_a_batch_holds_what_was_extracted_and_its_labels() -> None:
 
 
 def test_blocks_and_batches_cover_all_pairs_in_order(monkeypatch) -> None:
-    monkeypatch.setattr(seal, "_FIRST_BLOCK", 50)
+    monkeypatch.setattr(module, "_FIRST_BLOCK", 50)
     ends, counts = [], []
     blocks = list(LabelledSubgraphs.in_blocks(KNOWN.adjacency, ASKED, RULE))
     assert len(blocks) > 1
@@ -302,26 +294,26 @@ def test_blocks_and_batches_cover_all_pairs_in_order(monkeypatch) -> None:
     assert max(counts) >= 4 > min(counts)
 
 
-def test_what_was_cut_out_once_is_found_on_disk(monkeypatch) -> None:
-    first = LabelledSubgraphs.kept(KNOWN, ASKED, RULE)
-    every = torch.arange(ASKED.shape[1])
+@pytest.mark.parametrize("kind", [LabelledSubgraphs, Diffusion])
+def test_what_was_cut_out_once_is_found_on_disk(kind: type[Surroundings], monkeypatch) -> None:
+    around = S3GRLSettings(hops=2, nodes_per_hop=6, powers=2)
+    first = kind.kept(KNOWN, ASKED, around).arrays
 
     def refuse(*_: object) -> None:
         raise AssertionError("cut out again")
 
-    monkeypatch.setattr(seal, "extract", refuse)
-    assert batches_alike(
-        LabelledSubgraphs.kept(KNOWN, ASKED, RULE).batch(every), first.batch(every)
-    )
-    for known, pairs, around in (
-        (KNOWN.with_links(KNOWN.links[:, 1:]), ASKED, RULE),
-        (TrainingGraph(61, KNOWN.links), ASKED, RULE),
-        (KNOWN, ASKED[:, 1:], RULE),
-        (KNOWN, ASKED, rule(1, 6)),
-        (KNOWN, ASKED, rule(2, 7)),
+    monkeypatch.setattr(module, "extract", refuse)
+    assert same(kind.kept(KNOWN, ASKED, around).arrays, first)
+    for known, pairs, changed in (
+        (KNOWN.with_links(KNOWN.links[:, 1:]), ASKED, {}),
+        (TrainingGraph(61, KNOWN.links), ASKED, {}),
+        (KNOWN, ASKED[:, 1:], {}),
+        (KNOWN, ASKED, {"hops": 1}),
+        (KNOWN, ASKED, {"nodes_per_hop": 7}),
+        (KNOWN, ASKED, {"powers": 1}),
     ):
         with pytest.raises(AssertionError, match="cut out again"):
-            LabelledSubgraphs.kept(known, pairs, around)
+            kind.kept(known, pairs, replace(around, **changed))
 
 
 @pytest.fixture
@@ -333,14 +325,14 @@ def extracted(monkeypatch) -> list[int]:
         counts.append(pairs.shape[1])
         return extract(adjacency, pairs, *how)
 
-    monkeypatch.setattr(seal, "extract", counted)
-    monkeypatch.setattr(seal, "_FIRST_BLOCK", 50)
+    monkeypatch.setattr(module, "extract", counted)
+    monkeypatch.setattr(module, "_FIRST_BLOCK", 50)
     return counts
 
 
 @pytest.mark.parametrize("room", [2**28, 5000])
 def test_the_last_lists_of_pairs_are_remembered_if_they_are_small(extracted, room, monkeypatch):
-    monkeypatch.setattr(seal, "_REMEMBERED_BYTES", room)
+    monkeypatch.setattr(LabelledSubgraphs, "remembered_bytes", room)
     learner = SEAL(0, SEALSettings(hops=2, nodes_per_hop=6, use_features=False))
 
     def ends(pairs: Tensor) -> Tensor:
