@@ -21,6 +21,7 @@ from cgcl.methods.heuristics import (
     PreferentialAttachment,
     ResourceAllocation,
     Spreading,
+    _from_tables,
     as_logits,
 )
 
@@ -120,12 +121,11 @@ def test_both_ways_to_sum_agree_with_the_definition_in_any_blocks(case) -> None:
     weight = np.linspace(0.1, 2.3, 12)
     near = [{b for a, b in links if a == n} | {a for a, b in links if b == n} for n in range(12)]
     expected = [sum(weight[w] for w in near[a] & near[b]) for a, b in pairs]
-    rounded = np.round(weight * 2**32) / 2**32
     one, other = asked.numpy()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_BUDGET", budget)
         found = graph.shared(asked, weight)
-        walked = graph._by_walks(one, other, rounded)
+        walked = _from_tables(one, other, lambda nodes: graph.tables(nodes, weight))
     assert found == pytest.approx(expected, abs=1e-8)
     assert (walked == found).all()
     assert (graph.shared(asked.flip(0), weight) == found).all()

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from cgcl.graph.adjacency import Numbers, ranges
 from cgcl.graph.pairs import decode, encode
-from cgcl.methods.method import EVERY_GRAPH, Method, PairwiseScorer, TrainingGraph
+from cgcl.methods.method import EVERY_GRAPH, Method, PairScorer, TrainingGraph
 from cgcl.methods.scoring import evaluating
 from cgcl.methods.subgraphs import (
     Arrays,
@@ -28,7 +28,7 @@ from cgcl.methods.subgraphs import (
     counted,
     starts_of,
 )
-from cgcl.model.ops import sparse, spmm
+from cgcl.model.ops import Rows, sparse, spmm
 from cgcl.settings import Range
 
 # Features of training rows that take no more than this are computed once and held; of more, those
@@ -121,7 +121,7 @@ class Diffusion(Surroundings):
         features = x.new_empty(rows.numel(), self.powers + 1, x.shape[1] + 1)
         features[:, :, 0] = self._of("labels", rows).to(x.device)
         features[:, 0, 1:] = x.index_select(0, self._of("nodes", rows).long().to(x.device))
-        sums = _weighted_sums(x, reached, weights, size.reshape(-1))
+        sums = Rows.of(size.reshape(-1), reached, weights, x.device).times(x)
         features[:, 1:, 1:] = sums.view(-1, self.powers, x.shape[1])
         return features.view(rows.numel(), -1)
 
@@ -142,8 +142,9 @@ class Diffusion(Surroundings):
         num_nodes, width = x.shape[1:]
         size, reached, weights = self._entries(rows)
         power = np.tile(np.arange(1, self.powers + 1), rows.numel())
-        at = torch.from_numpy(np.repeat(power * num_nodes, size.reshape(-1)))
-        arrived = _weighted_sums(x.reshape(-1, width), reached + at, weights, size.sum(axis=1))
+        places = reached + np.repeat(power * num_nodes, size.reshape(-1))
+        rows_of = Rows.of(size.sum(axis=1), places, weights, x.device)
+        arrived = rows_of.times(x.reshape(-1, width))
         labels = self._of("labels", rows).to(x.device)
         own = x[0].index_select(0, self._of("nodes", rows).long().to(x.device))
         return arrived + own + (labels.unsqueeze(2) * label).sum(dim=1)
@@ -151,26 +152,14 @@ class Diffusion(Surroundings):
     def _of(self, name: str, rows: Tensor) -> Tensor:
         return torch.from_numpy(self.arrays[name][rows.numpy()])
 
-    def _entries(self, rows: Tensor) -> tuple[Numbers, Tensor, Tensor]:
+    def _entries(self, rows: Tensor) -> tuple[Numbers, Numbers, npt.NDArray[np.float32]]:
         """Return how many entries each row has for each power, [q, K]; their nodes and weights."""
         start = self._entry_start
         which = rows.numpy()[:, None] * self.powers + np.arange(self.powers)
         size = start[which + 1] - start[which]
         _, places = ranges(start[which[:, 0]], size.sum(axis=1))
-        reached = torch.from_numpy(self.arrays["reached"][places]).long()
-        return size, reached, torch.from_numpy(self.arrays["weights"][places])
-
-
-def _weighted_sums(table: Tensor, places: Tensor, weights: Tensor, size: Numbers) -> Tensor:
-    """Return sums of weighted rows of a table, one for each stretch of so many places."""
-    return functional.embedding_bag(
-        places.to(table.device),
-        table,
-        torch.from_numpy(starts_of(size)).to(table.device),
-        mode="sum",
-        per_sample_weights=weights.to(table.device),
-        include_last_offset=True,
-    )
+        arrays = self.arrays
+        return size, arrays["reached"][places].astype(np.int64), arrays["weights"][places]
 
 
 def expected_looks(degree: Numbers, settings: SubgraphSettings) -> float:
@@ -344,7 +333,7 @@ def _means(shared: Tensor, owner: Tensor, num_pairs: int) -> Tensor:
     return spmm(means.to(shared.device), shared)
 
 
-class S3GRLScorer(PairwiseScorer):
+class S3GRLScorer(PairScorer):
     """Scores pairs by their surroundings in some known links."""
 
     def __init__(self, learner: S3GRL, known: TrainingGraph) -> None:

@@ -9,13 +9,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cgcl.graph.adjacency import Numbers, ranges
-from cgcl.methods.method import Epoch, Method, PairwiseScorer, TrainingGraph
+from cgcl.graph.adjacency import ranges
+from cgcl.methods.method import Epoch, Method, PairScorer, TrainingGraph
 from cgcl.methods.scoring import evaluating
 from cgcl.methods.subgraphs import (
     Arrays,
@@ -26,9 +25,8 @@ from cgcl.methods.subgraphs import (
     Surroundings,
     starts_of,
 )
+from cgcl.model.ops import Rows, row_sums
 from cgcl.seeds import stream
-
-Values = npt.NDArray[np.float32]
 
 LARGEST_LABEL = 999
 """Nodes that lie further away share this label; the authors' table of labels is as long."""
@@ -144,11 +142,6 @@ class Batch:
     neighbours: Tensor
     """The neighbours of each node, node after node, as places in `nodes`, int64 [e]."""
 
-    @property
-    def num_pairs(self) -> int:
-        """Number of subgraphs, b."""
-        return self.start.numel() - 1
-
     def to(self, device: torch.device) -> Batch:
         """Return the batch where it is computed on; the node numbers stay on the CPU."""
         moved = {own.name: getattr(self, own.name).to(device) for own in fields(self)}
@@ -225,51 +218,6 @@ class LabelledSubgraphs(Surroundings):
             count = last - first
             yield self.batch((first + torch.arange(max(count, fewest))).clamp(max=last - 1)), count
             first = last
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """A sparse matrix, row after row."""
-
-    start: Tensor
-    """Where each row begins in `index`, int64 [r]."""
-    index: Tensor
-    """The column of each entry, int64 [e]."""
-    weight: Tensor | None = None
-    """The value of each entry, float32 [e]; None if all are 1."""
-
-    def times(self, h: Tensor) -> Tensor:
-        """Return the product with a dense matrix, [r, any]."""
-        return functional.embedding_bag(
-            self.index, h, self.start, mode="sum", per_sample_weights=self.weight
-        )
-
-
-class _RowSums(torch.autograd.Function):
-    """A sparse product whose gradient is one, too: several times as fast as torch's own."""
-
-    @staticmethod
-    def forward(*args: Any, **_: Any) -> Tensor:  # noqa: ANN401
-        ctx, h, rows, transposed = args
-        ctx.transposed = transposed
-        product: Tensor = rows.times(h)
-        return product
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
-        return ctx.transposed.times(gradients[0].contiguous()), None, None
-
-
-def row_sums(h: Tensor, rows: Rows, transposed: Rows) -> Tensor:
-    """Return the product of a sparse matrix with `h`, [r, any].
-
-    Args:
-        h: What is multiplied, [c, any].
-        rows: The matrix, [r, c].
-        transposed: The same matrix the other way round, for the gradient.
-    """
-    product: Tensor = _RowSums.apply(h, rows, transposed)
-    return product
 
 
 def sort_pooled(h: Tensor, owner: Tensor, start: Tensor, size: int) -> Tensor:
@@ -452,13 +400,9 @@ class FeatureRows:
         device = weight.device
         return row_sums(
             weight,
-            _rows(np.cumsum(count) - count, column, value, device),
-            _rows(np.cumsum(per_column) - per_column, row[order], value[order], device),
+            Rows.of(count, column, value, device),
+            Rows.of(per_column, row[order], value[order], device),
         )
-
-
-def _rows(start: Numbers, index: Numbers, weight: Values, device: torch.device) -> Rows:
-    return Rows(*(torch.from_numpy(array).to(device) for array in (start, index, weight)))
 
 
 class SEAL(SubgraphLearner):
@@ -521,7 +465,7 @@ class SEAL(SubgraphLearner):
         return features.times(nodes, self.network.features)
 
 
-class SEALScorer(PairwiseScorer):
+class SEALScorer(PairScorer):
     """Scores a pair by its surroundings."""
 
     def __init__(self, learner: SEAL, known: TrainingGraph) -> None:
