@@ -41,8 +41,7 @@ def test_first_weights_are_those_of_the_stream_of_weights() -> None:
         plain.reset_parameters(stream(seed, "weights"))
         found = learner_of(5, seed).state_dict()
         assert found.keys() == plain.state_dict().keys()
-        for name, value in plain.state_dict().items():
-            assert torch.equal(value, found[name])
+        assert all(torch.equal(value, found[name]) for name, value in plain.state_dict().items())
 
 
 def test_steps_are_the_losses_of_algorithm_1(sbm: Build) -> None:
@@ -51,13 +50,9 @@ def test_steps_are_the_losses_of_algorithm_1(sbm: Build) -> None:
         learner = learner_of(4).train()
         drawn = draw(known, Epoch(number, 3), CGCLSettings(hidden=8))
         coins = stream(3, "dropout", number)
-        expected = [
-            loss.item()
-            for loss in learner.losses(known.features, drawn.views, drawn.negatives, coins)
-        ]
-        found = [loss.item() for loss in learner.steps(known, Epoch(number, 3))]
-        assert found == expected
-        assert len(found) == 2
+        expected = learner.losses(known.features, drawn.views, drawn.negatives, coins)
+        for own, other in zip(learner.steps(known, Epoch(number, 3)), expected, strict=True):
+            assert torch.equal(own, other)
 
 
 def test_a_score_is_the_network_on_all_the_links_given(sbm: Build) -> None:
@@ -112,18 +107,6 @@ def test_so_many_links_are_in_the_first_view_and_the_others_in_the_second(
     share = sum(own.view_1.num_pairs for own in views) / (30 * count)
     assert share == pytest.approx(seen, abs=4 / math.sqrt(4 * 30 * count))
     assert all(own.view_1.num_pairs + own.view_2.num_pairs == count for own in views)
-
-
-def test_training_counter_examples_avoid_training_links_only(sbm: Build) -> None:
-    """Avoiding held-out links too would tell the model which pairs they are."""
-    split = random_split(sbm(0))
-    seen: set[tuple[int, int]] = set()
-    for epoch in range(1, 60):
-        for negatives in drawn(split, epoch).negatives:
-            seen |= as_set(negatives)
-    assert not seen & as_set(split.train)
-    assert seen & as_set(split.val)
-    assert seen & as_set(split.test)
 
 
 def test_counter_examples_of_a_view_may_be_links_of_the_other(sbm: Build) -> None:

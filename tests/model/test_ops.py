@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgcl.model.ops import dropout, dropout_by_bytes, spmm
@@ -20,6 +20,7 @@ def both(seed: int, entries: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.sparse_coo_tensor(places, values, (6, 5), check_invariants=True), dense
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 30))
 def test_in_order_it_is_the_same_product_with_the_same_gradient(seed: int, entries: int) -> None:
     matrix, dense = both(seed, entries)
