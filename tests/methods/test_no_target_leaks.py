@@ -144,19 +144,6 @@ class Watch:
                 else:
                     self.step.targets |= found & self.links
 
-    def _entering(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        if module is getattr(self.learner, "encode", None):
-            self._enter()
-        self.note(*args, *kwargs.values())
-
-    def _leaving(self, module: nn.Module, *_: object) -> None:
-        if module is getattr(self.learner, "encode", None):
-            self._inside -= 1
-
-    def _enter(self) -> None:
-        self._inside += 1
-        self.step.encodings += 1
-
     @contextmanager
     def on_features(self) -> Iterator[None]:
         """Note which links features are made of, whenever anyone asks for some."""
@@ -174,32 +161,31 @@ class Watch:
             yield
 
     @contextmanager
-    def on(self) -> Iterator[Watch]:
-        encode = self.learner.encode
-        handles = []
-        for module in self.learner.modules():
-            if module is not self.learner:
-                handles.append(module.register_forward_pre_hook(self._entering, with_kwargs=True))
-                handles.append(module.register_forward_hook(self._leaving))
+    def on(self) -> Iterator[None]:
+        owner, name = self.learner, "encode"
+        if isinstance(owner.encode, nn.Module):
+            owner, name = owner.encode, "forward"
+        encode = getattr(owner, name)
 
         def spied(*args: object, **kwargs: object) -> object:
-            self._enter()
+            self._inside += 1
+            self.step.encodings += 1
             self.note(*args, *kwargs.values())
             try:
                 return encode(*args, **kwargs)
             finally:
                 self._inside -= 1
 
-        is_method = not isinstance(encode, nn.Module)
-        if is_method:
-            self.learner.encode = spied
-        try:
-            yield self
-        finally:
-            if is_method:
-                del self.learner.encode
-            for handle in handles:
-                handle.remove()
+        def called(_: nn.Module, args: tuple, kwargs: dict) -> None:
+            self.note(*args, *kwargs.values())
+
+        others = (own for own in self.learner.modules() if own not in (self.learner, owner))
+        handles = [own.register_forward_pre_hook(called, with_kwargs=True) for own in others]
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(owner, name, spied)
+            yield
+        for handle in handles:
+            handle.remove()
 
 
 def watch_matrices(watch: Watch, patched: pytest.MonkeyPatch) -> None:
@@ -244,14 +230,11 @@ def audited(learner: Learner, known: TrainingGraph, name: str = "", epochs: int 
         learner.train()
         for number in range(1, epochs + 1):
             with seeded(0, "epoch", number):
-                steps = iter(learner.steps(known, Epoch(number, 0)))
-                while True:
-                    watch.step = Step()
-                    try:
-                        next(steps).backward()
-                    except StopIteration:
-                        break
+                watch.step = Step()
+                for loss in learner.steps(known, Epoch(number, 0)):
+                    loss.backward()
                     found.append(watch.step)
+                    watch.step = Step()
     return found
 
 

@@ -95,14 +95,6 @@ METHOD = Method("Degrees", MethodSettings, build, needs_features=False)
 '''
 
 
-def test_a_method_takes_one_module_and_one_line(tmp_path, monkeypatch) -> None:
-    (tmp_path / "one_module.py").write_text(TOY)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(METHODS, "degrees", "one_module:METHOD")
-    fitted = LinkPredictor("degrees").fit(groups())
-    assert fitted.score([("n000", "n001")]).shape == (1,)
-
-
 def test_a_method_of_another_package_is_found_wherever_it_is_installed(
     tmp_path, monkeypatch, capsys
 ) -> None:
