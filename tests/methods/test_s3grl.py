@@ -46,13 +46,12 @@ def losses(learner: S3GRL, known: TrainingGraph) -> list[float]:
     return first + second
 
 
-def random_known(seed: int, num_nodes: int = 14, num_features: int = 3, chance: float = 0.2):
+def random_known(seed: int, num_nodes: int = 14, chance: float = 0.2) -> TrainingGraph:
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.rand(num_nodes, num_nodes, generator=generator) < chance
     links = drawn.triu(1).nonzero().T.contiguous()
-    return TrainingGraph(
-        num_nodes, links, torch.randn(num_nodes, num_features, generator=generator)
-    )
+    x = torch.randn(num_nodes, 3, generator=generator)
+    return TrainingGraph(num_nodes, links, x)
 
 
 def rule(hops: int, nodes_per_hop: int, powers: int = 1) -> S3GRLSettings:
@@ -115,12 +114,7 @@ def test_powers_are_as_by_hand() -> None:
     )
 
 
-@given(
-    seed=st.integers(0, 10_000),
-    hops=st.integers(1, 3),
-    powers=st.integers(1, 4),
-    chance=st.floats(0, 0.5),
-)
+@given(st.integers(0, 10_000), st.integers(1, 3), st.integers(1, 4), st.floats(0, 0.5))
 @settings(max_examples=12, deadline=None)
 def test_rows_follow_the_definition(seed: int, hops: int, powers: int, chance: float) -> None:
     known = random_known(seed, num_nodes=9, chance=chance)
