@@ -225,9 +225,7 @@ def labels_by_networkx(subgraphs: Subgraphs, which: int) -> list[int]:
 
 @given(st.lists(ENDS, max_size=30), st.lists(ENDS, min_size=1, max_size=6), st.integers(1, 3))
 @settings(deadline=None, max_examples=30)
-def test_labels_are_what_shortest_paths_give(
-    links: Pairs, pairs: Pairs, hops: int
-) -> None:
+def test_labels_are_what_shortest_paths_give(links: Pairs, pairs: Pairs, hops: int) -> None:
     adjacency = Adjacency.from_pairs(links_of(links), 12)
     subgraphs = extract(adjacency, links_of(pairs), rule(hops, 0))
     labels = drnl_labels(subgraphs)

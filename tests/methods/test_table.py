@@ -113,21 +113,14 @@ def test_a_method_of_another_package_is_found_wherever_it_is_installed(
     assert "degrees                  Degrees: another package's method." in capsys.readouterr().out
     fitted = LinkPredictor("degrees").fit(groups())
     fitted.save(tmp_path / "model")
-    code = (
-        "import cgcl, sys; model = cgcl.load(sys.argv[1]); "
-        "print(model.score([('n000', 'n001')]).tobytes().hex())"
-    )
-    paths = os.pathsep.join(filter(None, sys.path))
-    for path, is_there in ((paths, True), (paths.replace(str(package), ""), False)):
-        done = subprocess.run(
-            [sys.executable, "-c", code, tmp_path / "model"],
-            env=os.environ | {"PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-        )
+    code = "import cgcl, sys; print(cgcl.load(sys.argv[1]).score([('n000', 'n001')]).item())"
+    command, paths = [sys.executable, "-c", code, tmp_path / "model"], list(filter(None, sys.path))
+    for path, is_there in ((paths, True), ([own for own in paths if own != str(package)], False)):
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert (done.returncode == 0) == is_there
         if is_there:
-            assert done.stdout.strip() == fitted.score([("n000", "n001")]).tobytes().hex()
+            assert float(done.stdout) == fitted.score([("n000", "n001")]).item()
         else:
             assert "degrees" in done.stderr
 
