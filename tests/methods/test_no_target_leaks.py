@@ -133,11 +133,7 @@ class Watch:
                 self.step.seen |= codes(thing.links)
             elif isinstance(thing, Tensor) and thing.layout == torch.sparse_csr:
                 self.step.seen |= codes(entries(thing))
-            elif (
-                isinstance(thing, Tensor)
-                and thing.dtype == torch.int64
-                and thing.shape[:-1] == (2,)
-            ):
+            elif isinstance(thing, Tensor) and is_pairs(thing):
                 found = codes(thing)
                 if self._inside:
                     self.step.seen |= found

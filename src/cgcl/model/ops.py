@@ -41,13 +41,15 @@ def dropout_by_bytes(x: Tensor, probability: float, training: bool) -> Tensor:
 
     A CPU tosses torch's own coins one by one. Here each random number gives eight; the chance is
     rounded, and the others are scaled by what it was rounded to. Coins come from torch's global
-    generator. Elsewhere than on a CPU it is torch's own dropout.
+    generator. Elsewhere than on a CPU it is torch's own dropout, of a sparse tensor `dropout`.
 
     Args:
-        x: Dense.
+        x: Dense, or coalesced sparse COO.
         probability: Chance of an entry to be dropped, in [0, 1).
         training: Whether to drop anything.
     """
+    if x.is_sparse:
+        return dropout(x, probability, None) if training else x
     dropped = min(round(256 * probability), 255)
     if not training or dropped == 0 or x.device.type != "cpu":
         return functional.dropout(x, probability, training)
