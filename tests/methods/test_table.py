@@ -33,17 +33,6 @@ def test_an_unknown_method_is_refused_with_the_list_and_the_nearest(name, neares
     assert str(error.value) == expected
 
 
-def test_no_method_is_opened_before_it_is_used() -> None:
-    """torch takes seconds to import, which `cgcl methods` need not wait for."""
-    code = (
-        "import sys; from cgcl.methods.table import METHODS; "
-        "opened = [m for m in METHODS.values() if m.partition(':')[0] in sys.modules]; "
-        "assert not opened, opened; "
-        "assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 @pytest.mark.parametrize("name", METHODS)
 def test_a_line_of_the_table_is_a_whole_method(name: str) -> None:
     method = method_named(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -433,10 +433,6 @@ class SEAL(SubgraphLearner):
             settings.layers,
             settings.most_sorted,
         )
-
-    def batches(self, order: Tensor) -> Sequence[Tensor]:
-        """Return the numbers of the examples of each step."""
-        return order.split(self.settings.batch)
 
     def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
         """Yield a loss for each batch of links and as many unlinked pairs, shuffled together."""

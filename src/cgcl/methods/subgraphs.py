@@ -363,7 +363,7 @@ class SubgraphLearner(Learner):
 
     def batches(self, order: Tensor) -> Sequence[Tensor]:
         """Return the numbers of the examples of each step."""
-        raise NotImplementedError
+        return order.split(self.settings.batch)
 
     def prepared(self, seen: TrainingGraph, surroundings: Any) -> Any:  # noqa: ANN401
         """Return what is made once of the features, which are those of `seen`, for examples."""
