@@ -10,30 +10,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import VGAE, GCNConv
 
-from cgcl.methods.autoencoders import (
-    S2GAE,
-    CrossCorrelationDecoder,
-    MaskGAE,
-    MaskGAESettings,
-    S2GAESettings,
-    VGAELearner,
-    VGAESettings,
-)
+from cgcl.methods.autoencoders import CrossCorrelationDecoder
 from cgcl.methods.method import Epoch, Learner, TrainingGraph
+from cgcl.methods.table import method_named
 from cgcl.model import propagate, symmetric
 from cgcl.seeds import seeded
 
 # 0 - 1, 0 - 2, 1 - 2, 1 - 3, 2 - 3, 3 - 4, and 5 alone
 LINKS = torch.tensor([[0, 0, 1, 1, 2, 3], [1, 2, 2, 3, 3, 4]])
-KINDS = {"vgae": (VGAELearner, VGAESettings), "maskgae": (MaskGAE, MaskGAESettings)}
-KINDS["s2gae"] = S2GAE, S2GAESettings
 
 
 def small(name: str, **told) -> tuple[Learner, TrainingGraph]:
-    kind, settings = KINDS[name]
+    method = method_named(name)
     with seeded(0, "weights"):
         x = torch.rand(6, 4)
-        return kind(4, settings(**({"hidden": 8} | told))), TrainingGraph(6, LINKS, x)
+        learner = method.build(4, method.settings(**({"hidden": 8} | told)))
+    return learner, TrainingGraph(6, LINKS, x)
 
 
 def losses(learner: Learner, known: TrainingGraph) -> list[Tensor]:

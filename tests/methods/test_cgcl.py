@@ -12,7 +12,6 @@ from cgcl.counter_rng import base_key, epoch_key, words
 from cgcl.graph import Graph
 from cgcl.methods.cgcl import CrossViewLearner, Draw, draw
 from cgcl.methods.method import Epoch, TrainingGraph
-from cgcl.methods.scoring import DecoderScorer
 from cgcl.methods.settings import CGCLSettings
 from cgcl.model import CGCL, divide, symmetric
 from cgcl.seeds import stream
@@ -56,17 +55,12 @@ def test_steps_are_the_losses_of_algorithm_1(sbm: Build) -> None:
 
 
 def test_a_score_is_the_network_on_all_the_links_given(sbm: Build) -> None:
-    graph = sbm(0)
-    learner = learner_of(4).train()
-    pairs = torch.tensor([[0, 5, 9], [1, 70, 100]])
+    graph, learner, pairs = sbm(0), learner_of(4), torch.tensor([[0, 5, 9], [1, 70, 100]])
     for links in (graph.edges, graph.edges[:, ::2]):
-        scorer = learner.scorer(TrainingGraph(graph.num_nodes, links, graph.x))
-        assert isinstance(scorer, DecoderScorer)
+        found = learner.train().scorer(TrainingGraph(graph.num_nodes, links, graph.x)).logits(pairs)
         assert learner.training
         with torch.no_grad():
-            expected = learner.eval()(graph.x, symmetric(links), pairs)
-        learner.train()
-        assert torch.equal(scorer.logits(pairs), expected)
+            assert torch.equal(found, learner.eval()(graph.x, symmetric(links), pairs))
 
 
 def drawn(split: Split, epoch: int, seed: int = 0, **settings) -> Draw:
@@ -87,10 +81,10 @@ def test_a_draw_follows_from_its_seed_and_epoch(sbm: Build, views: str) -> None:
     low, high = split.train
     coins = [words(key, low, high) < 2**31, words(key, high, low) < 2**31]
     expected = divide(split.train, views, *coins)
-    assert torch.equal(one.views.view_1.edge_index, expected.view_1.edge_index)
-    assert torch.equal(one.views.view_2.edge_index, expected.view_2.edge_index)
-    for first, second in zip(one.negatives, again.negatives, strict=True):
-        assert torch.equal(first, second)
+    for own in ("view_1", "view_2"):
+        found = getattr(one.views, own).edge_index
+        assert torch.equal(found, getattr(expected, own).edge_index)
+    assert all(map(torch.equal, one.negatives, again.negatives))
     for other in (drawn(split, 4, views=views), drawn(split, 3, seed=1, views=views)):
         same_view = as_set(other.views.view_1.pairs) == as_set(one.views.view_1.pairs)
         assert same_view == (views == "all")
