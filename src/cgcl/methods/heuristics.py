@@ -111,19 +111,17 @@ class Neighbourhoods:
             pairs: Node numbers, int64 [2, p], in any direction.
             weight: What each shared neighbour counts, [n].
         """
-        one, other = pairs.cpu().numpy()
-        swap = self.degree[one] > self.degree[other]
-        small, large = np.where(swap, other, one), np.where(swap, one, other)
+        pairs = pairs.cpu()
+        one, other = pairs.numpy()
+        fewer = np.minimum(self.degree[one], self.degree[other])
         first, count = np.unique(one, return_counts=True)
         walking = first.size * self.num_nodes + self._walks[first].sum()
-        if walking < self.degree[small].sum() + count.sum():
+        if walking < fewer.sum() + count.sum():
             return _from_tables(one, other, lambda nodes: self.tables(nodes, weight))
         sums, weight = np.zeros(one.size), _in_grains(weight)
-        for block in blocks_of(self.degree[small], _BUDGET):
-            pair, nodes = self._adjacency.take(small[block])
-            asked = torch.from_numpy(large[block][pair]), torch.from_numpy(nodes)
-            shared = self._adjacency.contains(*asked).numpy()
-            sums[block] = _summed(pair[shared], weight[nodes[shared]], sums[block].size)
+        for block in blocks_of(fewer, _BUDGET):
+            pair, nodes = self._adjacency.common_neighbours(pairs[:, block])
+            sums[block] = _summed(pair.numpy(), weight[nodes.numpy()], sums[block].size)
         return sums
 
     def tables(self, nodes: Numbers, weight: Sums) -> Iterator[Sums]:
