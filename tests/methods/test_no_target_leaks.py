@@ -394,12 +394,6 @@ def require_no_memory_of_links(learner: Learner) -> None:
     assert torch.equal(first, second)
 
 
-@pytest.fixture(autouse=True)
-def nothing_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Surroundings that were kept by an earlier run would hide how they are cut out."""
-    monkeypatch.setenv("CGCL_CACHE", "off")
-
-
 @pytest.mark.parametrize("name", METHODS)
 def test_a_score_depends_on_the_links_it_is_given_and_on_no_other(name: str) -> None:
     learner = learner_of(name, known_graph())

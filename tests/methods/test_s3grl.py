@@ -24,12 +24,6 @@ KITE = torch.tensor([[0, 0, 1, 2], [1, 2, 2, 3]])
 KITE_X = torch.tensor([[1.0], [2.0], [3.0], [100.0]])
 
 
-@pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch):
-    """Nothing is kept on disk."""
-    monkeypatch.setenv("CGCL_CACHE", "off")
-
-
 def build(known: TrainingGraph, **changed) -> S3GRL:
     values = {"hidden": 8, "epochs": 3, "batch": 16, "hops": 2} | changed
     with seeded(0, "weights"):

@@ -3,7 +3,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -19,11 +18,6 @@ from cgcl.seeds import seeded
 from cgcl.train.engines.plain import PlainEngine
 
 Build = Callable[[int], Graph]
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CGCL_CACHE", str(tmp_path))
 
 
 @pytest.fixture

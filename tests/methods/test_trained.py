@@ -34,11 +34,6 @@ ELSEWHERE = {own.name for own in fields(TrainedSettings)} | {"preset", "populari
 NEEDS = {"seal": {"layers": 1}, "graphsage": {"layers": 2}, "ncn": {"input_dropout": 0.1}}
 
 
-@pytest.fixture(autouse=True)
-def nothing_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CGCL_CACHE", "off")
-
-
 def a_graph(num_features: int = 6) -> TrainingGraph:
     generator = stream(0, "graph")
     pairs = torch.combinations(torch.arange(30)).T
