@@ -71,17 +71,14 @@ def dense_rows(known: TrainingGraph, u: int, v: int, hops: int, powers: int) -> 
     a[u, v] = a[v, u] = 0
     for _ in range(hops):
         near = near | (a[near].sum(axis=0) > 0)
-    inside = np.flatnonzero(near)
-    loops = a[np.ix_(inside, inside)] + np.eye(inside.size)
+    a *= np.outer(near, near)
+    loops = a + np.eye(n)
     scale = 1 / np.sqrt(loops.sum(axis=1))
     once = scale[:, None] * loops * scale[None, :]
-    label = np.isin(inside, [u, v]).astype(float)
-    signal = np.column_stack([label, known.features.to_dense().numpy()[inside]])
+    signal = np.column_stack([np.isin(np.arange(n), [u, v]), known.features.numpy()])
     kept = [u, v, *np.flatnonzero(a[u] * a[v])]
-    places = [int(np.flatnonzero(inside == node)[0]) for node in kept]
-    return np.concatenate(
-        [(np.linalg.matrix_power(once, k) @ signal)[places] for k in range(powers + 1)], axis=1
-    )
+    powers_of = (np.linalg.matrix_power(once, k) for k in range(powers + 1))
+    return np.concatenate([(power @ signal)[kept] for power in powers_of], axis=1)
 
 
 def test_powers_are_as_by_hand() -> None:
