@@ -52,7 +52,7 @@ class Diffusion(Surroundings):
     """
 
     kind = "s3grl-2"
-    remembered_bytes = 2**31
+    remembered_bytes = 2**30
 
     def __init__(self, arrays: Arrays) -> None:
         """Take the arrays that `packed` makes."""
@@ -83,7 +83,7 @@ class Diffusion(Surroundings):
         label = is_end.astype(np.float32)
         arrived = (entries @ label).reshape(kept.size, powers)
         return {
-            "size": np.bincount(owner[kept], minlength=subgraphs.num_pairs),
+            "size": np.bincount(owner[kept], minlength=subgraphs.start.numel() - 1),
             "nodes": nodes[kept].astype(np.int32),
             "labels": np.concatenate([label[kept, None], arrived], axis=1),
             "entry_size": np.diff(entries.indptr).astype(np.int64),

@@ -116,11 +116,6 @@ class Subgraphs:
     start: Tensor
     """Where each subgraph begins in `nodes`, int64 [p + 1]: its source, and next its target."""
 
-    @property
-    def num_pairs(self) -> int:
-        """Number of subgraphs, p."""
-        return self.start.numel() - 1
-
 
 def extract(adjacency: Adjacency, pairs: Tensor, rule: SubgraphSettings) -> Subgraphs:
     """Return what lies within some hops of either end of each pair, and the links in between.
