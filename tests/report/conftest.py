@@ -9,8 +9,9 @@ import pytest
 
 from cgcl.graph.survey import Survey
 from cgcl.metrics.calibration import Calibration, Line
+from cgcl.predict.baselines import Compared
 from cgcl.report.page import render_page
-from cgcl.report.results import Comparison, RunResults, Suggestions, reliability
+from cgcl.report.results import RunResults, Suggestions, reliability
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -240,7 +241,7 @@ def everything():
             },
         ),
         "reliability": reliability(generator.beta(1.6, 0.5, 527), generator.beta(0.5, 1.6, 527)),
-        "comparison": Comparison(
+        "comparison": Compared(
             results=[
                 method("CGCL", auc=0.968, ap=0.97, **{"precision@100": 0.28}),
                 method("Adamic-Adar", auc=0.722, ap=0.724, **{"precision@100": 0.31}),

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from cgcl.predict.baselines import Compared
 from cgcl.report.figures import (
     comparison_figure,
     consistency_figure,
@@ -15,7 +16,7 @@ from cgcl.report.figures import (
     score_histogram,
     validation_figure,
 )
-from cgcl.report.results import Comparison, reliability
+from cgcl.report.results import reliability
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +82,9 @@ def test_a_diverged_run_shows_its_finite_epochs():
     assert loss_figure(history).endswith("</svg>")
     assert validation_figure(history).endswith("</svg>")
     assert loss_figure([history[1]]) == ""
+    # A line through one point would be invisible: it is a dot for each view.
+    assert loss_figure(history).count("<circle") == 2
+    assert loss_figure([history[0], history[0] | {"epoch": 3}]).count("<circle") == 0
 
 
 def test_a_long_run_stays_small():
@@ -109,7 +113,7 @@ def test_the_reliability_diagram_has_a_point_for_every_bin(scores):
 
 
 def compared(*results):
-    return comparison_figure(Comparison([{"method": m, "metrics": found} for m, found in results]))
+    return comparison_figure(Compared([{"method": m, "metrics": found} for m, found in results]))
 
 
 def test_every_method_has_its_bars_and_numbers(everything):

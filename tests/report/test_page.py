@@ -10,8 +10,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cgcl.predict.baselines import Compared
 from cgcl.report.page import render_page
-from cgcl.report.results import Comparison, RunResults, Suggestions
+from cgcl.report.results import RunResults, Suggestions
 from cgcl.split import Finding
 
 SECTIONS = ["graph", "split", "training", "test", "settings", "machine", "reproduce"]
@@ -322,5 +323,5 @@ def test_a_shift_of_the_scores_is_a_warning(told, everything):
 
 
 def test_a_comparison_in_which_nothing_was_measured_is_left_out(draw):
-    comparison = Comparison([{"method": "CGCL", "metrics": {"auc": None}}])
+    comparison = Compared([{"method": "CGCL", "metrics": {"auc": None}}])
     assert 'id="comparison"' not in draw(comparison=comparison)

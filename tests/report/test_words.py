@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgcl.metrics.calibration import Calibration, Line
-from cgcl.report.results import Comparison
+from cgcl.predict.baselines import Compared
 from cgcl.report.words import ahead_at_top, calibration_choice, legible, standings, verdict
 
 
@@ -47,7 +47,7 @@ def test_hidden_characters_are_written_out(text, shown):
 
 
 def comparison(*results):
-    return Comparison([{"method": name, "metrics": metrics} for name, metrics in results])
+    return Compared([{"method": name, "metrics": metrics} for name, metrics in results])
 
 
 def said(*results):
