@@ -74,22 +74,22 @@ def check_range(name: str, value: float, bounds: Range) -> None:
         )
         if bound is not None
     ]
-    is_number = not math.isnan(value) and not math.isinf(value)
-    if not (is_number and all(holds(value, bound) for bound, _, holds in asked)):
+    if not (math.isfinite(value) and all(holds(value, bound) for bound, _, holds in asked)):
         wanted = " and ".join(f"{words} {bound:,}" for bound, words, _ in asked)
         raise ConfigError(f"{name} is {value}; it must be {wanted}.")
 
 
 @cache
 def _hints(kind: type[Settings]) -> dict[str, Any]:
-    return get_type_hints(kind)
+    """Return the type of every field."""
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
 
 
 def _check_types(config: Settings) -> None:
     """Refuse what its field's type does not admit: no type checker sees files and callers."""
-    hints = _hints(type(config))
-    for name in (field.name for field in fields(config)):
-        hint, value = hints[name], getattr(config, name)
+    for name, hint in _hints(type(config)).items():
+        value = getattr(config, name)
         if get_origin(hint) is Literal:
             if value not in get_args(hint):
                 choices = ", ".join(get_args(hint))

@@ -117,21 +117,6 @@ def test_settings_by_name_and_flags_reach_the_method(cli, friends: Path) -> None
     assert graphsage["hidden"] == method_named("vgae").settings().hidden
 
 
-def test_the_command_in_the_report_repeats_a_run_of_any_method(cli, friends: Path) -> None:
-    first = cli(
-        "train", friends, "--features", "nodes.csv", *SHARES, "--method", "katz",
-        "--set.beta", "0.1", "--set.length", "3", "--no-compare",
-    )  # fmt: skip
-    assert first.code == 0, first.err
-    about = json.loads(Path(first.out.strip(), "run.json").read_text())
-    words = about["command"].split()
-    assert words[:3] == ["cgcl", "train", str(friends)]
-    assert "--method katz --set.beta 0.1 --set.length 3" in about["command"]
-    second = cli(*words[1:])
-    again = json.loads(Path(second.out.strip(), "run.json").read_text())
-    assert (again["config"], again["test"]) == (about["config"], about["test"])
-
-
 @pytest.mark.parametrize("name", ["vgae", "gcn"])
 def test_the_paper_preset_of_another_method_is_its_authors_settings(cli, friends, name) -> None:
     flags = ["train", friends, *SHARES, "--method", name, "--epochs", "1", "--no-compare"]
@@ -232,15 +217,6 @@ def test_a_network_of_another_method_can_be_embedded(cli, friends: Path) -> None
     header, *rows = csv.reader(io.StringIO(result.out))
     assert header == ["node", "z0", "z1", "z2", "z3"]
     assert len(rows) == 10
-
-
-def test_text_becomes_what_the_type_of_a_setting_says() -> None:
-    told = {"hidden": "64", "input-dropout": "0.5", "views": "shared", "lr": "1e-3"}
-    found = from_text(CGCLSettings, told, "cgcl")
-    assert found == {"hidden": 64, "input_dropout": 0.5, "views": "shared", "lr": 0.001}
-    assert from_text(CGCLSettings, {}, "cgcl") == {}
-    with pytest.raises(ConfigError, match=r"cgcl has no setting hops\. It has lr, "):
-        from_text(CGCLSettings, {"hops": "2"}, "cgcl")
 
 
 @dataclass(frozen=True)

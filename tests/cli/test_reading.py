@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -97,14 +97,6 @@ def seen(monkeypatch) -> list[dict]:
 
     monkeypatch.setattr("cgcl.readers.read", read)
     return calls
-
-
-@pytest.mark.parametrize("field", CHANGED)
-def test_each_option_is_passed_on_by_itself(seen, field: str) -> None:
-    Reading(**{field: CHANGED[field]}).read("graph.csv", also=(Path("more.csv"),))
-    expected = replace(Reading(), **{field: CHANGED[field]})
-    assert seen == [{"graph": "graph.csv", "also": (Path("more.csv"),), **vars(expected)}]
-    assert seen[0][field] == CHANGED[field]
 
 
 @pytest.mark.parametrize("command", ["inspect", "train"])

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from cgcl.graph.survey import Survey
+from cgcl.graph.survey import survey
 from cgcl.metrics.calibration import Calibration, Line
 from cgcl.predict.baselines import Compared
 from cgcl.report.page import render_page
@@ -220,7 +220,7 @@ def make_links(count=100):
 
 
 @pytest.fixture(scope="session")
-def everything():
+def everything(cora):
     """What a page can show beyond the run."""
     generator = np.random.default_rng(0)
     return {
@@ -249,21 +249,5 @@ def everything():
             protocol="527 links were taken out of the file.",
         ),
         "audit": [],
-        "survey": Survey(
-            nodes=2708,
-            links=5278,
-            isolated=3,
-            components=78,
-            largest_component=2485,
-            density=0.00144,
-            mean_degree=3.9,
-            median_degree=3.0,
-            max_degree=168,
-            hub="Genetic algorithms",
-            is_bipartite=False,
-            sides=None,
-            is_sides_unique=False,
-            features=None,
-            has_times=False,
-        ),
+        "survey": survey(cora),
     }

@@ -69,22 +69,21 @@ def test_the_best_epoch_the_views_and_the_bounds_of_theorem_1_are_written_out(hi
     assert "lower bound \N{MINUS SIGN}0.507" in consistency_figure(history)
 
 
-def test_without_records_there_is_no_figure():
-    history = [{"epoch": 1, "losses": [1.0]}]
-    assert loss_figure([]) == validation_figure(history) == consistency_figure(history) == ""
-
-
-def test_a_diverged_run_shows_its_finite_epochs():
+def test_what_was_recorded_and_is_finite_is_drawn():
     history = [
         {"epoch": 1, "losses": [1.4, 1.4], "val": {"auc": 0.6, "ap": 0.6}},
         {"epoch": 2, "losses": [float("nan"), None], "val": None},
     ]
-    assert loss_figure(history).endswith("</svg>")
     assert validation_figure(history).endswith("</svg>")
-    assert loss_figure([history[1]]) == ""
+    assert "Validation AUC and AP over the epochs" in validation_figure(history)
+    assert loss_figure([history[1]]) == validation_figure(history[1:]) == loss_figure([]) == ""
+    assert consistency_figure(history) == ""
     # A line through one point would be invisible: it is a dot for each view.
     assert loss_figure(history).count("<circle") == 2
     assert loss_figure([history[0], history[0] | {"epoch": 3}]).count("<circle") == 0
+    chosen = [{"epoch": 10 * k, "val": {"auc": 0.9, "node_mrr": 0.02 * k}} for k in (1, 2, 3)]
+    assert "Validation node MRR over the epochs" in validation_figure(chosen, 30)
+    assert "AUC" not in validation_figure(chosen, 30)
 
 
 def test_a_long_run_stays_small():
@@ -128,13 +127,3 @@ def test_a_bar_that_was_not_measured_says_so_and_a_name_is_no_formula():
     assert svg.count(">not measured<") == 2
     assert ">$x$ &lt;b&gt;<" in svg
     assert compared(("A", {"auc": None})) == ""
-
-
-def test_a_run_whose_epoch_node_mrr_chose_shows_that() -> None:
-    history = [
-        {"epoch": 10 * k, "losses": [1.0], "val": {"auc": 0.9, "ap": 0.9, "node_mrr": 0.02 * k}}
-        for k in (1, 2, 3)
-    ]
-    drawn = validation_figure(history, best_epoch=30)
-    assert "Validation node MRR over the epochs" in drawn
-    assert "AUC" not in drawn

@@ -93,23 +93,6 @@ def test_the_same_run_gives_the_same_bytes(draw, full_page, everything):
     assert draw(**everything) == full_page
 
 
-def test_names_from_files_are_text_and_never_markup(run, draw, parse):
-    attack = "<script>alert(1)</script>"
-    quote = "\" onload='alert(1)' x=\""
-    run["graph"] |= {"title": attack, "notes": [attack, quote], "fingerprint": quote}
-    run["config"]["views"] = attack
-    run["config"][attack] = 1
-    run["command"] = f"cgcl train '{attack}'"
-    run["stopped"] = {"reason": "interrupted", "epoch": 3, "message": attack}
-    run["versions"]["torch"] = attack
-    run["device"] = run["started"] = run["status"] = attack
-    page = draw()
-    document = parse(page)
-    assert "<script" not in page
-    assert not any(name.startswith("on") for name, _ in document.attributes)
-    assert document.text.count(attack) >= 9
-
-
 def test_a_stopped_run_says_so_at_the_top(run, told):
     message = "The loss became NaN; the weights of epoch 55 were kept."
     run["stopped"] = {"reason": "diverged", "epoch": 57, "message": message}
@@ -163,9 +146,9 @@ def test_everything_a_run_can_have_is_on_the_page(full_page, parse):
     for fact in (
         "connected components 78",
         "nodes in the largest 2,485",
-        "nodes without a link 3",
+        "nodes without a link 0",
         "two sides no",
-        "most links of a node 168, Genetic algorithms",
+        "most links of a node 168, 35",
         "Split audit: no leaks found.",
         "At the top of the list, Adamic-Adar is ahead of CGCL: precision@100 31.00 % against "
         "28.00 %. CGCL has the highest AUC (96.80 %) and AP (97.00 %).",
@@ -224,7 +207,13 @@ def test_no_name_becomes_an_element_or_an_attribute(run, parse, names):
     def structure(source, target, because):
         suggestions = Suggestions([link(source, target, because)], "Why.")
         audit = [finding(because, pairs=[(source, target)])]
-        document = parse(render_page(RunResults(run, suggestions=suggestions, audit=audit)))
+        graph = {"title": source, "notes": [target], "fingerprint": f"x{because}"}
+        about = {"graph": run["graph"] | graph, "config": {**run["config"], f"x{source}": target}}
+        about |= {"command": source, "versions": {f"x{target}": because}, "started": source}
+        about |= {"stopped": {"epoch": 3, "message": because}, "warnings": [source]}
+        about |= dict.fromkeys(("device", "status", "method", "folder"), target)
+        told = RunResults(run | about, suggestions=suggestions, audit=audit)
+        document = parse(render_page(told))
         # A name that is cut has its whole in a title.
         return document.tags, [name for name, _ in document.attributes if name != "title"]
 

@@ -90,32 +90,27 @@ def loaded(folder: Path) -> LinkPredictor:
     return LinkPredictor.load(folder, device="cpu").set_params(threads=1)
 
 
-def test_steps_are_done_once_and_kept_whatever_is_drawn_later(run: Path, worked) -> None:
+def test_steps_are_done_once_and_kept_whatever_is_drawn_later(
+    run: Path, worked, monkeypatch
+) -> None:
+    """What training has left, or a report, is read; each file of the run is opened once."""
     for name in (COMPARISON, SUGGESTIONS):  # as in a run of before
         (run / name).unlink(missing_ok=True)
     first = read_results(run)
     stored = [(run / name).read_bytes() for name in (COMPARISON, SUGGESTIONS)]
+    opened: list[str] = []
+    monkeypatch.setattr(
+        results, "read_fitted", lambda folder: opened.append(folder.name) or read_fitted(folder)
+    )
+    monkeypatch.setattr(LinkPredictor, "top", lambda *_, **__: pytest.fail("it was searched"))
     second = read_results(run)
-    assert worked == ["quick", "search"]
+    assert (worked, opened) == (["quick", "search"], ["run"])
     assert (first.comparison, first.suggestions) == (second.comparison, second.suggestions)
     assert first.comparison is not None
     methods = [result["method"] for result in first.comparison.results]
     assert methods[:2] == ["CGCL-rank", "Common neighbours"]
     assert first.comparison.ours == "CGCL-rank"
     assert [(run / name).read_bytes() for name in (COMPARISON, SUGGESTIONS)] == stored
-
-
-def test_training_leaves_nothing_to_do_for_the_report(run: Path, worked, monkeypatch) -> None:
-    """It reads each file of the run once, and neither trains nor searches."""
-    read_results(run)
-    worked.clear()
-    opened: list[str] = []
-    monkeypatch.setattr(
-        results, "read_fitted", lambda folder: opened.append(folder.name) or read_fitted(folder)
-    )
-    monkeypatch.setattr(LinkPredictor, "top", lambda *_, **__: pytest.fail("it was searched"))
-    write_report(run, read_results(run))
-    assert (worked, opened) == ([], ["run"])
 
 
 def test_another_model_is_compared_and_searched_anew(run: Path, trained: Path, worked) -> None:
@@ -186,23 +181,21 @@ def test_a_dear_method_scores_what_a_formula_proposes(run: Path, monkeypatch) ->
     assert shown.items() <= known.items()
 
 
-def test_what_is_too_large_or_too_dear_is_not_searched(run: Path, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"cgcl.report.results.DEAR": 0.0, "cgcl.report.results._DEAR_BUDGET": 0.0},
+        {"cgcl.report.results._SEARCHED_PAIRS": 24 * 23 // 2 - 1},
+        {"cgcl.predict.strategy._NEVER_REFUSED": 0, "cgcl.predict.strategy._MAX_SECONDS": 0.0},
+    ],
+)
+def test_what_is_too_large_or_dear_or_refused_is_not_searched(run, monkeypatch, limits) -> None:
     (run / SUGGESTIONS).unlink(missing_ok=True)
-    with monkeypatch.context() as patch:
-        patch.setattr(results, "DEAR", 0.0)
-        patch.setattr(results, "_DEAR_BUDGET", 0.0)
-        assert read_results(run, compare=False).suggestions is None
-    monkeypatch.setattr(results, "_SEARCHED_PAIRS", 24 * 23 // 2 - 1)
-    monkeypatch.setattr(LinkPredictor, "top", lambda *_, **__: pytest.fail("it was searched"))
-    page = write_report(run, read_results(run, compare=False))
-    assert "New links, best first" not in text_of(page)
-
-
-def test_a_search_that_is_refused_leaves_the_page_without_suggestions(run, monkeypatch) -> None:
-    (run / SUGGESTIONS).unlink(missing_ok=True)
-    monkeypatch.setattr("cgcl.predict.strategy._NEVER_REFUSED", 0)
-    monkeypatch.setattr("cgcl.predict.strategy._MAX_SECONDS", 0.0)
-    assert read_results(run, compare=False).suggestions is None
+    for name, limit in limits.items():
+        monkeypatch.setattr(name, limit)
+    found = read_results(run, compare=False)
+    assert found.suggestions is None
+    assert "New links, best first" not in text_of(write_report(run, found))
 
 
 def test_the_test_pairs_are_set_against_probabilities_at_even_odds(run: Path) -> None:
@@ -277,11 +270,6 @@ def test_the_page_of_a_method_without_training_says_which_it_is(trained: Path) -
     assert "Beside simple methods" in text
     assert "epoch 0" not in text
     assert "nan" not in text.lower().split()
-
-
-def test_the_page_leaves_out_what_is_not_wanted(run: Path) -> None:
-    assert "Beside simple methods" not in text_of(page_of(run, compare=False))
-    assert not (run / COMPARISON).exists()
 
 
 def test_steps_tell_how_far_they_are(run: Path) -> None:
