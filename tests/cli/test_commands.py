@@ -84,11 +84,16 @@ def test_predict_suggests_new_links_and_keeps_every_name(cli, run_folder, friend
     assert any("[red]" in line for line in table)
 
 
-def test_evaluate_repeats_the_test(cli, run_folder: Path) -> None:
+def test_evaluate_repeats_the_test(cli, run_folder: Path, monkeypatch) -> None:
     result = cli("evaluate", run_folder, "--json", "--threads", "1")
     assert json.loads(result.out) == json.loads((run_folder / "run.json").read_text())["test"]
     table = cli("evaluate", run_folder)
     assert [line.split()[0] for line in table.out.splitlines()] == list(json.loads(result.out))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for command in ("predict", "evaluate"):
+        result = cli(command, run_folder, "--device", "cuda")
+        assert result.code == 1
+        assert "No CUDA device found; you asked for cuda. Use --device cpu." in result.err
 
 
 def test_what_is_sampled_says_so(cli, friends: Path, monkeypatch) -> None:
@@ -214,16 +219,6 @@ def test_data_sets_are_looked_for_where_told(cli, monkeypatch, tmp_path) -> None
         assert "is not the published file" in result.err
 
 
-@pytest.mark.parametrize("command", ["predict", "evaluate"])
-def test_a_device_that_is_not_there_is_refused_for_answers_too(
-    cli, run_folder, monkeypatch, command: str
-) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    result = cli(command, run_folder, "--device", "cuda")
-    assert result.code == 1
-    assert "No CUDA device found; you asked for cuda. Use --device cpu." in result.err
-
-
 def test_predict_on_an_unfinished_run_says_how_to_finish_it(cli, run_folder: Path) -> None:
     (run_folder / "model.safetensors").unlink()
     stopped = json.loads((run_folder / "run.json").read_text())
@@ -240,12 +235,6 @@ def test_a_default_for_top_in_a_file_gives_way_to_pairs(cli, run_folder: Path) -
     Path("pairs.csv").write_text("source,target\n10,Anna\n")
     assert len(cli("predict", run_folder, "--pairs", "pairs.csv").out.splitlines()) == 2
     assert len(cli("predict", run_folder).out.splitlines()) == 3
-
-
-def test_a_wrong_column_of_pairs_is_answered_with_the_right_command(cli, run_folder) -> None:
-    Path("pairs.csv").write_text("from,to\n10,Anna\n")
-    result = cli("predict", run_folder, "--pairs", "pairs.csv")
-    assert "cgcl predict RUN --pairs pairs.csv --source from --target to" in result.err
 
 
 def test_names_cannot_move_the_cursor(cli) -> None:
