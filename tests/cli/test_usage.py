@@ -19,9 +19,6 @@ def test_help_explains_every_setting(cli) -> None:
         "--out", "--time-limit", "--resume", "--features", "--data-root", "--track-consistency",
     ):  # fmt: skip
         assert flag in text
-
-
-def test_the_version_is_the_packages(cli) -> None:
     assert cli("--version").out.strip() == __version__
 
 
@@ -53,6 +50,7 @@ def test_a_mistake_says_what_was_meant_and_exits_with_2(cli, arguments, text: st
     [
         (["train", "corra"], "cora"),
         (["train", "none.csv"], "none.csv"),
+        (["inspect", "none.csv"], "No such file: 'none.csv'"),
         (["train", "--resume", "runs/none-1"], "There is no run folder runs/none-1"),
         (["predict", "runs/none-1"], "runs/none-1 does not exist. Name a run folder"),
         (["evaluate", "runs/none-1"], "runs/none-1 does not exist. Name a run folder"),

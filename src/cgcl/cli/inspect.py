@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -61,8 +61,8 @@ def inspect(
         return
     facts = [
         *_graph_facts(read, found),
-        ("Split", _split_fact(**split)),
-        ("Training", _cost_fact(**costs)),
+        ("Split", _split_fact(split)),
+        ("Training", _cost_fact(costs)),
         ("Next", shlex.join(["cgcl", "train", graph, *reading.words_of_command()])),
     ]
     for what, text in facts:
@@ -88,14 +88,15 @@ def _split(graph: Graph) -> dict[str, Any]:
     return {"sizes": split.sizes, "notes": (*notes, *found), "problem": None}
 
 
-def _split_fact(sizes: Mapping[str, int] | None, notes: Iterable[str], problem: str | None) -> str:
+def _split_fact(split: Mapping[str, Any]) -> str:
+    sizes = split["sizes"]
     if sizes is None:
-        return f"{_NOT_POSSIBLE}\n{problem}"
+        return f"{_NOT_POSSIBLE}\n{split['problem']}"
     first = (
         f"{sizes['train']:,} links to learn from, {sizes['val']:,} to choose the "
         f"epoch by, {sizes['test']:,} to test on"
     )
-    return "\n".join([first, *notes])
+    return "\n".join([first, *split["notes"]])
 
 
 def _costs(graph: Graph, resources: Resources) -> dict[str, Any]:
@@ -129,26 +130,20 @@ def _told(cost: Estimate) -> dict[str, Any]:
     return {**parts, "seconds": cost.seconds}
 
 
-def _cost_fact(
-    presets: Mapping[str, Estimate],
-    threads: int,
-    free_bytes: int,
-    notes: Iterable[str],
-    problem: str | None,
-) -> str:
+def _cost_fact(costs: Mapping[str, Any]) -> str:
     from cgcl.memory import in_words
 
-    if problem is not None:
-        return f"{_NOT_POSSIBLE}\n{problem}"
-    lines = list(notes)
-    for name, cost in presets.items():
+    if costs["problem"] is not None:
+        return f"{_NOT_POSSIBLE}\n{costs['problem']}"
+    lines, free = list(costs["notes"]), costs["free_bytes"]
+    for name, cost in costs["presets"].items():
         lines.append(
             f"--preset {name}: about {in_words(cost.memory_bytes)} and "
             f"{_duration(cost.seconds)} (width {cost.hidden}, {cost.epochs} epochs)"
-            f"{'' if cost.fits_into(free_bytes) else '; does not fit into memory'}"
+            f"{'' if cost.fits_into(free) else '; does not fit into memory'}"
         )
-    machine = f"times are for {plural(threads, 'CPU thread')}"
-    return "\n".join([*lines, f"{in_words(free_bytes)} of memory are free; {machine}"])
+    machine = f"times are for {plural(costs['threads'], 'CPU thread')}"
+    return "\n".join([*lines, f"{in_words(free)} of memory are free; {machine}"])
 
 
 def _graph_facts(graph: Graph, found: Survey) -> list[tuple[str, str]]:

@@ -17,6 +17,9 @@ def write_comparison(
 ) -> Path:
     """Write `comparison.html` into the folder of a comparison and return its path.
 
+    It is one HTML document that needs nothing else and runs no script; the same arguments give the
+    same bytes. Everything that comes from a file appears as text and never as markup.
+
     Args:
         folder: The folder.
         summary: What was found.
@@ -26,22 +29,7 @@ def write_comparison(
     Raises:
         ResourceError: The disk is full.
     """
-    page = render_comparison(summary, by_degree=by_degree, command=command)
-    return write_page(folder / "comparison.html", page)
-
-
-def render_comparison(summary: Summary, *, by_degree: bool = False, command: str = "") -> str:
-    """Return the page as one HTML document that needs nothing else and runs no script.
-
-    The same arguments give the same bytes. Everything that comes from a file appears as text and
-    never as markup.
-
-    Args:
-        summary: What was found.
-        by_degree: Also show AUC by degree.
-        command: What repeats the comparison.
-    """
-    return filled(
+    page = filled(
         "comparison_page.html.jinja",
         summary=summary,
         ours=[row.method == summary.reference for row in summary.rows],
@@ -56,3 +44,4 @@ def render_comparison(summary: Summary, *, by_degree: bool = False, command: str
         test=told.claim_words(summary),
         command=command,
     )
+    return write_page(folder / "comparison.html", page)

@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cgcl.metrics import (
-    CONSISTENCY_LOWER_BOUND,
-    CONSISTENCY_UPPER_BOUND,
-    metric_title,
-    precision_recall_curve,
-    roc_curve,
-)
+from cgcl import metrics
 from cgcl.report.drawing import FIRST, INK, MUTED, SECOND, THIRD, Panel, drawing, fill, font, stroke
 from cgcl.report.words import legible, standings
 
@@ -92,10 +86,10 @@ def consistency_figure(history: Epochs) -> str:
     if not drawn:
         return ""
     # Room for the words outside the bounds.
-    panel.y_limits = CONSISTENCY_LOWER_BOUND - 0.05, CONSISTENCY_UPPER_BOUND + 0.05
+    panel.y_limits = metrics.CONSISTENCY_LOWER_BOUND - 0.05, metrics.CONSISTENCY_UPPER_BOUND + 0.05
     for bound, which, down in (
-        (CONSISTENCY_UPPER_BOUND, "upper bound", -3.0),
-        (CONSISTENCY_LOWER_BOUND, "lower bound", 9.0),
+        (metrics.CONSISTENCY_UPPER_BOUND, "upper bound", -3.0),
+        (metrics.CONSISTENCY_LOWER_BOUND, "lower bound", 9.0),
     ):
         panel.across(bound, stroke(INK, 0.9, (6, 4)))
         text = f"Theorem 1, {which} {bound:.3f}".replace("-", "\N{MINUS SIGN}")
@@ -109,7 +103,7 @@ def roc_figure(positive: Array, negative: Array) -> str:
     panel = _unit_square("False positive rate", "True positive rate")
     panel.line([0, 1], [0, 1], _EVEN)
     panel.say("guessing", 0.62, 0.57, font(8, color=MUTED), down=7)
-    false_rate, true_rate = roc_curve(positive, negative)
+    false_rate, true_rate = metrics.roc_curve(positive, negative)
     _draw_curve(panel, false_rate, true_rate)
     return drawing("roc", "ROC curve on the test pairs", panel)
 
@@ -120,7 +114,7 @@ def precision_recall_figure(positive: Array, negative: Array) -> str:
     guessing = positive.size / (positive.size + negative.size)
     panel.across(guessing, _EVEN)
     panel.say("guessing", 0.02, guessing - 0.02, font(8, color=MUTED), down=7)
-    recall, precision = precision_recall_curve(positive, negative)
+    recall, precision = metrics.precision_recall_curve(positive, negative)
     # Steps, because average precision is the area below steps.
     _draw_curve(panel, np.repeat(recall, 2)[:-1], np.repeat(precision, 2)[1:])
     return drawing("precision-recall", "Precision-recall curve on the test pairs", panel)
@@ -175,13 +169,13 @@ def reliability_figure(result: Reliability) -> str:
 
 def comparison_figure(comparison: Compared) -> str:
     """Return a bar for each method, grouped by metric; ours in colour."""
-    metrics = standings(comparison)
-    if not metrics:
+    measured = standings(comparison)
+    if not measured:
         return ""
     row = 0.0
     # Bars start at zero, and the last number needs room.
     panel = Panel("%", "", "none", x_limits=(0.0, 112.0), x_ticks=(0, 25, 50, 75, 100))
-    for one in metrics:
+    for one in measured:
         panel.say(one.title, 0, row, font(8.5, weight="bold"), right=2, down=3)
         for result in comparison.results:
             row += 1
@@ -195,7 +189,7 @@ def comparison_figure(comparison: Compared) -> str:
             panel.say(text, value, row, right=3, down=2.8)
         row += 1.3
     panel.y_limits = (row - 0.5, -0.8)
-    rows = len(metrics) * (len(comparison.results) + 1.3)
+    rows = len(measured) * (len(comparison.results) + 1.3)
     description = "Bars of each metric for each method"
     return drawing("comparison", description, panel, height=43 + 13.7 * rows)
 
@@ -210,7 +204,7 @@ def interval_chart(summary: Summary) -> str:
         return ""
     found.sort(key=lambda item: -item[1].mean)
     base = _GUESSING.get(summary.metric, 0.0)
-    panel = Panel(f"{metric_title(summary.metric)}, %", "", "x")
+    panel = Panel(f"{metrics.metric_title(summary.metric)}, %", "", "x")
     lowest = base
     for place, (row, spread) in enumerate(found):
         mean = 100 * spread.mean
@@ -226,7 +220,7 @@ def interval_chart(summary: Summary) -> str:
     # The last number needs room.
     panel.x_limits = (left, 100 + 0.16 * (100 - left))
     panel.y_limits = (len(found) - 0.4, -0.6)
-    description = f"Bars of {metric_title(summary.metric)} with 95 % intervals"
+    description = f"Bars of {metrics.metric_title(summary.metric)} with 95 % intervals"
     return drawing("intervals", description, panel, height=50 + 17.3 * len(found))
 
 
@@ -234,7 +228,7 @@ def chart_caption(summary: Summary) -> str:
     """Say what the chart shows."""
     base = _GUESSING.get(summary.metric)
     begin = f"; bars begin at {base:g}\N{NO-BREAK SPACE}%, what guessing reaches" if base else ""
-    return f"Mean {metric_title(summary.metric)} with 95\N{NO-BREAK SPACE}% interval{begin}"
+    return f"Mean {metrics.metric_title(summary.metric)} with 95\N{NO-BREAK SPACE}% interval{begin}"
 
 
 def _over_epochs(

@@ -232,9 +232,9 @@ def standings(comparison: Compared) -> list[Standing]:
     """
     from cgcl.metrics.table import METRICS, metric_title
 
-    named = dict.fromkeys(key for result in comparison.results for key in result["metrics"])
+    named = (key for result in comparison.results for key in result["metrics"])
     found = []
-    for key in dict.fromkeys([*(key for key in METRICS if key in named), *named]):
+    for key in dict.fromkeys([*METRICS, *named]):
         measured = {
             result["method"]: value
             for result in comparison.results
