@@ -63,7 +63,7 @@ def unordered(pairs: list[Pair]) -> set[frozenset[str]]:
     return {frozenset(pair) for pair in pairs}
 
 
-def test_it_makes_no_difference_whether_held_out_links_are_in_the_graphs_file(train, links) -> None:
+def test_held_out_links_may_be_in_the_graphs_file_and_the_run_goes_on(cli, train, links) -> None:
     write("test.csv", links[:8])
     write("val.csv", links[8:12])
     write("whole/g.csv", links)
@@ -78,6 +78,16 @@ def test_it_makes_no_difference_whether_held_out_links_are_in_the_graphs_file(tr
     assert named(graph, split.test) == unordered(links[:8])
     assert named(graph, split.val) == unordered(links[8:12])
     assert named(graph, split.train) == unordered(links[12:])
+    # Stopped within its first epoch, a run goes on to the same bits: its folder holds all it needs.
+    part = cli("train", "rest/g.csv", *held_out, *QUICK, "--time-limit", "0.000001s")
+    stopped = Path(part.out.strip())
+    assert about(stopped)["epochs"] < 4
+    Path("test.csv").unlink()
+    assert cli("train", "--resume", stopped, "--time-limit", "1h", "--no-compare").code == 0
+    assert about(stopped)["epochs"] == 4
+    for name in ("metrics.jsonl", "split.safetensors", "graph.safetensors"):
+        assert (stopped / name).read_bytes() == (rest / name).read_bytes(), name
+    assert about(stopped)["test"] == about(rest)["test"]
 
 
 def test_held_out_links_are_read_like_the_graph_and_may_be_untidy_and_of_new_nodes(train, links):
@@ -175,25 +185,6 @@ def test_comparing_is_done_when_cheap_when_asked_and_not_when_not(train, links, 
         page = (run / "report.html").read_text()
         assert ("Beside simple methods" in page) == (run != never)
     assert (asked / "model.safetensors").read_bytes() == (never / "model.safetensors").read_bytes()
-
-
-def test_a_run_with_a_split_of_ones_own_resumes_to_the_same_bits(cli, train, links) -> None:
-    write("g.csv", links)
-    write("test.csv", links[:8])
-    write("val.csv", links[8:12])
-    held_out = ["--test-edges", "test.csv", "--val-edges", "val.csv", "--no-compare"]
-    straight = train("g.csv", *held_out)
-    # The limit passes within the first epoch.
-    part = cli("train", "g.csv", *held_out, *QUICK, "--time-limit", "0.000001s")
-    stopped = Path(part.out.strip())
-    assert about(stopped)["epochs"] < 4
-    Path("test.csv").unlink()  # the folder holds all it needs
-    result = cli("train", "--resume", stopped, "--time-limit", "1h", "--no-compare")
-    assert result.code == 0, result.err
-    assert about(stopped)["epochs"] == 4
-    for name in ("metrics.jsonl", "split.safetensors", "graph.safetensors"):
-        assert (stopped / name).read_bytes() == (straight / name).read_bytes(), name
-    assert about(stopped)["test"] == about(straight)["test"]
 
 
 @pytest.mark.parametrize(
