@@ -45,18 +45,15 @@ def render_page(results: RunResults) -> str:
 def _spread(
     links: npt.NDArray[np.float64] | None, others: npt.NDArray[np.float64] | None
 ) -> dict[str, Any] | None:
-    """Return what the text beside the histogram says; None without test scores."""
+    """Return what stands beside the histogram, of links and of others; None without scores."""
     if links is None or others is None:
         return None
-    is_probability = all(side.min() >= 0 and side.max() <= 1 for side in (links, others))
+    sides = (links, others)
+    is_probability = all(side.min() >= 0 and side.max() <= 1 for side in sides)
     return {
-        "links": links.size,
-        "others": others.size,
-        "median_link": float(np.median(links)),
-        "median_other": float(np.median(others)),
+        "medians": [float(np.median(side)) for side in sides],
         # One half means something for probabilities only.
-        "links_above": float(np.mean(links > 0.5)) if is_probability else None,
-        "others_above": float(np.mean(others > 0.5)) if is_probability else None,
+        "above": [float(np.mean(side > 0.5)) for side in sides] if is_probability else None,
     }
 
 
