@@ -35,7 +35,9 @@ def drawn(history, scores, everything):
 
 def test_every_figure_is_one_svg_in_the_colours_of_the_page_and_reaches_nowhere(drawn):
     """Black text would vanish in dark mode."""
-    for svg in drawn.values():
+    ids = [found for svg in drawn.values() for found in re.findall(r'\bid="([^"]+)"', svg)]
+    assert len(ids) == len(set(ids))
+    for name, svg in drawn.items():
         assert re.match(r'<svg viewBox="[\d. ]+" role="img" aria-label="[^"]+">', svg)
         assert svg.endswith("</svg>")
         assert svg.count("<svg") == 1
@@ -46,12 +48,6 @@ def test_every_figure_is_one_svg_in_the_colours_of_the_page_and_reaches_nowhere(
         assert all("fill: var(--" in text for text in texts)
         for foreign in ("http", "<style", "<script", "<metadata", "<?xml", "<!DOCTYPE"):
             assert foreign not in svg
-
-
-def test_ids_of_different_figures_do_not_clash(drawn):
-    ids = [found for svg in drawn.values() for found in re.findall(r'\bid="([^"]+)"', svg)]
-    assert len(ids) == len(set(ids))
-    for name, svg in drawn.items():
         references = re.findall(r'(?:href="#|url\(#)([^")]+)', svg)
         assert references
         assert all(reference.startswith(f"{name}-") for reference in references)
