@@ -50,6 +50,7 @@ OTHERS: dict[str, st.SearchStrategy] = {
 
 def test_every_option_takes_part_below() -> None:
     assert set(OTHERS) == {field.name for field in fields(Reading)}
+    assert Reading().words_of_command() == []
 
 
 @given(st.builds(Reading, **OTHERS))
@@ -61,10 +62,6 @@ def test_a_command_says_all_that_differs_from_the_defaults(reading) -> None:
     words = reading.words_of_command()
     assert parsed(words) == reading
     assert parsed(shlex.split(shlex.join(words))) == reading
-
-
-def test_defaults_need_no_words() -> None:
-    assert Reading().words_of_command() == []
 
 
 CHANGED = {

@@ -67,25 +67,20 @@ def test_an_error_of_ours_exits_with_1_and_prints_no_traceback(cli, arguments, t
     assert result.out == ""
 
 
-def test_a_bug_exits_with_70_and_keeps_its_traceback_in_a_file(cli, monkeypatch) -> None:
-    monkeypatch.setattr("cgcl.readers.read", Mock(side_effect=KeyError("surprise")))
-    result = cli("train", "cora")
-    assert result.code == 70
-    first, second = result.err.strip().splitlines()
-    assert first == "This is a bug in cgcl: KeyError: 'surprise'"
-    path = second.rsplit(" ", 1)[1]
-    assert "Traceback" in Path(path).read_text()
-
-
-@pytest.mark.parametrize(
-    "error",
-    [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")],
-)
-def test_a_failed_allocation_is_reworded(cli, monkeypatch, error) -> None:
-    monkeypatch.setattr("cgcl.readers.read", Mock(side_effect=error))
-    result = cli("train", "cora")
-    assert result.code == 1
-    assert "There is not enough memory for this.\nTry a smaller --hidden" in result.err
+def test_a_failed_allocation_is_reworded_and_a_bug_keeps_its_traceback(cli, monkeypatch) -> None:
+    torch_says = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
+    for error in (MemoryError(), torch_says):
+        monkeypatch.setattr("cgcl.readers.read", Mock(side_effect=error))
+        result = cli("train", "cora")
+        assert result.code == 1
+        assert "There is not enough memory for this.\nTry a smaller --hidden" in result.err
+    for error in (KeyError("surprise"), RuntimeError("'surprise'")):
+        monkeypatch.setattr("cgcl.readers.read", Mock(side_effect=error))
+        result = cli("train", "cora")
+        assert result.code == 70
+        first, second = result.err.strip().splitlines()
+        assert first == f"This is a bug in cgcl: {type(error).__name__}: 'surprise'"
+        assert "Traceback" in Path(second.rsplit(" ", 1)[1]).read_text()
 
 
 def test_flags_win_over_the_environment_over_the_file_over_the_preset(
