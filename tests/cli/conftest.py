@@ -24,12 +24,16 @@ class Result(NamedTuple):
 Cli = Callable[..., Result]
 
 
+def enter(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Go to a folder, with no settings in the environment."""
+    patch.chdir(folder)
+    for name in [name for name in os.environ if name.startswith("CGCL_")]:
+        patch.delenv(name)
+
+
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Cli:
-    monkeypatch.chdir(tmp_path)
-    for name in list(os.environ):
-        if name.startswith("CGCL_"):
-            monkeypatch.delenv(name)
+    enter(tmp_path, monkeypatch)
 
     def run(*arguments: str | Path) -> Result:
         capsys.readouterr()
@@ -67,9 +71,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train = ["train", "friends.csv", "--features", "nodes.csv", "--epochs", "20", "--hidden", "8"]
     shares = ["--test", "0.2", "--val", "0.1", "--threads", "1", "--quiet"]
     with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(io.StringIO()):
-        patched.chdir(folder)
-        for name in [name for name in os.environ if name.startswith("CGCL_")]:
-            patched.delenv(name)
+        enter(folder, patched)
         with pytest.raises(SystemExit, match="0"):
             main([*train, *shares])
     return folder / "runs"

@@ -61,10 +61,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         # The reader of our output, such as head, has had enough. Nothing is left to say.
         forget(sys.stdout)
         code = 0
-    except (MemoryError, RuntimeError) as error:
-        code = _memory(error)
-    except Exception:
-        code = _bug()
+    except Exception as error:
+        code = _unexpected(error)
     if "triton" not in sys.modules:  # which complains at the end of all that is not cleared away
         gc.freeze()  # to look for garbage once more before the end takes half a second
     sys.exit(code or 0)
@@ -83,26 +81,21 @@ def _keep_freed_memory() -> None:
         mallopt(_M_ARENA_MAX, 1)
 
 
-def _memory(error: Exception) -> int:
-    """Reword a failed allocation, which torch reports as a RuntimeError."""
-    text = str(error)
-    if not isinstance(error, MemoryError) and not any(
-        sign in text for sign in ("can't allocate memory", "out of memory")
-    ):
-        return _bug()
-    say(
-        "Error: There is not enough memory for this.\n"
-        "Try a smaller --hidden, fewer features, or a machine with more memory."
-    )
-    return _ERROR
-
-
-def _bug() -> int:
-    """Keep the traceback of an unexpected error in a file and say where it is."""
+def _unexpected(error: Exception) -> int:
+    """Reword a failed allocation; keep the traceback of a bug in a file and say where it is."""
+    # torch reports a failed allocation as a RuntimeError.
+    signs = ("can't allocate memory", "out of memory") if isinstance(error, RuntimeError) else ()
+    if isinstance(error, MemoryError) or any(sign in str(error) for sign in signs):
+        say(
+            "Error: There is not enough memory for this.\n"
+            "Try a smaller --hidden, fewer features, or a machine with more memory."
+        )
+        return _ERROR
+    trace = traceback.format_exc()
     with tempfile.NamedTemporaryFile(
         "w", prefix="cgcl-bug-", suffix=".log", delete=False, encoding="utf-8"
     ) as file:
-        file.write(f"cgcl {__version__}\n{traceback.format_exc()}")
-    last = traceback.format_exc().strip().splitlines()[-1].replace("`", "'")  # no setting of ours
+        file.write(f"cgcl {__version__}\n{trace}")
+    last = trace.strip().splitlines()[-1].replace("`", "'")  # no setting of ours
     say(f"This is a bug in cgcl: {last}\nPlease report it with the file {Path(file.name)}")
     return _BUG

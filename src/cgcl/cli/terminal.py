@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import shutil
 import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from cgcl.errors import ConfigError
 from cgcl.report.words import with_flags
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
     from cgcl.predict import Links
     from cgcl.predict.links import Link
@@ -90,7 +92,6 @@ class TrainingLine:
         self._val = ""
         self._is_narrow = False
         self._progress: Progress | None = None
-        self._task: TaskID | None = None
 
     def start(self, epoch: int) -> None:
         """Begin at `epoch`."""
@@ -113,9 +114,7 @@ class TrainingLine:
             transient=True,
         )
         self._progress.start()
-        self._task = self._progress.add_task(
-            "Training", total=self._epochs, completed=epoch, status=""
-        )
+        self._progress.add_task("Training", total=self._epochs, completed=epoch, status="")
 
     def show(self, record: EpochRecord) -> None:
         """Show an epoch that has just ended."""
@@ -124,11 +123,12 @@ class TrainingLine:
             shown = [f"{names[m]} {record.val[m]:.4f}" for m in names if m in record.val]
             self._val = f"  val {'  '.join(shown[:1] if self._is_narrow else shown)}"
         loss = sum(record.losses) / max(len(record.losses), 1)
-        if self._progress is not None and self._task is not None:
-            status = f"loss {loss:.4f}{self._val}"
-            self._progress.update(self._task, completed=record.epoch, status=status)
+        status = f"loss {loss:.4f}{self._val}"
+        if self._progress is not None:
+            [task] = self._progress.task_ids
+            self._progress.update(task, completed=record.epoch, status=status)
         elif record.val is not None and not self._quiet:
-            say_fact("Training", f"epoch {record.epoch}/{self._epochs}  loss {loss:.4f}{self._val}")
+            say_fact("Training", f"epoch {record.epoch}/{self._epochs}  {status}")
 
     def stop(self) -> None:
         """Clear the live line."""
@@ -137,7 +137,7 @@ class TrainingLine:
             self._progress = None
 
 
-class StepLine:
+class StepLine(contextlib.AbstractContextManager["StepLine"]):
     """Steps after training: one that takes longer than two seconds is named, and how far it is."""
 
     def __init__(self, quiet: bool = False) -> None:
@@ -145,10 +145,6 @@ class StepLine:
         self._quiet = quiet
         self._step, self._told = ("", 0, 0), 0.0
         self._timer: threading.Timer | None = None
-
-    def __enter__(self) -> StepLine:
-        """Begin."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Clear the live line."""
@@ -220,28 +216,19 @@ def write_answer(
     Raises:
         ResourceError: The file cannot be written; the one that was there before is intact.
     """
+    from cgcl.files import writing_atomically
     from cgcl.predict.writers import write_links
 
     if form == "table" and out is None:
         sys.stdout.write(_table(blocks))
         return
-    with _opened(out) as stream:
+    screen = contextlib.nullcontext(sys.stdout.buffer)
+    with screen if out is None else writing_atomically(out) as stream:
         if form == "table":
             stream.write(_table(blocks).encode())
-            return
-        write_links(stream, blocks, form, excel=excel)
-
-
-@contextlib.contextmanager
-def _opened(out: Path | None) -> Iterator[BinaryIO]:
-    if out is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    from cgcl.files import writing_atomically
-
-    with writing_atomically(out) as stream:
-        yield stream
+        else:
+            write_links(stream, blocks, form, excel=excel)
+        stream.flush()
 
 
 def _table(blocks: Iterable[Links]) -> str:
@@ -249,15 +236,14 @@ def _table(blocks: Iterable[Links]) -> str:
 
     from cgcl.predict.links import INTERVAL
 
+    # A terminal has a width; a file or a pipe takes whatever comes.
+    console = Console(width=None if sys.stdout.isatty() else _ENDLESS)
     heads: list[str] = []
     rows: list[tuple[str, ...]] = []
-    because: list[list[str]] = []
+    told = ""
     for links in blocks:
-        columns = links.to_dict()
-        for end in INTERVAL:
-            columns.pop(end, None)
-        reasons = columns.pop("because", None)
-        because += map(_paragraphs, links, reasons) if reasons else [[] for _ in links]
+        columns = {name: cells for name, cells in links.to_dict().items() if name not in INTERVAL}
+        reasons = columns.pop("because", [])
         heads = [_HEADS.get(name, name) for name in columns]
         if len(rows) + len(links) > _MOST_ROWS:
             raise ConfigError(
@@ -265,25 +251,21 @@ def _table(blocks: Iterable[Links]) -> str:
                 f"Add --format csv, json or parquet, which take any number, or ask for --top N."
             )
         rows += zip(*map(_cells, columns.values()), strict=True)
-    if not heads:
-        return ""
-    # A terminal has a width; a file or a pipe takes whatever comes.
-    console = Console(width=None if sys.stdout.isatty() else _ENDLESS)
-    text = _aligned(console, heads, rows)
-    for row, paragraphs in zip(rows, because, strict=True):
-        wrapped = [textwrap.wrap(p, console.width - 2, break_on_hyphens=False) for p in paragraphs]
-        if wrapped:
-            lines = [f"  {line}" for paragraph in wrapped for line in paragraph]
-            text += "\n".join(["", f"{row[0]} - {row[1]}", *lines, ""])
-    return text
+        for link, reason in zip(links if reasons else (), reasons, strict=True):
+            told += _reason(link, reason, console.width)
+    return _aligned(console, heads, rows) + told if heads else ""
 
 
-def _paragraphs(link: Link, reason: str) -> list[str]:
+def _reason(link: Link, reason: str, width: int) -> str:
     """Return how sure the probability of a link is, and what speaks for it."""
-    if link.interval is None:
-        return [_printable(reason)]
-    low, high = link.interval
-    return [f"95 % interval of the probability: {low:.2g} to {high:.2g}", _printable(reason)]
+    told = [_printable(reason)]
+    if link.interval is not None:
+        low, high = link.interval
+        told = [f"95 % interval of the probability: {low:.2g} to {high:.2g}", *told]
+    wrapped = (textwrap.wrap(part, width - 2, break_on_hyphens=False) for part in told)
+    lines = [f"  {line}" for line in chain.from_iterable(wrapped)]
+    head = f"{_printable(link.source)} - {_printable(link.target)}"
+    return "\n".join(["", head, *lines, ""])
 
 
 def _aligned(console: Console, heads: list[str], rows: list[tuple[str, ...]]) -> str:
@@ -307,12 +289,12 @@ def _aligned(console: Console, heads: list[str], rows: list[tuple[str, ...]]) ->
         return captured.get()
 
     # A thousand rows take rich seconds, and these need no folding.
-    def line(row: tuple[str, ...]) -> str:
+    text = captured.get()
+    for row in rows:
         gaps = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
-        cells = [c + g if i < 2 else g + c for i, (c, g) in enumerate(zip(row, gaps, strict=True))]
-        return "  ".join(cells)
-
-    return captured.get() + "".join(f"{line(row)}\n" for row in rows)
+        cells = [row[0] + gaps[0], row[1] + gaps[1], *map(operator.add, gaps[2:], row[2:])]
+        text += "  ".join(cells) + "\n"
+    return text
 
 
 def _cells(column: list[Any]) -> list[str]:

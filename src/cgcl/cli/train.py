@@ -21,7 +21,7 @@ from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD
 from cgcl.train.config import Resources, SplitConfig
 
 if TYPE_CHECKING:
-    from cgcl.report.results import Comparison
+    from cgcl.predict.baselines import Compared
     from cgcl.train.config import RunConfig
     from cgcl.train.run import Run
 
@@ -262,7 +262,7 @@ def _warn(run: Run) -> None:
             say(f"Warning: {warning}")
 
 
-def _tell_result(run: Run, page: Path, found: Comparison | None, seconds: float) -> None:
+def _tell_result(run: Run, page: Path, found: Compared | None, seconds: float) -> None:
     from cgcl.metrics.table import in_order, metric_title
     from cgcl.report.words import ahead_at_top
 
@@ -307,7 +307,7 @@ def _tell_test(test: dict[str, float], sampled: dict[str, Any] | None, links: in
     say_fact(label, "   ".join(told[False]) + f"   against {links:,} unlinked pairs")
 
 
-def _tell_comparison(found: Comparison) -> None:
+def _tell_comparison(found: Compared) -> None:
     """Say what simple methods reach on the same test links."""
     from cgcl.metrics.table import metric_title
 

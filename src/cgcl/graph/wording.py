@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 
-def shown(text: str, limit: int = 60) -> str:
+def _is_printable(text: str, place: int) -> bool:
+    return text[place].isprintable()
+
+
+def shown(text: str, limit: int = 60, is_plain: Callable[[str, int], bool] = _is_printable) -> str:
     r"""Return `text` on one line, unprintable characters escaped, at most `limit` characters.
 
     Example:
@@ -16,7 +20,10 @@ def shown(text: str, limit: int = 60) -> str:
     """
     # Escaping can only make text longer, so a cell of many megabytes is cut before it.
     start = text[: limit + 1]
-    clean = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in start)
+    clean = "".join(
+        c if is_plain(start, place) else c.encode("unicode_escape").decode()
+        for place, c in enumerate(start)
+    )
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 

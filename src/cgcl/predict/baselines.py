@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,13 +33,19 @@ _THOROUGH = 30.0
 
 @dataclass(frozen=True)
 class Compared:
-    """What each method reached."""
+    """What each method reached on the same held-out links."""
 
-    results: tuple[dict[str, Any], ...]
-    """By method: its name, its metrics and, if those come from some of the test links only, how
-    many were `sampled` and the standard errors."""
-    protocol: str
+    results: Sequence[Mapping[str, Any]]
+    """Of each method, ours first: its name as `method`, its `metrics`, None where one was not
+    measured, and, if those come from some of the test links only, how many were `sampled` and the
+    standard errors."""
+    protocol: str = ""
     """Which links were held out and what was ranked, a sentence or two."""
+
+    @property
+    def ours(self) -> str:
+        """The name of the method of this run."""
+        return self.results[0]["method"]
 
 
 def compare_with_baselines(
@@ -77,7 +84,7 @@ def compare_with_baselines(
         results.append(
             {"method": method_named(name).title, **_measured(scorer, fitted, own, most_links)}
         )
-    return Compared(tuple(results), " ".join([*_protocol(results, fitted), *left_out]))
+    return Compared(results, " ".join([*_protocol(results, fitted), *left_out]))
 
 
 def _affordable(fitted: Fitted, budget: float) -> tuple[list[str], list[str]]:
