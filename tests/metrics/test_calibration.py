@@ -44,10 +44,8 @@ def curves(draw: st.DrawFn) -> Line | Knots:
 @st.composite
 def rising(draw: st.DrawFn) -> Line | Knots:
     """A curve as they are fitted: every piece rises."""
-    steps, slopes = (
-        draw(st.lists(st.tuples(WIDTHS, WIDTHS), max_size=8)),
-        draw(st.tuples(WIDTHS, WIDTHS)),
-    )
+    steps = draw(st.lists(st.tuples(WIDTHS, WIDTHS), max_size=8))
+    slopes = draw(st.tuples(WIDTHS, WIDTHS))
     if not steps:
         return Line(slopes[0], draw(LOGITS))
     logits = np.cumsum([draw(st.floats(-5, 5)), *(step for step, _ in steps)])
@@ -61,22 +59,29 @@ def test_probability_by_hand() -> None:
     assert found.log_odds([2.0])[0] == pytest.approx(2 - math.log(4))
     assert found.probability([2.0])[0] == pytest.approx(1 / (1 + 4 * math.exp(-2)))
     assert found.probability([2.0], prior=0.5)[0] == pytest.approx(1 / (1 + math.exp(-2)))
+    of_tensor = calibration(Line(1.0)).probability(torch.zeros(2, 3))
+    assert of_tensor.dtype == np.float64
+    assert of_tensor.tolist() == [[0.5] * 3] * 2
 
 
-def test_knots_are_joined_by_lines_and_constant_beyond() -> None:
-    found = calibration(Knots((0.0, 2.0, 3.0), (-1.0, 1.0, 5.0)))
-    assert found.log_odds([-9.0, 0.0, 0.5, 2.0, 2.5, 3.0, 9.0]).tolist() == pytest.approx(
-        [-1, -1, -0.5, 1, 3, 5, 5]
-    )
-    assert calibration(Knots((1.0,), (2.0,))).log_odds([-5.0, 5.0]).tolist() == [2, 2]
-
-
-def test_beyond_its_knots_a_curve_goes_on_with_its_last_slopes() -> None:
-    found = calibration(Knots((0.0, 2.0), (-1.0, 1.0), below=2.0, above=0.5))
-    assert found.log_odds([-3.0, 0.0, 1.0, 2.0, 6.0]).tolist() == pytest.approx([-7, -1, 0, 1, 3])
-    one = calibration(Knots((1.0,), (2.0,), below=1.0, above=0.1))
-    assert one.log_odds([-1.0, 1.0, 11.0]).tolist() == pytest.approx([0, 2, 3])
-    assert np.isfinite(found.log_odds([-math.inf, math.inf])).all()
+@pytest.mark.parametrize(
+    ("knots", "logits", "log_odds"),
+    [
+        (
+            Knots((0.0, 2.0, 3.0), (-1.0, 1.0, 5.0)),
+            [-9.0, 0.0, 0.5, 2.0, 2.5, 3.0, 9.0],
+            [-1, -1, -0.5, 1, 3, 5, 5],
+        ),
+        (Knots((1.0,), (2.0,)), [-5.0, 5.0], [2, 2]),
+        (Knots((0.0, 2.0), (-1.0, 1.0), 2.0, 0.5), [-3.0, 0.0, 1.0, 2.0, 6.0], [-7, -1, 0, 1, 3]),
+        (Knots((1.0,), (2.0,), 1.0, 0.1), [-1.0, 1.0, 11.0], [0, 2, 3]),
+    ],
+)
+def test_knots_are_joined_by_lines_and_go_on_with_their_slopes_beyond(
+    knots: Knots, logits: list[float], log_odds: list[float]
+) -> None:
+    assert calibration(knots).log_odds(logits).tolist() == pytest.approx(log_odds)
+    assert np.isfinite(calibration(knots).log_odds([-math.inf, math.inf])).all()
 
 
 @given(rising(), st.floats(1e-6, 0.5), st.lists(st.integers(-8000, 8000), min_size=2, unique=True))
@@ -119,12 +124,6 @@ def test_calibrations_of_earlier_versions_answer_as_they_did() -> None:
     assert found.log_odds([-9.0, 0.5, 2.5, 9.0]).tolist() == pytest.approx([-1, -0.5, 3, 5])
     assert found.interval([0.0]) is None
     assert Calibration.from_json(found.to_json()) == found
-
-
-def test_a_tensor_gives_float64_of_its_shape() -> None:
-    found = calibration(Line(1.0)).probability(torch.zeros(2, 3))
-    assert found.dtype == np.float64
-    assert found.tolist() == [[0.5] * 3] * 2
 
 
 @given(curves(), PRIORS, st.lists(LOGITS, min_size=2, max_size=20))
@@ -177,13 +176,14 @@ def test_the_logit_for_a_probability_by_hand() -> None:
 @pytest.mark.parametrize("prior", [0, 1, -0.1, 1.5, math.nan, math.inf, True])
 def test_a_base_rate_outside_its_range_is_refused(prior: float) -> None:
     found = calibration(Line(1.0))
-    for ask in (found.log_odds, found.probability):
+    for ask in (
+        lambda: found.log_odds([0.0], prior),
+        lambda: found.probability([0.0], prior),
+        lambda: found.logit_for(0.5, prior),
+        lambda: fit_calibration(Sample(np.ones(2), np.zeros(2), np.ones(2)), prior, 0),
+    ):
         with pytest.raises(ConfigError, match="base rate"):
-            ask([0.0], prior)
-    with pytest.raises(ConfigError, match="base rate"):
-        found.logit_for(0.5, prior)
-    with pytest.raises(ConfigError, match="base rate"):
-        fit_calibration(Sample(np.ones(2), np.zeros(2), np.ones(2)), prior, 0)
+            ask()
 
 
 @pytest.mark.parametrize("probability", [-0.1, 1.1, math.nan])

@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from cgcl.metrics.calibration import Knots, Line, Sample, log_odds_of, probability_of
 from cgcl.metrics.calibrators import (
     METHODS,
-    BentLine,
     Place,
     _best,
     _LineLoss,
     entropy,
+    fit_bent,
     fit_calibration,
-    fit_platt,
-    fit_temperature,
+    fit_line,
     log_loss_at,
     unexplained,
 )
@@ -39,7 +38,7 @@ def gaussians(seed: int, num_links: int, num_others: int, scale: float = 1.0) ->
 
 
 def bent(data: Sample, prior: float = 0.01) -> Knots:
-    return BentLine(data, prior).curve()
+    return fit_bent(data, prior)[0]
 
 
 def test_a_bent_line_promises_as_many_links_as_there_are() -> None:
@@ -112,15 +111,15 @@ def test_the_margin_covers_the_truth_about_as_often_as_it_says(is_straight: bool
         else:
             data, prior, offset = bending(seed)
             true = truth(at) + offset
-        fit = BentLine(data, prior)
-        held.append(np.abs(fit.curve().log_ratio(at) - true) <= fit.margin().at(at))
+        curve, margin = fit_bent(data, prior)
+        held.append(np.abs(curve.log_ratio(at) - true) <= margin.at(at))
     assert np.mean(held) >= 0.93
     assert (np.mean(held, axis=0) >= 0.75).all()
 
 
 def test_the_margin_is_wide_where_links_are_few() -> None:
     def width(links: int, at: float) -> float:
-        return float(BentLine(gaussians(2, links, 20_000), 0.01).margin().at(np.array([at]))[0])
+        return float(fit_bent(gaussians(2, links, 20_000), 0.01)[1].at(np.array([at]))[0])
 
     assert width(400, 1.0) < width(400, 3.5)
     # Four times the links halve it.
@@ -138,10 +137,10 @@ def test_every_method_finds_the_ratio_of_two_gaussians(scale: float) -> None:
 def test_platt_finds_an_offset_that_temperature_cannot() -> None:
     data = gaussians(2, 4000, 8000)
     moved = Sample(data.links + 3, data.others + 3, data.weights)
-    line = fit_platt(moved, (0.5,))
+    line = fit_line(moved, (0.5,), 2)
     assert line.slope == pytest.approx(2, abs=0.15)
     assert line.offset == pytest.approx(-6, abs=0.4)
-    assert fit_temperature(moved, (0.5,)).offset == 0
+    assert fit_line(moved, (0.5,), 1).offset == 0
 
 
 def test_newton_is_not_kept_busy_by_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,9 +157,9 @@ def test_newton_is_not_kept_busy_by_rounding(monkeypatch: pytest.MonkeyPatch) ->
         plain = gaussians(seed, 300, 20_000, scale=0.05)
         weights = np.random.default_rng(seed).choice([1.0, 35.0], 20_000)
         data = Sample(plain.links + 0.1, plain.others + 0.1, weights)
-        for size, fit in ((1, fit_temperature), (2, fit_platt)):
+        for size in (1, 2):
             looked.clear()
-            line = fit(data, (0.5, 0.0002))
+            line = fit_line(data, (0.5, 0.0002), size)
             assert len(looked) <= 6
             point = np.array([line.slope, line.offset][:size])
             end = at(_LineLoss(data, (0.5, 0.0002), size), point)
@@ -170,8 +169,7 @@ def test_newton_is_not_kept_busy_by_rounding(monkeypatch: pytest.MonkeyPatch) ->
 def test_scores_that_are_upside_down_say_nothing() -> None:
     data = gaussians(4, 500, 500)
     inverted = Sample(data.others, data.links, data.weights)
-    assert fit_platt(inverted, (0.5,)) == Line(0.0)
-    assert fit_temperature(inverted, (0.5,)) == Line(0.0)
+    assert fit_line(inverted, (0.5,), 1) == fit_line(inverted, (0.5,), 2) == Line(0.0)
     found = fit_calibration(inverted, 0.01, 0)
     assert found.probability([-5.0, 5.0]) == pytest.approx([0.01, 0.01], rel=0.5)
     few = fit_calibration(Sample(inverted.links[:10], inverted.others, data.weights), 0.01, 0)
@@ -248,11 +246,11 @@ def test_links_far_above_all_others_give_no_infinite_ratio() -> None:
         assert ratios[0] < 0 < ratios[2]
 
 
+SIDE = st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=40)
+
+
 @settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=40),
-    st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=40),
-)
+@given(SIDE, SIDE)
 def test_every_fit_is_finite_and_rises_everywhere_or_nowhere(
     links: list[float], others: list[float]
 ) -> None:

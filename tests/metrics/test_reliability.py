@@ -34,12 +34,9 @@ def test_bins_hold_equal_numbers_of_pairs_and_count_by_their_size() -> None:
     assert error == pytest.approx((2 * 0.25 + 0.7) / 3)
 
 
-def test_wilson_interval_of_one_in_ten_by_hand() -> None:
+def test_wilson_interval_of_one_in_ten_by_hand_and_of_all_or_none() -> None:
     # scale 1.38416, middle (0.1 + 0.19208) / scale, half 1.96 sqrt(0.009 + 0.009604) / scale
     assert wilson_interval(1, 10) == pytest.approx((0.017875, 0.404151), abs=1e-5)
-
-
-def test_a_share_of_all_or_none_is_the_end_of_its_interval() -> None:
     for count in range(1, 60):
         assert wilson_interval(0, count)[0] == 0
         assert wilson_interval(count, count)[1] == 1
@@ -60,12 +57,9 @@ def test_every_bin_holds_its_share_within_its_interval(
     assert all(a <= b + 1e-12 for a, b in pairwise(predicted))
 
 
-def test_log_loss_by_hand() -> None:
+def test_log_loss_by_hand_and_of_a_certain_mistake_which_is_large_but_finite() -> None:
     # -log 0.8 for the link, -log 0.5 for the other.
     assert log_loss([0.8, 0.5], [1, 0]) == pytest.approx((-math.log(0.8) - math.log(0.5)) / 2)
-
-
-def test_log_loss_of_a_certain_mistake_is_large_but_finite() -> None:
     assert 600 < log_loss([1.0], [0]) < math.inf
 
 
@@ -90,10 +84,9 @@ def test_what_is_no_probability_or_label_is_refused(
 def test_a_curve_without_bins_and_a_share_of_nothing_are_refused() -> None:
     with pytest.raises(ValueError, match="bin"):
         reliability_curve(np.array([0.5]), [1], bins=0)
-    with pytest.raises(ValueError, match="share"):
-        wilson_interval(0, 0)
-    with pytest.raises(ValueError, match="share"):
-        wilson_interval(3, 2)
+    for successes, count in ((0, 0), (3, 2)):
+        with pytest.raises(ValueError, match="share"):
+            wilson_interval(successes, count)
 
 
 def test_equal_probabilities_share_a_bin_whatever_their_order() -> None:

@@ -12,8 +12,6 @@ from cgcl.metrics.consistency import (
 )
 from cgcl.metrics.ranking import (
     Ranked,
-    Scores,
-    as_scores,
     auc,
     average_precision,
     hits_at,
@@ -23,7 +21,7 @@ from cgcl.metrics.ranking import (
     precision_recall_curve,
     roc_curve,
 )
-from cgcl.metrics.table import METRICS, ON_REQUEST, Metric, in_order, metric_title
+from cgcl.metrics.table import METRICS, ON_REQUEST, metric_title
 
 __all__ = [
     "CONSISTENCY_LOWER_BOUND",
@@ -31,16 +29,12 @@ __all__ = [
     "LEMMA_BOUND",
     "METRICS",
     "ON_REQUEST",
-    "Metric",
     "Ranked",
-    "Scores",
-    "as_scores",
     "auc",
     "average_precision",
     "consistency",
     "consistency_terms",
     "hits_at",
-    "in_order",
     "is_consistent",
     "link_metrics",
     "loses_information",
