@@ -9,14 +9,19 @@ from sklearn import metrics as sklearn_metrics
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from cgcl.metrics import (
+    Ranked,
     auc,
     average_precision,
     hits_at,
     link_metrics,
-    mean_reciprocal_rank,
     precision_recall_curve,
     roc_curve,
 )
+
+
+def mean_reciprocal_rank(positive, negative) -> float:
+    return Ranked(positive, negative).mean_reciprocal_rank()
+
 
 # Few distinct integers: ties are common, and cubing them is exact in float64.
 SIDE = st.lists(st.integers(-6, 6), min_size=1, max_size=30)

@@ -72,29 +72,20 @@ class Reservoir:
         self._random.append((rows[:, lucky], logits[lucky]))
         # Equals of the last that is kept need not replace it.
         better = logits > self._edge
-        self._best = (
-            torch.cat([self._best[0], rows[:, better]], dim=1),
-            torch.cat([self._best[1], logits[better]]),
-        )
+        self._best = _joined([self._best, (rows[:, better], logits[better])])
         if self._best[1].numel() > 2 * self._size:
             self._drop()
 
     def kept(self, total: float) -> Kept:
         """Return what was kept, with weights that add up to `total`."""
         self._drop()
-        best_rows, best_logits = self._best
-        rows = torch.cat([row for row, _ in self._random], dim=1)
-        logits = torch.cat([logit for _, logit in self._random])
-        outside = ~torch.isin(rows[0], best_rows[0])
-        rows, logits = rows[:, outside], logits[outside]
-        others = self._offered - best_logits.numel()
-        weights = torch.ones(best_logits.numel() + logits.numel(), dtype=torch.float64)
-        weights[best_logits.numel() :] = others / max(logits.numel(), 1)
-        return Kept(
-            torch.cat([best_rows, rows], dim=1)[1:],
-            torch.cat([best_logits, logits]),
-            weights * (total / max(self._offered, 1)),
-        )
+        rows, logits = _joined(self._random)
+        outside = ~torch.isin(rows[0], self._best[0][0])
+        rows, logits = _joined([self._best, (rows[:, outside], logits[outside])])
+        best = self._best[1].numel()
+        weights = torch.ones(logits.numel(), dtype=torch.float64)
+        weights[best:] = (self._offered - best) / max(logits.numel() - best, 1)
+        return Kept(rows[1:], logits, weights * (total / max(self._offered, 1)))
 
     def _drop(self) -> None:
         """Let go of all but the best."""
@@ -103,6 +94,12 @@ class Reservoir:
             values, order = logits.topk(self._size)
             self._best = rows.index_select(1, order), values
             self._edge = float(values[-1])
+
+
+def _joined(parts: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Return parts of a stream as one: rows, [3, any], and logits."""
+    rows, logits = zip(*parts, strict=True)
+    return torch.cat(rows, dim=1), torch.cat(logits)
 
 
 def entropy(prior: float) -> float:
