@@ -47,8 +47,7 @@ def link(source: str, target: str, score: float) -> SimpleNamespace:
 
 
 def answering(method: str, change) -> type[Simple]:
-    """A predictor one answer of which is changed: `change` has itself, the answer, and what was
-    asked."""
+    """A predictor that changes an answer: `change` has itself, the answer, and what was asked."""
 
     def changed(self, *asked):
         return change(self, getattr(super(kind, self), method)(*asked), *asked)
@@ -211,16 +210,8 @@ def of_all_links(self: Simple):
     return tuple(scores_of(self.graph_, pairs) for pairs in both)
 
 
-class HidesItsSettings(Simple):
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
-
-
-class Counts(Simple):
-    def score(self, pairs):
-        return super().score(pairs) * 100
-
-
+HidesItsSettings = replacing(__repr__=lambda self: f"{type(self).__name__}()")
+Counts = answering("score", lambda _, scores, __: scores * 100)
 NAN = answering("score", with_nan)
 NEEDS_NEIGHBOURS = before_fit(refuse_if(lambda graph, n: n.max() == graph.num_nodes - 1))
 LIKES_ITSELF = after_fit(lambda self, _: set_all(self, test_={"auc": 0.75}))
