@@ -167,18 +167,6 @@ class Calibration:
     margin: Margin | None = None
     """How far the map may be off; None in models of earlier versions."""
 
-    def log_odds(self, logits: Logits, prior: float | None = None) -> Floats:
-        """Return the log odds of a link at each logit.
-
-        Args:
-            logits: The network's logits, in any shape.
-            prior: The base rate; the calibration's own if None.
-
-        Raises:
-            ConfigError: `prior` is not strictly between 0 and 1.
-        """
-        return self._log_ratios(logits) + log_odds_of(self._prior(prior))
-
     def probability(self, logits: Logits, prior: float | None = None) -> Floats:
         """Return the probability of a link at each logit; it never falls as the logit rises.
 
