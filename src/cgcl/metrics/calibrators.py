@@ -387,10 +387,8 @@ def fit_calibration(sample: Sample, prior: float, seed: int) -> Calibration:
             f"Only {num_links} validation link{'' if num_links == 1 else 's'}: the probabilities "
             f"are rough. {_BENT_LINKS} or more allow a finer calibration."
         )
-    by_fold: dict[str, Floats] = {}
-    if num_links > 1 and sample.others.size > 1:
-        folds = _folds(sample, seed)
-        by_fold = {name: _held_out(METHODS[name], folds, priors) for name in names}
+    folds = _folds(sample, seed)
+    by_fold = {name: _held_out(METHODS[name], folds, priors) for name in names if folds}
     losses = {
         name: dict(zip(_LOSSES, of.mean(axis=0).tolist(), strict=True))
         for name, of in by_fold.items()
@@ -410,7 +408,10 @@ def fit_calibration(sample: Sample, prior: float, seed: int) -> Calibration:
 
 
 def _folds(sample: Sample, seed: int) -> list[tuple[Sample, Sample]]:
-    """Return what to fit on and what to judge by, several times; every pair is judged by once."""
+    """Return what to fit on and what to judge by, several times; every pair is judged by once.
+
+    Of a single link or other pair nothing can be held out.
+    """
     count = min(_FOLDS, sample.links.size, sample.others.size)
     random = np.random.default_rng(seed)
     link_fold = random.permutation(sample.links.size) % count
@@ -421,6 +422,7 @@ def _folds(sample: Sample, seed: int) -> list[tuple[Sample, Sample]]:
             sample.part(link_fold == fold, other_fold == fold),
         )
         for fold in range(count)
+        if count > 1
     ]
 
 
