@@ -43,6 +43,14 @@ def keeps(row_word, column, threshold):
 
 
 @triton.jit
+def elu(x):
+    """Return x, or e^x - 1 below 0."""
+    # exp(x) - 1 loses its digits near 0, where x + x^2 / 2 has them.
+    below = tl.where(x > -1e-3, x + 0.5 * x * x, tl.exp(x) - 1)
+    return tl.where(x > 0, x, below)
+
+
+@triton.jit
 def drop_features(
     x, out, keys, epoch, num_nodes, num_features, stride, size_per_run, threshold, scale, KEY,
     NUM_KEYS: tl.constexpr, BLOCK: tl.constexpr,
