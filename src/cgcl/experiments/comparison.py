@@ -20,14 +20,7 @@ from torch import Tensor
 
 from cgcl.errors import ConfigError
 from cgcl.experiments import Listener, Plan
-from cgcl.experiments.log import (
-    Owner,
-    ResultFolder,
-    RunLine,
-    is_out_of_memory,
-    pending,
-    run_in_order,
-)
+from cgcl.experiments.log import Owner, ResultFolder, RunLine, is_out_of_memory, pending
 from cgcl.experiments.search import BEST
 from cgcl.graph import Graph
 from cgcl.methods.method import EVERY_GRAPH
@@ -55,16 +48,6 @@ class TunedSettings:
     values: Mapping[str, Any]
     trials: int | None = None
     """How many settings were tried; None if the file does not say."""
-
-    @property
-    def words(self) -> str:
-        """Where the settings come from.
-
-        Example:
-            >>> TunedSettings({}, 20).words, TunedSettings({}).words
-            ('tuned, 20 trials', 'tuned')
-        """
-        return "tuned" if self.trials is None else f"tuned, {self.trials:,} trials"
 
 
 def read_tuned(folder: Path, graph: str) -> dict[str, TunedSettings]:
@@ -158,11 +141,6 @@ class MethodSpec:
         """Whether there is anything to train, and hence anything that its first weights decide."""
         return self.recipe.epochs > 0
 
-    @property
-    def cost_rank(self) -> tuple[bool, bool]:
-        """Smaller for methods that take less time: no training first, subgraph methods last."""
-        return self.is_trained, bool(self.recipe.settings.caps)
-
 
 def names_of(text: str | None) -> list[str]:
     """Return the methods of a list with commas, each once; all of them for None.
@@ -219,7 +197,9 @@ def resolve_methods(
         source = "authors" if has_authors else "default"
         rows: list[tuple[str, Mapping[str, Any]]] = [(source, authors)]
         if tuned is not None and name in tuned:
-            rows.append((tuned[name].words, tuned[name].values))
+            trials = tuned[name].trials
+            told = "tuned" if trials is None else f"tuned, {trials:,} trials"
+            rows.append((told, tuned[name].values))
         for number, (source, values) in enumerate(rows):
             own, words = {**values, "val": plan.val, "test": plan.test}, source
             if epochs is not None and issubclass(method.settings, TrainedSettings):
@@ -436,10 +416,12 @@ class Comparison:
         seeds = [plan.split_seed(run) for run in range(plan.runs)]
         first = _split(graph, plan, seeds[0])
         prints = {seed: _split(graph, plan, seed).fingerprint for seed in dict.fromkeys(seeds)}
+        # No training takes the least time, subgraphs the most.
+        cheap = sorted(specs, key=lambda spec: (spec.is_trained, bool(spec.recipe.settings.caps)))
         cells = tuple(
             Cell(run, spec, seed, prints[seed], run if spec.is_trained else None)
             for run, seed in enumerate(seeds)
-            for spec in sorted(specs, key=lambda spec: spec.cost_rank)
+            for spec in cheap
         )
         strata = strata_of(first)
         about_graph = {"title": graph.title, "fingerprint": graph.fingerprint}
@@ -486,32 +468,30 @@ class Comparison:
         # What metrics import on first use would else count as the first method's time.
         link_metrics([1.0], [0.0])
         left = self.left(resources)
-        train = partial(
-            self._ahead(left, train),
-            on_epoch=told.epoch_ends,
-            should_stop=should_stop,
-            measure_test=False,
-        )
         last = {cell.run: cell for cell in left}
+        seeds = {cell.recipe: cell.split_seed for cell in left if cell.init_seed is not None}
+        wanted = sorted(seeds, key=lambda recipe: recipe.name)
 
         @lru_cache(1)
         def split_of(seed: int) -> Split:
             return _split(self.graph, self.plan, seed)
 
-        def work(batch: Sequence[Cell]) -> list[Result] | None:
-            (cell,) = batch
+        # Runs of one method are trained together where that is possible.
+        ahead = BatchedTrainer(wanted, lambda recipe: split_of(seeds[recipe]), train)
+        how = {"on_epoch": told.epoch_ends, "should_stop": should_stop, "measure_test": False}
+        for cell in left:
+            if should_stop():
+                return False
             split = split_of(cell.split_seed)
             told.begins(cell)
-            result = self._measure(cell, split, resources, train)
-            return None if result is None else [result]
-
-        def keep(cell: Cell, result: Result) -> None:
+            result = self._measure(cell, split, resources, partial(ahead, **how))
+            if result is None:
+                return False
             self.folder.append(result)
             told.ends(cell, result)
             if cell is last[cell.run]:
                 told.run_ends(cell.run)
-
-        return run_in_order(([cell] for cell in left), work, keep, should_stop)
+        return True
 
     def _measure(self, cell: Cell, split: Split, resources: Resources, train: Fit) -> Result | None:
         """Train and test one method; None if it was stopped on the way.
@@ -533,8 +513,7 @@ class Comparison:
             # Running out of memory has many names.
             kind = "out of memory" if is_out_of_memory(error) else type(error).__name__
             found = {"failure": {"error": kind, "reason": reason}}
-            if device.type == "cuda":
-                torch.cuda.empty_cache()
+            torch.cuda.empty_cache()
         return Result(
             method=cell.spec.name,
             settings=cell.spec.settings,
@@ -548,15 +527,6 @@ class Comparison:
             **machine(resources, device),
             **found,
         )
-
-    def _ahead(self, left: Sequence[Cell], train: Fit) -> Fit:
-        """Return what trains runs of one method together where that is possible."""
-        seeds = {cell.recipe: cell.split_seed for cell in left if cell.init_seed is not None}
-
-        def split_of(recipe: RunConfig) -> Split:
-            return _split(self.graph, self.plan, seeds[recipe])
-
-        return BatchedTrainer(sorted(seeds, key=lambda recipe: recipe.name), split_of, train)
 
     def found(self) -> dict[str, Result]:
         """Return the last result of each cell by its key; a failure only if there is no other."""

@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
@@ -316,20 +316,15 @@ class ResultFolder(Generic[R]):
         if owner is not None:
             owner.require_own_or_empty(path)
         make_folder(path)
-        self._lock = RunFolder(path)
         self.about: dict[str, Any] = {}
         """What the folder says of itself."""
-        try:
+        with contextlib.ExitStack() as held, self._told_errors():
+            held.enter_context(RunFolder(path))
             if owner is not None:
                 self.about = owner.claim(path)
-            self._log = AppendOnlyLog(path / log)
-        except OSError as error:
-            self._lock.close()
-            raise self._error(error) from error
-        except BaseException:
-            self._lock.close()
-            raise
-        self.results, self.damaged_lines = sound_lines(self._log.lines, kind)
+            self._log = held.enter_context(AppendOnlyLog(path / log))
+            self.results, self.damaged_lines = sound_lines(self._log.lines, kind)
+            self._held = held.pop_all()
 
     def append(self, result: R) -> None:
         """Write a result down; from then on nothing but the disk's end can lose it.
@@ -337,16 +332,13 @@ class ResultFolder(Generic[R]):
         Raises:
             ResourceError: The disk is full.
         """
-        try:
+        with self._told_errors():
             self._log.append(result.to_line())
-        except OSError as error:
-            raise self._error(error) from error
         self.results.append(result)
 
     def close(self) -> None:
         """Let other processes have the folder."""
-        self._log.close()
-        self._lock.close()
+        self._held.close()
 
     def __enter__(self) -> Self:
         return self
@@ -354,11 +346,16 @@ class ResultFolder(Generic[R]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _error(self, error: OSError) -> ResourceError:
-        return ResourceError(
-            f"Cannot write {self.path / self._name}: {error.strerror}. What was finished before is "
-            f"intact.\nFree some space or choose another `out`, then start the same command again."
-        )
+    @contextlib.contextmanager
+    def _told_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ResourceError(
+                f"Cannot write {self.path / self._name}: {error.strerror}. What was finished "
+                f"before is intact.\nFree some space or choose another `out`, then start the same "
+                f"command again."
+            ) from error
 
 
 class _Keyed(Protocol):
@@ -380,32 +377,6 @@ def pending(jobs: Iterable[K], done: Container[str]) -> list[K]:
         if job.key not in done:
             left.setdefault(job.key, job)
     return [*left.values()]
-
-
-def run_in_order(
-    batches: Iterable[Sequence[J]],
-    work: Callable[[Sequence[J]], Sequence[Outcome] | None],
-    keep: Callable[[J, Outcome], None],
-    should_stop: Callable[[], bool],
-) -> bool:
-    """Make the results of each batch and keep them; tell whether it came to the end.
-
-    Args:
-        batches: Jobs that are made together. Asked for one at a time, so that a batch may depend
-            on the results before it.
-        work: Returns a result for each job of a batch; None if it was stopped on the way.
-        keep: Writes a result down.
-        should_stop: Asked before each batch.
-    """
-    for batch in batches:
-        if should_stop():
-            return False
-        results = work(batch)
-        if results is None:
-            return False
-        for job, result in zip(batch, results, strict=True):
-            keep(job, result)
-    return True
 
 
 def run_side_by_side(

@@ -11,7 +11,7 @@ the like it is the usual approximation.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 CONFIDENCE = 0.95
@@ -96,6 +96,22 @@ def paired_difference(
 
         p = float(2 * stdtr(spread.runs - 1, -abs(t)))
     return Difference(spread.runs, spread.mean, spread.sd, spread.low, spread.high, t, p)
+
+
+def common_difference(
+    values: Mapping[Hashable, float], reference: Mapping[Hashable, float], overlap: float
+) -> Difference | None:
+    """Return `paired_difference` over the runs that both have; None if there are none.
+
+    Args:
+        values: The method's results by run.
+        reference: Those of the other method.
+        overlap: As in `spread_of`.
+    """
+    runs = [run for run in values if run in reference]
+    if not runs:
+        return None
+    return paired_difference([values[r] for r in runs], [reference[r] for r in runs], overlap)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -16,8 +16,8 @@ from cgcl.experiments.statistics import (
     LEVEL,
     Difference,
     Spread,
+    common_difference,
     corrected,
-    paired_difference,
     spread_of,
 )
 from cgcl.experiments.tables import (
@@ -217,31 +217,25 @@ def _degree_cell(results: Sequence[Result], part: Stratum, overlap: float) -> De
 
 def _compared(summary: Summary, by_row: Sequence[Mapping[int, Result]]) -> Summary:
     """Return it with the differences of rows to the reference."""
-    reference, rows = summary.reference, [*summary.rows]
+    reference, metric, rows = summary.reference, summary.metric, [*summary.rows]
     ours = {row.is_tuned: place for place, row in enumerate(rows) if row.method == reference}
     for number, row in enumerate(summary.rows):
         place = ours.get(row.is_tuned, ours.get(False))
         if place is not None and row.method != reference:
-            difference = _difference(by_row[number], by_row[place], summary)
-            rows[number] = replace(row, difference=difference, against=rows[place].title)
+            values, others = (
+                {
+                    run: one.test[metric]
+                    for run, one in own.items()
+                    if one.test and metric in one.test
+                }
+                for own in (by_row[number], by_row[place])
+            )
+            found = common_difference(values, others, summary.overlap)
+            rows[number] = replace(row, difference=found, against=rows[place].title)
     compared = {number: row.difference for number, row in enumerate(rows) if row.difference}
     for number, found in zip(compared, corrected([*compared.values()]), strict=True):
         rows[number] = replace(rows[number], difference=found)
     return replace(summary, rows=tuple(rows))
-
-
-def _difference(
-    results: Mapping[int, Result], reference: Mapping[int, Result], summary: Summary
-) -> Difference | None:
-    metric = summary.metric
-    values, others = (
-        {run: one.test[metric] for run, one in own.items() if one.test and metric in one.test}
-        for own in (results, reference)
-    )
-    runs = [run for run in values if run in others]
-    if not runs:
-        return None
-    return paired_difference([values[r] for r in runs], [others[r] for r in runs], summary.overlap)
 
 
 def protocol_words(summary: Summary) -> str:
@@ -394,12 +388,8 @@ def degree_columns_of(summary: Summary) -> dict[str, list[str]]:
 
 def best_rows(summary: Summary, metric: str) -> frozenset[int]:
     """Return the places of the rows whose mean looks like the best; empty if there is one row."""
-    there = [
-        (place, row.metrics[metric])
-        for place, row in enumerate(summary.rows)
-        if metric in row.metrics
-    ]
-    shown = {place: f"{100 * spread.mean:.2f}" for place, spread in there}
+    found = ((place, row.metrics.get(metric)) for place, row in enumerate(summary.rows))
+    shown = {place: f"{100 * spread.mean:.2f}" for place, spread in found if spread}
     best = max(shown.values(), key=float, default="")
     return frozenset(place for place, mean in shown.items() if mean == best and len(shown) > 1)
 
