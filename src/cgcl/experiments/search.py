@@ -572,7 +572,7 @@ class _Search:
             trained = train(recipe)
             if trained.stopped is not None and trained.stopped.reason == "signal":
                 return None
-            found = _found(trained, recipe)
+            found: dict[str, Any] = _found(trained, recipe)
         except (CGCLError, MemoryError, RuntimeError) as error:
             is_ours = isinstance(error, CGCLError)
             if not is_ours and not is_out_of_memory(error):

@@ -11,8 +11,9 @@ the like it is the usual approximation.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 CONFIDENCE = 0.95
 """The share of such intervals that hold the true value."""
@@ -20,6 +21,8 @@ LEVEL = 0.05
 """Below this p a difference is more than chance explains."""
 # Differences that agree to this many digits have no spread to measure chance by.
 _NO_SPREAD = 1e-12
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ def paired_difference(
 
 
 def common_difference(
-    values: Mapping[Hashable, float], reference: Mapping[Hashable, float], overlap: float
+    values: Mapping[K, float], reference: Mapping[K, float], overlap: float
 ) -> Difference | None:
     """Return `paired_difference` over the runs that both have; None if there are none.
 

@@ -309,8 +309,8 @@ def _cell(
         metric,
         values,
         asked=len(runs),
-        mean=spread and spread.mean,
-        sd=spread and spread.sd,
+        mean=None if spread is None else spread.mean,
+        sd=None if spread is None else spread.sd,
         published=printed and (printed[0], printed[1]),
         difference=difference,
         caps="; ".join(sorted({record.caps for record in records if record.caps})),
@@ -323,7 +323,8 @@ def _cell(
 def _here(row: Row, place: CellId, runs: Runs) -> str:
     """Say which settings the row has on this graph alone, but for what its caps tell already."""
     there, settings = row.on.get(place.graph, {}), runs[0][0].recipe.settings
-    plain, told = type(settings)(), []
+    plain = type(settings)()
+    told: list[str] = []
     for name in (*there.get("settings", ()), *there.get("chosen", ())):
         if replace(settings, **{name: getattr(plain, name)}).caps == settings.caps:
             told.append(f"{name} = {getattr(settings, name)}")

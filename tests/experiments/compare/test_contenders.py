@@ -73,22 +73,17 @@ def test_what_says_nothing_across_two_sides_is_left_out(two_cliques):
 
 
 def test_what_a_search_wrote_is_read_with_its_number_of_trials(tmp_path):
-    search = tmp_path / "tune-toy-mlp"
-    search.mkdir()
     settings = {"lr": 0.005, "hidden": 64}
     comments = ["Chosen.", "Trials: 12 of 20; this is trial 3"]
-    (search / "best.toml").write_bytes(
-        best_file("mlp", settings, {"seed": 0, "val": 0.1}, comments)
-    )
-    other = tmp_path / "tune-other-vgae"
-    other.mkdir()
-    (other / "best.toml").write_bytes(best_file("vgae", {}, {}, []))
+    for name, content in {
+        "tune-toy-mlp": best_file("mlp", settings, {"seed": 0, "val": 0.1}, comments),
+        "tune-other-vgae": best_file("vgae", {}, {}, []),
+    }.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "best.toml").write_bytes(content)
     (tmp_path / "cgcl.toml").write_text('[train]\nmethod = "cgcl"\n[train.set]\nhidden = 32\n')
-    found = read_tuned(tmp_path, "toy")
-    assert found == {
-        "mlp": TunedSettings(settings, 12),
-        "cgcl": TunedSettings({"hidden": 32}, None),
-    }
+    own, other = TunedSettings(settings, 12), TunedSettings({"hidden": 32}, None)
+    assert read_tuned(tmp_path, "toy") == {"mlp": own, "cgcl": other}
 
 
 @pytest.mark.parametrize(
@@ -120,11 +115,6 @@ def test_two_files_for_one_method_and_none_at_all_are_refused(tmp_path):
 def test_an_unknown_setting_in_a_file_is_refused(two_cliques):
     with pytest.raises(ConfigError, match="mlp has no setting breadth"):
         resolve_methods(two_cliques, ["mlp"], Plan(), tuned={"mlp": TunedSettings({"breadth": 3})})
-
-
-def test_splits_have_the_run_as_seed_and_the_papers_protocol_has_one_split():
-    assert [Plan().split_seed(run) for run in range(3)] == [0, 1, 2]
-    assert [Plan(protocol="paper").split_seed(run) for run in range(3)] == [10, 10, 10]
 
 
 @pytest.mark.parametrize(
