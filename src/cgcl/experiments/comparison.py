@@ -136,11 +136,6 @@ class MethodSpec:
         """Every setting by name."""
         return self.recipe.settings.to_json()
 
-    @property
-    def is_trained(self) -> bool:
-        """Whether there is anything to train, and hence anything that its first weights decide."""
-        return self.recipe.epochs > 0
-
 
 def names_of(text: str | None) -> list[str]:
     """Return the methods of a list with commas, each once; all of them for None.
@@ -417,9 +412,11 @@ class Comparison:
         first = _split(graph, plan, seeds[0])
         prints = {seed: _split(graph, plan, seed).fingerprint for seed in dict.fromkeys(seeds)}
         # No training takes the least time, subgraphs the most.
-        cheap = sorted(specs, key=lambda spec: (spec.is_trained, bool(spec.recipe.settings.caps)))
+        cheap = sorted(
+            specs, key=lambda own: (own.recipe.epochs > 0, own.recipe.settings.caps != "")
+        )
         cells = tuple(
-            Cell(run, spec, seed, prints[seed], run if spec.is_trained else None)
+            Cell(run, spec, seed, prints[seed], run if spec.recipe.epochs else None)
             for run, seed in enumerate(seeds)
             for spec in cheap
         )
@@ -429,7 +426,7 @@ class Comparison:
         identity = {"graph": about_graph, **shares}
         titles, degrees = [spec.title for spec in specs], [part.words for part in strata]
         about = {"links": first.sizes, "runs": plan.runs, "methods": titles, "degrees": degrees}
-        about |= {"command": command}
+        about["command"] = command
         owner = Owner(PLAN, "a comparison", identity, about)
         folder = ResultFolder(path, RESULTS, Result, owner)
         return cls(graph, plan, tuple(specs), cells, first.sizes, strata, folder)

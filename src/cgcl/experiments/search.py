@@ -76,8 +76,7 @@ class Trial(Line):
 
     def value(self, goal: Goal) -> float | None:
         """Return what it reached; None if it failed."""
-        found: float | None = getattr(self, goal)
-        return found
+        return {"auc": self.auc, "ap": self.ap, "node_mrr": self.node_mrr}[goal]
 
     def in_words(self, between: str = "  ") -> str:
         """Return what it reached, for people."""
@@ -116,11 +115,10 @@ def table_of(trials: Sequence[Trial]) -> bytes:
     if any(trial.node_mrr is not None for trial in trials):
         measured.insert(0, "node_mrr")
     rows: list[list[Any]] = []
-    for trial in trials:
-        found = (getattr(trial, name) for name in measured)
-        own = (trial.settings[name] for name in settings)
-        about = [trial.number, trial.origin]
-        rows.append([*about, *found, f"{trial.seconds:.2f}", *own, trial.failure])
+    for one in trials:
+        found = [getattr(one, name) for name in ("number", "origin", *measured)]
+        own = [one.settings[name] for name in settings]
+        rows.append([*found, f"{one.seconds:.2f}", *own, one.failure])
     head = ["trial", "origin", *measured, "seconds", *settings, "failure"]
     return csv_text(head, rows).encode()
 

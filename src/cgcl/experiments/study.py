@@ -466,16 +466,11 @@ class Record(_Run, RunLine):
             ConfigError: A method that this version does not have answers nothing.
         """
         _ = self.key
+        reached = [(self.metrics or {}).get(name) for name in ("auc", "ap")]
+        # As fractions; NaN is none.
+        is_result = all(isinstance(own, float | int) and 0 <= own <= 1 for own in reached)
         is_asked = isinstance(self.settings, dict) and isinstance(self.graph, str)
-        return is_asked and (bool(self.failure) or _is_result(self.metrics))
-
-
-def _is_result(metrics: object) -> bool:
-    """Tell whether both metrics are there, as fractions; NaN is none."""
-    return isinstance(metrics, dict) and all(
-        isinstance(metrics.get(name), float | int) and 0 <= metrics[name] <= 1
-        for name in ("auc", "ap")
-    )
+        return is_asked and (bool(self.failure) or is_result)
 
 
 def choose(

@@ -153,15 +153,14 @@ def summarise(
     results = [result for one in by_row for result in one.values()]
     has_top = all("node_mrr" in one.test for one in results if one.test)
     machines = (f"{one.device}, {counted(one.threads, 'thread')}" for one in results)
-    about = {
-        "title": graph.title,
-        "nodes": graph.num_nodes,
-        "links": graph.num_edges,
-        "features": 0 if graph.x is None else graph.num_features,
-        "fingerprint": graph.fingerprint,
-    }
     summary = Summary(
-        graph=about,
+        graph={
+            "title": graph.title,
+            "nodes": graph.num_nodes,
+            "links": graph.num_edges,
+            "features": 0 if graph.x is None else graph.num_features,
+            "fingerprint": graph.fingerprint,
+        },
         plan=comparison.plan,
         sizes=comparison.sizes,
         metric=metric or ("node_mrr" if has_top else "auc"),
@@ -500,7 +499,12 @@ def _texts(summary: Summary, by_degree: bool) -> list[str]:
 
 def _blocks(columns: Mapping[str, Sequence[str]], width: int | None) -> list[str]:
     """Return aligned columns, in as many blocks as the width asks for; each begins alike."""
-    first, *rest = [_lined(name, cells) for name, cells in columns.items()]
+    lined: list[list[str]] = []
+    for name, cells in columns.items():
+        widest = max(map(len, (name, *cells)))
+        aligned = str.ljust if name in WORDY_COLUMNS else str.rjust
+        lined.append([aligned(cell, widest) for cell in (name, *cells)])
+    first, *rest = lined
     blocks = [[first]]
     for column in rest:
         used = sum(len(one[0]) + len(_GAP) for one in blocks[-1])
@@ -509,13 +513,6 @@ def _blocks(columns: Mapping[str, Sequence[str]], width: int | None) -> list[str
         blocks[-1].append(column)
     lines = [[_GAP.join(row).rstrip() for row in zip(*block, strict=True)] for block in blocks]
     return ["\n".join(own) for own in lines]
-
-
-def _lined(name: str, cells: Sequence[str]) -> list[str]:
-    """Return a column's head and cells, all of the same width; words left, numbers right."""
-    column = (name, *cells)
-    aligned = str.ljust if name in WORDY_COLUMNS else str.rjust
-    return [aligned(cell, max(map(len, column))) for cell in column]
 
 
 def _numbers(row: Row, summary: Summary, by_degree: bool) -> dict[str, Any]:

@@ -484,25 +484,22 @@ def latex(table: Table) -> str:
 
 def _sections(table: Table) -> list[_Section]:
     """Return the tables in order: for each protocol the results, then the differences."""
+    of = table.experiment
+    titles = (
+        "{test} % test links, {val:g} % to choose the epoch by",
+        "{ours} minus each other row, {test} % test links",
+    )
+    kinds = zip((table.cells, table.paired), titles, (_legend, _claim), strict=True)
     sections: list[_Section] = []
-    for protocol in table.experiment.protocols:
-        for test in table.experiment.test:
-            title = f"{test} % test links, {test / 2:g} % to choose the epoch by"
-            if grids := _grids(table, table.cells, protocol, test):
-                sections.append(_Section(protocol, title, _legend(table, grids), grids))
-        for test in table.experiment.test:
-            if grids := _grids(table, table.paired, protocol, test):
-                title = f"{table.labels[REFERENCE]} minus each other row, {test} % test links"
-                sections.append(_Section(protocol, title, _claim(table, grids), grids))
+    for protocol, (found, title, explained), test in product(of.protocols, kinds, of.test):
+        here = [one for one in found if (one.place.protocol, one.place.test) == (protocol, test)]
+        metrics = dict.fromkeys(one.metric for one in here)
+        grids = [_grid(table, [one for one in here if one.metric == own]) for own in metrics]
+        if grids:
+            ours = table.labels.get(REFERENCE)
+            named = title.format(ours=ours, test=test, val=test / 2)
+            sections.append(_Section(protocol, named, explained(table, grids), tuple(grids)))
     return sections
-
-
-def _grids(
-    table: Table, found: Sequence[Cell | Paired], protocol: Protocol, test: int
-) -> tuple[_Grid, ...]:
-    here = [one for one in found if (one.place.protocol, one.place.test) == (protocol, test)]
-    metrics = dict.fromkeys(one.metric for one in here)
-    return tuple(_grid(table, [one for one in here if one.metric == own]) for own in metrics)
 
 
 def _grid(table: Table, found: Sequence[Cell | Paired]) -> _Grid:
@@ -562,11 +559,10 @@ def _entry(one: Cell | Paired | None, best: Mapping[str, float], notes: tuple[st
 
 def _test_words(found: Difference) -> tuple[str, ...]:
     """Return the interval and the corrected p of a difference, as far as there are any."""
-    words: list[str] = []
-    if found.low is not None and found.high is not None:
-        words.append(f"({signed(found.low)} to {signed(found.high)})")
-    if found.adjusted_p is not None:
-        p = p_words(found)
+    if found.low is None or found.high is None:
+        return ()
+    words, p = [f"({signed(found.low)} to {signed(found.high)})"], p_words(found)
+    if p != NOTHING:
         words.append(f"p < {p[1:]}" if p.startswith("<") else f"p = {p}")
     return tuple(words)
 
