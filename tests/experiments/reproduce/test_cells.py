@@ -74,13 +74,11 @@ def test_what_a_method_leaves_out_and_what_is_set_for_a_graph():
     assert cells[1].left_out.endswith("; on this graph epochs = 7")
     assert [cell.asked for cell in cells] == [3, 2]
     assert found.runs == 3
-
-
-def test_what_was_chosen_for_one_graph_alone_is_told_there():
+    # What was chosen for one graph alone is told there, too.
     of = toy(row("vgae", on={"photo": {"settings": {"epochs": 7}, "chosen": ["lr"]}}))
     chosen = {f"vgae-photo-{test}": {"lr": 0.25} for test in of.test}
     found = table_of(of, jobs_of(of, Selection(), chosen), {}, PAPER)
-    told = {cell.place.graph: cell.here for cell in found.cells if cell.place.row == "vgae"}
+    told = {cell.place.graph: cell.here for cell in found.cells}
     assert told == {"cora": "", "photo": "epochs = 7, lr = 0.25"}
 
 
@@ -88,11 +86,8 @@ def test_runs_that_failed_or_ended_early_are_counted():
     of = toy()
     jobs = jobs_of(of, Selection(), {})
     one, two, three = jobs[CellId("cgcl", "cora", 10, "paper")]
-    made = [
-        record_of(one, 0.9, stopped="time limit"),
-        record_of(two, 0.8),
-        record_of(three, 0.0, metrics=None, failure="MemoryError"),
-    ]
+    made = [record_of(one, 0.9, stopped="time limit"), record_of(two, 0.8)]
+    made.append(record_of(three, 0.0, metrics=None, failure="MemoryError"))
     cell = only(table_of(of, jobs, {each.key: each for each in made}, PAPER).cells, **HERE)
     assert cell.values == pytest.approx((90, 80))
     assert (cell.stopped, cell.failed, cell.asked) == (("time limit",), 1, 3)

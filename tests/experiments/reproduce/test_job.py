@@ -103,14 +103,6 @@ def test_the_papers_protocol_has_one_split_and_the_other_a_split_for_each_run():
     assert len({own.key for jobs in places.values() for own in jobs}) == 2 * 2 * 2 * 2 * 3
 
 
-def test_what_is_not_trained_has_one_seed():
-    places = jobs_of(toy(row("adamic-adar")), Selection(graphs=("cora",), test=(10,)), {})
-    by_protocol = {place.protocol: jobs for place, jobs in places.items()}
-    assert {own.recipe.split.seed for jobs in places.values() for own in jobs} == {0}
-    assert len({own.key for own in by_protocol["paper"]}) == 1
-    assert len({own.key for own in by_protocol["splits"]}) == 3
-
-
 def test_the_authors_settings_are_the_ground_that_a_row_stands_on():
     places = jobs_of(
         toy(row("graphsage"), row("wide", "graphsage", settings={"hidden": 999})),
@@ -144,21 +136,11 @@ def test_a_part_of_it():
     [(place, jobs)] = jobs_of(toy(), asked, {}).items()
     assert place == CellId("vgae", "photo", 20, "splits")
     assert [own.recipe.settings.epochs for own in jobs] == [7, 7]
-    [(_, all_jobs)] = jobs_of(toy(), replace(asked, runs=None, epochs=None), {}).items()
+    # No more runs than described.
+    [all_jobs] = jobs_of(toy(), replace(asked, runs=99, epochs=None), {}).values()
     assert len(all_jobs) == 3
     assert all_jobs[0].recipe.settings.epochs == RunConfig.of("vgae", {}).epochs != 7
     assert replace(jobs[0], recipe=all_jobs[0].recipe) == all_jobs[0]
-
-
-def test_no_more_runs_than_described_and_fewer_where_fewer_are_described():
-    of = toy(row("cgcl", on={"photo": {"runs": 2}}), protocols=("paper",), test=(10,))
-
-    def counts(**asked):
-        return [len(jobs) for jobs in jobs_of(of, Selection(**asked), {}).values()]
-
-    assert counts() == [3, 2]
-    assert counts(runs=99) == [3, 2]
-    assert counts(runs=1) == [1, 1]
 
 
 TOY = toy(row("cgcl"), row("vgae", graphs=("cora",)), protocols=("paper",))

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -36,22 +37,6 @@ BROKEN = job("vgae", measures=("embeddings",))
 """It has no views to compare, so it fails after its training."""
 
 
-class Log:
-    """Notes what it is told and how many lines the file has then; may ask to stop."""
-
-    def __init__(self, path, stop=lambda _: False):
-        self.path, self.stop, self.asked = path, stop, 0
-        self.ended, self.lines = [], []
-
-    def run_ends(self, job, record):
-        self.ended.append((job.key, record.failure == ""))
-        self.lines.append((self.path / RUNS).read_bytes().count(b"\n"))
-
-    def should_stop(self):
-        self.asked += 1
-        return self.stop(self)
-
-
 @pytest.fixture
 def graph(sbm):
     return sbm(0)
@@ -64,12 +49,25 @@ def path(tmp_path):
 
 @pytest.fixture
 def run(graph, path):
-    """Make the runs that are missing in one folder; return whether it ended, and what it told."""
+    """Make the runs that are missing in one folder; return whether it ended, and what it told.
+
+    That is the key of each run and whether it is good, how many lines the file had then, and how
+    often it was asked whether to stop.
+    """
 
     def run_in(*jobs, stop=lambda _: False, read=lambda _: graph, path=path):
-        log = Log(path, stop)
+        log = SimpleNamespace(ended=[], lines=[], asked=0)
+
+        def ends(job, record):
+            log.ended.append((job.key, record.failure == ""))
+            log.lines.append((path / RUNS).read_bytes().count(b"\n"))
+
+        def should_stop():
+            log.asked += 1
+            return stop(log)
+
         with Records(path) as records:
-            return run_jobs(jobs, records, read, CPU, log.run_ends, log.should_stop), log
+            return run_jobs(jobs, records, read, CPU, ends, should_stop), log
 
     return run_in
 

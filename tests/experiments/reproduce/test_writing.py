@@ -31,8 +31,7 @@ TRACE = {
 EMBEDDINGS = {"mean_cosine": 0.125, "effective_rank": 7.5, "auc_view_1": 0.75}
 TABLES = {
     "grid": ["grid.csv", "chosen.toml"],
-    "table1": ["table1.csv", "table1.md", "table1.tex"],
-    "table2": ["table2.csv", "table2.md", "table2.tex"],
+    **{name: [f"{name}.{end}" for end in ("csv", "md", "tex")] for name in ("table1", "table2")},
     "fig2": ["fig2.csv"],
     "fig3": ["fig3.csv"],
     "fig4": ["fig4.csv", "fig4-trace.csv"],
