@@ -86,7 +86,7 @@ class Options:
             graph, names, self.plan, settings=self.settings, tuned=tuned, epochs=self.epochs
         )
         path = self.out or Path("runs") / f"compare-{graph.title}"
-        comparison = Comparison.open(graph, specs, self.plan, path, command)
+        comparison = Comparison(graph, specs, self.plan, path, command)
         if comparison.others:
             also = f"The folder also holds results of {', '.join(comparison.others)}"
             notes.append(f"{also}; name them in --methods to have them in the table.")

@@ -376,24 +376,12 @@ def _tested(trained: Fitted, split: Split, strata: Sequence[Stratum]) -> dict[st
     }
 
 
-@dataclass(frozen=True, eq=False)
 class Comparison:
     """Methods, the splits they are compared on, and the folder that keeps what was found."""
 
-    graph: Graph
-    plan: Plan
-    specs: tuple[MethodSpec, ...]
-    cells: tuple[Cell, ...]
-    """In the order of work: run by run, within a run the cheap methods first."""
-    sizes: dict[str, int]
-    """Links in each part of a split; equal for all splits."""
-    strata: tuple[Stratum, ...]
-    folder: ResultFolder[Result]
-
-    @classmethod
-    def open(
-        cls, graph: Graph, specs: Sequence[MethodSpec], plan: Plan, path: Path, command: str = ""
-    ) -> Comparison:
+    def __init__(
+        self, graph: Graph, specs: Sequence[MethodSpec], plan: Plan, path: Path, command: str = ""
+    ) -> None:
         """Prepare to compare, with the results that the folder already holds.
 
         Args:
@@ -408,28 +396,39 @@ class Comparison:
             RunFolderError: The folder belongs to another comparison or is in use.
             ResourceError: The folder cannot be written.
         """
+        self.graph, self.plan, self.specs = graph, plan, tuple(specs)
         seeds = [plan.split_seed(run) for run in range(plan.runs)]
-        first = _split(graph, plan, seeds[0])
-        prints = {seed: _split(graph, plan, seed).fingerprint for seed in dict.fromkeys(seeds)}
+        first = self.split_of(seeds[0])
+        self.sizes, self.strata = first.sizes, strata_of(first)
+        """Links in each part of a split, equal for all splits; groups of its test pairs."""
+        prints = {seed: self.split_of(seed).fingerprint for seed in dict.fromkeys(seeds)}
         # No training takes the least time, subgraphs the most.
         cheap = sorted(
             specs, key=lambda own: (own.recipe.epochs > 0, own.recipe.settings.caps != "")
         )
-        cells = tuple(
+        self.cells = [
             Cell(run, spec, seed, prints[seed], run if spec.recipe.epochs else None)
             for run, seed in enumerate(seeds)
             for spec in cheap
-        )
-        strata = strata_of(first)
-        about_graph = {"title": graph.title, "fingerprint": graph.fingerprint}
-        shares = {"protocol": plan.protocol, "val": plan.val, "test": plan.test}
-        identity = {"graph": about_graph, **shares}
-        titles, degrees = [spec.title for spec in specs], [part.words for part in strata]
-        about = {"links": first.sizes, "runs": plan.runs, "methods": titles, "degrees": degrees}
-        about["command"] = command
+        ]
+        """In the order of work: run by run, within a run the cheap methods first."""
+        identity = {
+            "graph": {"title": graph.title, "fingerprint": graph.fingerprint},
+            **{name: getattr(plan, name) for name in ("protocol", "val", "test")},
+        }
+        about = {
+            "links": self.sizes,
+            "runs": plan.runs,
+            "methods": [spec.title for spec in specs],
+            "degrees": [part.words for part in self.strata],
+            "command": command,
+        }
         owner = Owner(PLAN, "a comparison", identity, about)
-        folder = ResultFolder(path, RESULTS, Result, owner)
-        return cls(graph, plan, tuple(specs), cells, first.sizes, strata, folder)
+        self.folder = ResultFolder(path, RESULTS, Result, owner)
+
+    def split_of(self, seed: int) -> Split:
+        """Return the split of a seed."""
+        return random_split(self.graph, self.plan.val, self.plan.test, seed)
 
     def left(self, resources: Resources) -> list[Cell]:
         """Return the cells without a final result, in the order of work.
@@ -469,10 +468,7 @@ class Comparison:
         seeds = {cell.recipe: cell.split_seed for cell in left if cell.init_seed is not None}
         wanted = sorted(seeds, key=lambda recipe: recipe.name)
 
-        @lru_cache(1)
-        def split_of(seed: int) -> Split:
-            return _split(self.graph, self.plan, seed)
-
+        split_of = lru_cache(1)(self.split_of)
         # Runs of one method are trained together where that is possible.
         ahead = BatchedTrainer(wanted, lambda recipe: split_of(seeds[recipe]), train)
         how = {"on_epoch": told.epoch_ends, "should_stop": should_stop, "measure_test": False}
@@ -548,7 +544,3 @@ class Comparison:
         """Methods with results in the folder that nobody asked for this time."""
         asked = {spec.name for spec in self.specs}
         return sorted({result.method for result in self.folder.results} - asked)
-
-
-def _split(graph: Graph, plan: Plan, seed: int) -> Split:
-    return random_split(graph, plan.val, plan.test, seed)

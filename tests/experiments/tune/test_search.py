@@ -147,7 +147,8 @@ def test_a_loss_that_is_not_finite_fails_a_trial_and_a_collapse_does_not(search,
     def train(*args, **kwargs):
         trained = fake(*args, **kwargs)
         reason = "loss is not finite" if len(fake.calls) == 2 else "collapse"
-        return replace(trained, stopped=Stopped(reason, 2, f"Stopped: {reason}."))
+        trained.stopped = Stopped(reason, 2, f"Stopped: {reason}.")
+        return trained
 
     failures = [trial.failure for trial in search(train=train).trials]
     assert failures == ["", "Stopped: loss is not finite.", ""]
