@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from cgcl.experiments.reproduction import Findings, Places, Records
     from cgcl.experiments.study import Experiment, Job, Record, Selection
     from cgcl.experiments.tables import Cell
-    from cgcl.graph import Graph
     from cgcl.train.signals import StopRequest
 
 What = Literal["table1", "table2", "fig2", "fig3", "fig4", "claims", "grid", "all"]
@@ -97,12 +97,6 @@ class Options:
         grid = study.read_experiment(_GRID)
         whole = study.jobs_of(grid, study.Selection(epochs=self.epochs), {})
         return {**shipped, **study.choose(grid, whole, reproduction.index(records))}
-
-    def read(self, name: str) -> Graph:
-        """Return a data set."""
-        import cgcl
-
-        return cgcl.read(name, data_root=self.data_root)
 
 
 def _listed(text: str | None) -> tuple[str, ...] | None:
@@ -186,6 +180,7 @@ def _one(
     Adds to `chosen` what a grid chooses. Returns the keys of its runs, and whether it came to the
     end.
     """
+    import cgcl
     from cgcl.experiments.reproduction import Findings, known_places, pending_jobs, run_jobs
     from cgcl.experiments.study import Selection, choose, jobs_of
 
@@ -197,7 +192,8 @@ def _one(
         say_fact("Experiment", experiment.title)
         say_fact("Runs", f"{_done(keys, records)}; folder {records.path}")
     told = _story(places, len(pending_jobs(jobs, records)), asked.quiet)
-    is_at_end = run_jobs(jobs, records, asked.read, asked.resources, told, request.is_set)
+    read = partial(cgcl.read, data_root=asked.data_root)
+    is_at_end = run_jobs(jobs, records, read, asked.resources, told, request.is_set)
     if experiment.name == _GRID:
         # What follows takes what was just chosen.
         chosen |= choose(experiment, whole, records.found)

@@ -10,7 +10,7 @@ import json
 import multiprocessing
 import os
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -245,16 +245,14 @@ class Owner:
             found = parse_line(file.read_bytes(), ["format"])
             # Version 0.1 had what decides a search in a table of its own.
             found |= {**found.pop("identity", {}), **found.pop("about", {})}
-            is_known = found["format"] == _FORMAT
-            kinds = ((type(found[own]), type(asked[own])) for own in asked) if is_known else ()
-            if any((one is dict) != (other is dict) for one, other in kinds):
+            if found["format"] != _FORMAT:
+                why = f"has format {found['format']}; this version of cgcl reads format {_FORMAT}"
+                raise RunFolderError(f"{file} {why}. Choose another `out`.")
+            if any(isinstance(found[own], dict) != isinstance(asked[own], dict) for own in asked):
                 raise ValueError("something is of another kind")
         except (ValueError, TypeError, KeyError) as error:
             why = f"is damaged, so it cannot be told what {self.what} is here"
             raise RunFolderError(f"{file} {why}. Choose another `out`.") from error
-        if not is_known:
-            why = f"has format {found['format']}; this version of cgcl reads format {_FORMAT}"
-            raise RunFolderError(f"{file} {why}. Choose another `out`.")
         return found
 
     def _require_same(self, path: Path, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
@@ -403,27 +401,24 @@ def run_side_by_side(
         is_fresh: Every job has a process of its own: one that breaks its device breaks no other.
     """
     spawn = multiprocessing.get_context("spawn")
-    waiting, tried = deque(jobs), Counter[int]()
+    waiting = deque((job, True) for job in jobs)
     most = 1 if is_fresh else None
     with ProcessPoolExecutor(workers, mp_context=spawn, max_tasks_per_child=most) as pool:
-        running: dict[Future[Outcome | None], J] = {}
+        running: dict[Future[Outcome | None], tuple[J, bool]] = {}
         while True:
             while waiting and len(running) < workers and time.time() < deadline:
-                job = waiting.popleft()
-                running[pool.submit(work, job, where)] = job
+                job, is_first = waiting.popleft()
+                running[pool.submit(work, job, where)] = (job, is_first)
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                job, error = running.pop(future), future.exception()
-                if error is None:
-                    result = future.result()
-                    if result is not None:
-                        yield result
-                    continue
-                tell(f"{job}: {error!r}"[:300])
-                tried[id(job)] += 1
-                if tried[id(job)] < 2:
-                    waiting.append(job)
+                (job, is_first), error = running.pop(future), future.exception()
+                if error is not None:
+                    tell(f"{job}: {error!r}"[:300])
+                    if is_first:
+                        waiting.append((job, False))
+                elif (result := future.result()) is not None:
+                    yield result
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -104,11 +104,8 @@ def test_the_papers_protocol_has_one_split_and_the_other_a_split_for_each_run():
 
 
 def test_the_authors_settings_are_the_ground_that_a_row_stands_on():
-    places = jobs_of(
-        toy(row("graphsage"), row("wide", "graphsage", settings={"hidden": 999})),
-        Selection(runs=1, test=(10,), protocols=("paper",)),
-        {},
-    )
+    of = toy(row("graphsage"), row("wide", "graphsage", settings={"hidden": 999}))
+    places = jobs_of(of, Selection(runs=1, test=(10,), protocols=("paper",)), {})
     settings = {(place.row, place.graph): own[0].recipe.settings for place, own in places.items()}
     authors = method_named("graphsage").authors["cora"]
     assert authors["hidden"] != 999
@@ -164,7 +161,7 @@ SEVERAL = (
         ),
         (
             SEVERAL,
-            {"graphs": ("cora", "nope")},
+            {"graphs": ("nope",)},
             "No experiment has the dataset nope. There are cora, photo.",
         ),
     ],
@@ -178,26 +175,21 @@ def test_what_is_not_there_is_told_with_what_is(of, asked, told):
 @pytest.mark.parametrize(
     ("asked", "parts"),
     [
-        (Selection(runs=2), {"both": Selection(runs=2), "one": Selection(runs=2)}),
+        ({"runs": 2}, [{"runs": 2}, {"runs": 2}]),
+        ({"graphs": ("photo", "cora")}, [{"graphs": ("cora", "photo")}, {"graphs": ("cora",)}]),
         (
-            Selection(graphs=("photo", "cora")),
-            {"both": Selection(graphs=("cora", "photo")), "one": Selection(graphs=("cora",))},
+            {"methods": ("gcn", "vgae"), "test": (10,)},
+            [{"methods": ("vgae",), "test": (10,)}, {"methods": ("gcn",), "test": (10,)}],
         ),
-        (
-            Selection(methods=("gcn", "vgae"), test=(10,)),
-            {
-                "both": Selection(methods=("vgae",), test=(10,)),
-                "one": Selection(methods=("gcn",), test=(10,)),
-            },
-        ),
-        (Selection(methods=("gcn",), protocols=("splits",)), {}),
+        ({"methods": ("gcn",), "protocols": ("splits",)}, []),
     ],
 )
 def test_of_several_experiments_each_gives_what_it_has(asked, parts):
-    assert parts_of(SEVERAL, asked) == parts
-    for name, part in parts.items():
-        [of] = [one for one in SEVERAL if one.name == name]
-        assert jobs_of(of, part, {})
+    found = parts_of(SEVERAL, Selection(**asked))
+    assert [*found.items()] == [
+        (of.name, Selection(**part)) for of, part in zip(SEVERAL, parts, strict=False)
+    ]
+    assert all(jobs_of(of, found[of.name], {}) for of in SEVERAL if of.name in found)
 
 
 @pytest.mark.parametrize(
@@ -212,11 +204,7 @@ def test_what_was_not_chosen_yet_is_told_or_left_out(chosen):
     )
     of = toy(row("cgcl", chosen=("lr",)), row("vgae"))
     places = jobs_of(of, Selection(), {"cgcl-cora-20": {"lr": 0.1}}, only_chosen=True)
-    assert {(place.row, place.test) for place in places} == {
-        ("cgcl", 20),
-        ("vgae", 10),
-        ("vgae", 20),
-    }
+    assert {f"{place.row} {place.test}" for place in places} == {"cgcl 20", "vgae 10", "vgae 20"}
 
 
 @pytest.fixture(scope="module")
