@@ -138,30 +138,31 @@ def reproduce(
         asked: Which part of it is run, and where.
     """
     from cgcl.experiments.reproduction import Records, write_verdicts
-    from cgcl.experiments.study import NAMES, jobs_of, parts_of, read_experiment
+    from cgcl.experiments.study import NAMES, having, jobs_of, read_experiment
     from cgcl.train.signals import stop_on_signals
 
     if any(number is not None and number < 1 for number in (asked.runs, asked.epochs)):
         raise ConfigError("--runs and --epochs must be at least 1.")
     _ = asked.resources  # refused at once if there is no such device
+    part = asked.part
     experiments = [read_experiment(name) for name in (NAMES if what == "all" else (what,))]
-    parts, chosen = parts_of(experiments, asked.part), asked.choices
-    experiments = [own for own in experiments if own.name in parts]
-    if _GRID not in parts:  # what cannot be run is told before anything is
+    experiments, chosen = having(experiments, part), asked.choices
+    names = [own.name for own in experiments]
+    if _GRID not in names:  # what cannot be run is told before anything is
         for own in experiments:
-            jobs_of(own, parts[own.name], chosen)
+            jobs_of(own, part, chosen)
     is_complete = True
     with Records(asked.out) as records, stop_on_signals() as request:
         if records.damaged_lines:
             told = f"Warning: {records.damaged_lines} damaged lines are ignored; what they held is"
             say(f"{told} made again when it is asked for.")
         for own in experiments:
-            keys, is_at_end = _one(own, parts[own.name], records, chosen, asked, request)
+            keys, is_at_end = _one(own, records, chosen, asked, request)
             if not is_at_end:
                 say(f"Stopped: {_done(keys, records)}. Go on with: {shlex.join(sys.argv)}")
                 return request.exit_code
             is_complete &= keys <= records.found.keys()
-        if "claims" in parts and what == "all" and asked.epochs is None:
+        if "claims" in names and what == "all" and asked.epochs is None:
             # Claims are judged by what came after them, too.
             write_verdicts(records.found, records.path, chosen)
     return 0 if is_complete else _FAILED
@@ -169,7 +170,6 @@ def reproduce(
 
 def _one(
     experiment: Experiment,
-    part: Selection,
     records: Records,
     chosen: dict[str, Any],
     asked: Options,
@@ -184,7 +184,7 @@ def _one(
     from cgcl.experiments.reproduction import Findings, known_places, pending_jobs, run_jobs
     from cgcl.experiments.study import Selection, choose, jobs_of
 
-    places = jobs_of(experiment, part, chosen)
+    places = jobs_of(experiment, asked.part, chosen)
     whole = jobs_of(experiment, Selection(epochs=asked.epochs), chosen, only_chosen=True)
     jobs = [job for own in places.values() for job in own]
     keys = {job.key for job in jobs}

@@ -10,7 +10,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import product
@@ -251,12 +251,6 @@ class Selection:
     runs: int | None = None
     epochs: int | None = None
 
-    @property
-    def given(self) -> dict[str, tuple[Any, ...]]:
-        """What is asked for by name, without what is wanted whole."""
-        values = {name: getattr(self, name) for name in _WORDS}
-        return {name: own for name, own in values.items() if own is not None}
-
 
 _ASKED = ("graph", "test", "method", "settings", "split_seed", "seed", "measures")
 _WORDS = {"graphs": "dataset", "methods": "method", "test": "ratio", "protocols": "protocol"}
@@ -307,14 +301,13 @@ def jobs_of(
 
     Args:
         experiment: What is described.
-        asked: Which part of it is wanted.
+        asked: Which part of it is wanted; what it does not have, `having` tells.
         chosen: The settings that were chosen.
         only_chosen: Leave out what waits for a choice, instead of refusing.
 
     Raises:
-        ConfigError: What is asked for is not in the experiment, or a setting is out of range.
+        ConfigError: It has nothing of what is asked for, or a setting is out of range.
     """
-    _require_there([experiment], asked)
     part = _part(experiment, asked)
     places = _places(experiment, part)
     if not places:
@@ -334,8 +327,8 @@ def jobs_of(
     }
 
 
-def parts_of(experiments: Sequence[Experiment], asked: Selection) -> dict[str, Selection]:
-    """Return which part of each of several experiments is wanted; one without any is left out.
+def having(experiments: Sequence[Experiment], asked: Selection) -> list[Experiment]:
+    """Return which of several experiments have a part of what is wanted.
 
     Args:
         experiments: What is to be run.
@@ -344,37 +337,25 @@ def parts_of(experiments: Sequence[Experiment], asked: Selection) -> dict[str, S
     Raises:
         ConfigError: No experiment has something that is asked for.
     """
-    _require_there(experiments, asked)
-    parts: dict[str, Selection] = {}
-    for experiment in experiments:
-        part = _part(experiment, asked)
-        # Of a single one it is told why there is nothing to run.
-        if len(experiments) == 1 or _places(experiment, part):
-            here: dict[str, Any] = {name: part[name] for name in asked.given}
-            parts[experiment.name] = replace(asked, **here)
-    return parts
+    for name, word in _WORDS.items():
+        known = dict.fromkeys(value for one in experiments for value in getattr(one, name))
+        unknown = ", ".join(str(own) for own in getattr(asked, name) or () if own not in known)
+        if unknown:
+            of, has, there = "No experiment", f"has the {word}", "There are"
+            if len(experiments) == 1:
+                of, has, there = experiments[0].name, f"has no {word}", "It has"
+            raise ConfigError(f"{of} {has} {unknown}. {there} {', '.join(map(str, known))}.")
+    # Of a single one it is told why there is nothing to run.
+    return [own for own in experiments if len(experiments) == 1 or _places(own, _part(own, asked))]
 
 
 def _part(experiment: Experiment, asked: Selection) -> dict[str, tuple[Any, ...]]:
     """Return what is asked for of what the experiment has, in its order."""
+    wanted = {name: getattr(asked, name) or getattr(experiment, name) for name in _WORDS}
     return {
-        name: tuple(
-            own for own in getattr(experiment, name) if own in asked.given.get(name, (own,))
-        )
-        for name in _WORDS
+        name: tuple(own for own in getattr(experiment, name) if own in values)
+        for name, values in wanted.items()
     }
-
-
-def _require_there(experiments: Sequence[Experiment], asked: Selection) -> None:
-    """Refuse what no experiment has."""
-    for name, values in asked.given.items():
-        known = dict.fromkeys(value for one in experiments for value in getattr(one, name))
-        unknown = ", ".join(str(value) for value in values if value not in known)
-        if unknown:
-            of, has, there = "No experiment", f"has the {_WORDS[name]}", "There are"
-            if len(experiments) == 1:
-                of, has, there = experiments[0].name, f"has no {_WORDS[name]}", "It has"
-            raise ConfigError(f"{of} {has} {unknown}. {there} {', '.join(map(str, known))}.")
 
 
 def _places(experiment: Experiment, part: Mapping[str, Sequence[Any]]) -> dict[CellId, Row]:
