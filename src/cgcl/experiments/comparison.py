@@ -23,7 +23,6 @@ from cgcl.experiments import Listener, Plan
 from cgcl.experiments.log import Owner, ResultFolder, RunLine, is_out_of_memory, pending
 from cgcl.experiments.search import BEST
 from cgcl.graph import Graph
-from cgcl.methods.method import EVERY_GRAPH
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.metrics import auc, link_metrics
@@ -187,10 +186,8 @@ def resolve_methods(
             why = "it says nothing about two nodes on different sides of a bipartite graph."
             notes.append(f"{method.title} is left out: {why}")
             continue
-        has_authors = settings == "authors" and {graph.title, EVERY_GRAPH} & method.authors.keys()
-        authors = method.authors_settings(graph.title) if has_authors else {}
-        source = "authors" if has_authors else "default"
-        rows: list[tuple[str, Mapping[str, Any]]] = [(source, authors)]
+        authors = method.authors_settings(graph.title) if settings == "authors" else {}
+        rows: list[tuple[str, Mapping[str, Any]]] = [("authors" if authors else "default", authors)]
         if tuned is not None and name in tuned:
             trials = tuned[name].trials
             told = "tuned" if trials is None else f"tuned, {trials:,} trials"

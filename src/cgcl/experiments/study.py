@@ -21,7 +21,6 @@ from typing import Any, Literal, get_args
 from cgcl.errors import ConfigError
 from cgcl.experiments import PAPER_SPLIT_SEED
 from cgcl.experiments.log import RunLine
-from cgcl.methods.method import EVERY_GRAPH
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import method_named
 from cgcl.train.config import RunConfig
@@ -375,9 +374,8 @@ def _choice(row: Row, place: CellId) -> str:
 def _job(row: Row, place: CellId, run: int, epochs: int | None, chosen: Chosen) -> Job:
     method, graph, test = method_named(row.method), place.graph, place.test
     is_trained = issubclass(method.settings, TrainedSettings)
-    has_authors = {graph, EVERY_GRAPH} & method.authors.keys()
-    values = dict(method.authors_settings(graph)) if has_authors else {}
-    values |= {**row.settings, **row.on.get(graph, {}).get("settings", {})}
+    there = row.on.get(graph, {}).get("settings", {})
+    values = {**method.authors_settings(graph), **row.settings, **there}
     for name in row.chosen_on(graph):
         try:
             values[name] = chosen[_choice(row, place)][name]
@@ -389,11 +387,8 @@ def _job(row: Row, place: CellId, run: int, epochs: int | None, chosen: Chosen) 
             ) from None
     if epochs is not None and is_trained:
         values["epochs"] = epochs
-    values |= {
-        "val": test / 2 / _PERCENT,
-        "test": test / _PERCENT,
-        "seed": run if is_trained else 0,
-    }
+    seed = run if is_trained else 0
+    values |= {"val": test / 2 / _PERCENT, "test": test / _PERCENT, "seed": seed}
     split_seed = PAPER_SPLIT_SEED if place.protocol == "paper" else run
     return Job(graph, test, RunConfig.of(row.method, values), split_seed, row.measures)
 

@@ -416,14 +416,9 @@ class _Grid:
     """Rows that are left out because nothing of them was run, where something of others was."""
 
     @property
-    def entries(self) -> list[_Entry]:
-        """All of it, as one reads."""
-        return [entry for row in self.rows for entry in row]
-
-    @property
     def notes(self) -> list[str]:
-        """The footnotes, each once, as one reads."""
-        return list(dict.fromkeys(note for entry in self.entries for note in entry.notes))
+        """The footnotes, as one reads."""
+        return [note for row in self.rows for entry in row for note in entry.notes]
 
 
 @dataclass(frozen=True)
@@ -485,20 +480,17 @@ def latex(table: Table) -> str:
 def _sections(table: Table) -> list[_Section]:
     """Return the tables in order: for each protocol the results, then the differences."""
     of = table.experiment
-    titles = (
-        "{test} % test links, {val:g} % to choose the epoch by",
-        "{ours} minus each other row, {test} % test links",
-    )
-    kinds = zip((table.cells, table.paired), titles, (_legend, _claim), strict=True)
     sections: list[_Section] = []
-    for protocol, (found, title, explained), test in product(of.protocols, kinds, of.test):
+    for protocol, found, test in product(of.protocols, (table.cells, table.paired), of.test):
         here = [one for one in found if (one.place.protocol, one.place.test) == (protocol, test)]
         metrics = dict.fromkeys(one.metric for one in here)
         grids = [_grid(table, [one for one in here if one.metric == own]) for own in metrics]
         if grids:
-            ours = table.labels.get(REFERENCE)
-            named = title.format(ours=ours, test=test, val=test / 2)
-            sections.append(_Section(protocol, named, explained(table, grids), tuple(grids)))
+            title = f"{test} % test links, {test / 2:g} % to choose the epoch by"
+            if found is table.paired:
+                title = f"{table.labels[REFERENCE]} minus each other row, {test} % test links"
+            explained = _explained(table, grids, are_results=found is table.cells)
+            sections.append(_Section(protocol, title, explained, tuple(grids)))
     return sections
 
 
@@ -586,37 +578,34 @@ def _notes(one: Cell | Paired, table: Table, label: str) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _legend(table: Table, grids: Sequence[_Grid]) -> str:
-    """Say what the numbers of results are."""
-    over = f"mean ± standard deviation over {table.runs} runs" if table.runs > 1 else "one run"
-    published = ""
-    if any(cell.published for cell in table.cells):
-        published = f"; {_WHERE} what the paper prints, and ours minus that"
-    entries = [entry for grid in grids for entry in grid.entries]
-    not_run = dict.fromkeys(label for grid in grids for label in grid.not_run)
-    told = {
-        f"Percent, {over}{published}.": True,
-        "Bold: the best of ours in a column, as printed.": any(own.is_bold for own in entries),
-        "A dash: not planned.": any(own.first == NOTHING for own in entries),
-        f"Not run: {', '.join(not_run)}.": bool(not_run),
-    }
-    return " ".join(sentence for sentence, is_so in told.items() if is_so)
-
-
-def _claim(table: Table, grids: Sequence[_Grid]) -> str:
-    """Say what differences are, and how they are tested."""
-    entries = [entry for grid in grids for entry in grid.entries]
-    ours = table.labels[REFERENCE]
-    told = [f"Percentage points, taken split by split; above zero, {ours} is ahead."]
-    if any(entry.rest for entry in entries):
-        told.append(
+def _explained(table: Table, grids: Sequence[_Grid], *, are_results: bool) -> str:
+    """Say what the numbers are, and how differences are tested."""
+    entries = [entry for grid in grids for row in grid.rows for entry in row]
+    is_dashed = any(entry.first == NOTHING for entry in entries)
+    if are_results:
+        over = f"mean ± standard deviation over {table.runs} runs" if table.runs > 1 else "one run"
+        is_published = any(cell.published for cell in table.cells)
+        published = f"; {_WHERE} what the paper prints, and ours minus that" if is_published else ""
+        not_run = dict.fromkeys(label for grid in grids for label in grid.not_run)
+        told = {
+            f"Percent, {over}{published}.": True,
+            "Bold: the best of ours in a column, as printed.": any(own.is_bold for own in entries),
+            "A dash: not planned.": is_dashed,
+            f"Not run: {', '.join(not_run)}.": bool(not_run),
+        }
+    else:
+        ours = table.labels[REFERENCE]
+        tests = (
             f"{100 * CONFIDENCE:g} % intervals and p of paired t-tests allow for training links "
             "that splits share (Nadeau and Bengio, 2003); p also for the number of rows in a "
             f"column (Holm). Bold: p below {LEVEL:g}."
         )
-    if any(entry.first == NOTHING for entry in entries):
-        told.append("A dash: no split with both results.")
-    return " ".join(told)
+        told = {
+            f"Percentage points, taken split by split; above zero, {ours} is ahead.": True,
+            tests: any(entry.rest for entry in entries),
+            "A dash: no split with both results.": is_dashed,
+        }
+    return " ".join(sentence for sentence, is_so in told.items() if is_so)
 
 
 def _numbered(sections: Sequence[_Section]) -> dict[str, int]:
