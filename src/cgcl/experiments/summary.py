@@ -218,18 +218,14 @@ def _compared(summary: Summary, by_row: Sequence[Mapping[int, Result]]) -> Summa
     """Return it with the differences of rows to the reference."""
     reference, metric, rows = summary.reference, summary.metric, [*summary.rows]
     ours = {row.is_tuned: place for place, row in enumerate(rows) if row.method == reference}
+    values = [
+        {run: one.test[metric] for run, one in own.items() if one.test and metric in one.test}
+        for own in by_row
+    ]
     for number, row in enumerate(summary.rows):
         place = ours.get(row.is_tuned, ours.get(False))
         if place is not None and row.method != reference:
-            values, others = (
-                {
-                    run: one.test[metric]
-                    for run, one in own.items()
-                    if one.test and metric in one.test
-                }
-                for own in (by_row[number], by_row[place])
-            )
-            found = common_difference(values, others, summary.overlap)
+            found = common_difference(values[number], values[place], summary.overlap)
             rows[number] = replace(row, difference=found, against=rows[place].title)
     compared = {number: row.difference for number, row in enumerate(rows) if row.difference}
     for number, found in zip(compared, corrected([*compared.values()]), strict=True):
