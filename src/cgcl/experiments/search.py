@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -456,32 +455,16 @@ def tune(
     fixed, here = {**(fixed or {}), **chosen_by(goal, method)}, resources or Resources()
     space = Space.of(method, graph.title, fixed, method_named(method).settings_for(graph, {}))
     _refuse_at_once(graph, split, trials, here)
-    end, told, threads = time.monotonic() + here.time_limit_s, listener or Listener(), here.threads
-
-    def why_stop() -> StopReason | None:
-        if should_stop():
-            return "request"
-        return "time limit" if time.monotonic() >= end else None
-
     shares = {name: value for name, value in fixed.items() if name in ("val", "test")}
-    search = _Search(
-        graph, split, space, {**shares, "seed": seed}, command, goal or space.goal, trials
-    )
-    with contextlib.ExitStack() as held:
-        if folder is not None:
-            owner = search.owner(here.num_threads)
-            search.study = held.enter_context(ResultFolder(folder, TRIALS, Trial, owner))
-            # As many threads as when the search began: their number decides the last bits.
-            threads = threads or search.study.about["threads"]
-        blind = partial(
-            train or fit,
-            *without_test_links(graph, split),
-            resources=replace(here, threads=threads, time_limit="", track_consistency=False),
-            on_epoch=told.epoch_ends,
-            should_stop=lambda: why_stop() is not None,
-            measure_test=False,
-        )
-        return search.run(blind, told, why_stop)
+    shares, goal = {**shares, "seed": seed}, goal or space.goal
+    search = _Search(graph, split, space, shares, command, goal, trials)
+    how = (train or fit, listener or Listener(), should_stop)
+    if folder is None:
+        return search.run(here, *how)
+    with ResultFolder(folder, TRIALS, Trial, search.owner(here.num_threads)) as search.study:
+        # As many threads as when the search began: their number decides the last bits.
+        threads = here.threads or search.study.about["threads"]
+        return search.run(replace(here, threads=threads), *how)
 
 
 def _refuse_at_once(graph: Graph, split: Split, trials: int, resources: Resources) -> None:
@@ -533,9 +516,24 @@ class _Search:
         return Owner(STUDY, "a search", identity, about, kept=about)
 
     def run(
-        self, train: Fit, listener: Listener, why_stop: Callable[[], StopReason | None]
+        self, here: Resources, train: Fit, listener: Listener, should_stop: Callable[[], bool]
     ) -> Tuned:
         """Try what is not tried yet, keeping what is found in the folder if there is one."""
+        end = time.monotonic() + here.time_limit_s
+
+        def why_stop() -> StopReason | None:
+            if should_stop():
+                return "request"
+            return "time limit" if time.monotonic() >= end else None
+
+        blind = partial(
+            train,
+            *without_test_links(self.graph, self.split),
+            resources=replace(here, time_limit="", track_consistency=False),
+            on_epoch=listener.epoch_ends,
+            should_stop=lambda: why_stop() is not None,
+            measure_test=False,
+        )
         done = {trial.number: trial for trial in (self.study.results if self.study else ())}
         listener.opens(len(done))
         stopped: StopReason | None = None
@@ -547,7 +545,7 @@ class _Search:
             if proposed is None or stopped is not None:
                 break
             listener.begins(proposed)
-            trial = self._try(proposed, train)
+            trial = self._try(proposed, blind)
             if trial is None:
                 stopped = why_stop() or "request"
                 break
