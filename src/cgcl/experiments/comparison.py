@@ -34,9 +34,6 @@ from cgcl.train.top_of_list import ranking_metrics
 
 PLAN = "plan.json"
 RESULTS = "runs.jsonl"
-SettingsChoice = Literal["authors", "default"]
-"""Which settings methods get: those of their authors for the graph, or those for any graph."""
-_TIME_LIMIT = "time limit"
 _LONGEST_REASON = 1000
 
 
@@ -161,7 +158,7 @@ def resolve_methods(
     names: Sequence[str],
     plan: Plan,
     *,
-    settings: SettingsChoice = "authors",
+    settings: Literal["authors", "default"] = "authors",
     tuned: Mapping[str, TunedSettings] | None = None,
     epochs: int | None = None,
 ) -> tuple[list[MethodSpec], list[str]]:
@@ -171,7 +168,8 @@ def resolve_methods(
         graph: What they are compared on.
         names: The methods.
         plan: The shares to hold out.
-        settings: Which settings each method gets.
+        settings: Which settings each method gets: those of its authors for the graph, or those for
+            any graph.
         tuned: Further settings by method; each makes a row more.
         epochs: Train so long, whatever the settings say.
 
@@ -313,7 +311,7 @@ class Result(RunLine):
         Args:
             time_limit: The limit that would hold now.
         """
-        was_cut = self.stopped is not None and self.stopped.get("reason") == _TIME_LIMIT
+        was_cut = self.stopped is not None and self.stopped.get("reason") == "time limit"
         return self.failure is None and not (was_cut and self.time_limit != time_limit)
 
     def is_sound(self) -> bool:

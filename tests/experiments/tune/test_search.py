@@ -164,7 +164,7 @@ def test_if_all_trials_fail_the_first_reason_is_told(search, fake, folder):
     fake.before = failing_with(SplitError("No counter-examples."))
     tuned = search(folder=folder)
     with pytest.raises(TrainingError, match=r"All 3 trials failed\. The first one: No counter"):
-        _ = tuned.settings
+        _ = tuned.best
     assert not (folder / BEST).exists()
 
 
@@ -187,7 +187,7 @@ def test_the_best_settings_are_written_with_where_they_come_from(search, two_cli
         f"# Validation: AUC {tuned.value:.4f}, AP {tuned.value - 0.01:.4f} at epoch 3",
         "# Command: cgcl tune toy.csv --seed 4",
     ]
-    train = {"method": "mlp", "val": 0.1, "test": 0.2, "seed": 4, **tuned.settings}
+    train = {"method": "mlp", "val": 0.1, "test": 0.2, "seed": 4, **tuned.best.settings}
     assert tomllib.loads(text)["train"] == train
     assert {call["val"] for call in fake.calls} == {0.1}
 
