@@ -394,6 +394,11 @@ class Tuned:
         )
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """Every setting of the best trial."""
+        return self.best.settings
+
+    @property
     def value(self) -> float:
         """What the best trial reached on the validation links, by the goal."""
         return self.best.rank(self.goal)[0]
