@@ -6,6 +6,8 @@ import contextlib
 import io
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -82,3 +84,22 @@ def run_folder(cli: Cli, runs: Path, friends: Path) -> Path:
     """A copy of that run, in the current folder."""
     shutil.copytree(runs, friends.parent / "runs")
     return friends.parent / "runs" / "friends-1"
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path) -> Cli:
+    """Run the program in a process of its own, and send it a signal when it has said something."""
+
+    def run(words: list[str], said: str, number: int) -> Result:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        kept = {name: own for name, own in os.environ.items() if not name.startswith("CGCL_")}
+        command = [sys.executable, "-m", "cgcl", *words]
+        with subprocess.Popen(command, cwd=tmp_path, env=kept, **pipes) as process:
+            assert process.stderr is not None
+            assert any(said in line for line in process.stderr), "it ended without saying that"
+            process.send_signal(number)
+            out, err = process.communicate()
+        assert "Traceback" not in err
+        return Result(process.returncode, out, err)
+
+    return run

@@ -108,7 +108,7 @@ def by_compare(world: World, folder: Path) -> tuple[Any, Any]:
     specs, _ = resolve_methods(world.graph, ["cgcl"], plan)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("cgcl.experiments.comparison.random_split", lambda *_: world.split)
-        comparison = Comparison.open(world.graph, specs, plan, folder, "cgcl compare toy")
+        comparison = Comparison(world.graph, specs, plan, folder, "cgcl compare toy")
         with comparison.folder:
             comparison.run(HERE, train=small)
             [result] = comparison.folder.results

@@ -86,7 +86,7 @@ class Options:
             graph, names, self.plan, settings=self.settings, tuned=tuned, epochs=self.epochs
         )
         path = self.out or Path("runs") / f"compare-{graph.title}"
-        comparison = Comparison.open(graph, specs, self.plan, path, command)
+        comparison = Comparison(graph, specs, self.plan, path, command)
         if comparison.others:
             also = f"The folder also holds results of {', '.join(comparison.others)}"
             notes.append(f"{also}; name them in --methods to have them in the table.")
@@ -165,9 +165,10 @@ class LiveStory(Listener):
         self._line: TrainingLine | None = None
 
     def start(self, epochs: int) -> None:
-        """Show a training of so many epochs."""
-        self._line = TrainingLine(epochs, self._quiet or not sys.stderr.isatty())
-        self._line.start(0)
+        """Show a training of so many epochs; nothing if there is nothing to train."""
+        if epochs:
+            self._line = TrainingLine(epochs, self._quiet or not sys.stderr.isatty())
+            self._line.start(0)
 
     def epoch_ends(self, record: EpochRecord) -> None:
         """Show the epoch."""
@@ -223,8 +224,7 @@ class _Story(LiveStory):
             say(f"{told} done again.")
 
     def begins(self, job: Cell) -> None:
-        if job.spec.is_trained:
-            self.start(job.spec.recipe.epochs)
+        self.start(job.spec.recipe.epochs)
 
     def ends(self, job: Cell, result: Result, *, is_best: bool = False) -> None:  # noqa: ARG002
         from cgcl.metrics.table import metric_title
