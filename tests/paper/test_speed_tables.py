@@ -206,7 +206,7 @@ def test_equal_ratios_are_equal_steps_on_the_plot(start: float, ratio: float) ->
 def test_the_row_of_cgcl_rank_counts_a_cell_s_seconds_once(write) -> None:
     line = {"kind": "cgcl-rank row", "auc": 0.9, "node_mrr": 0.25, "cell_seconds": 4.0, **GPU}
     write(*({**line, "graph": graph, "seed": s} for graph in ("cora", "photo") for s in (0, 1)))
-    table = speed_tables.ranking_row_table()
+    table = TABLES["speed-ranking-row"]()
     assert "| Cora | 2 | 90.00 ± 0.00 | 25.00 ± 0.00 | 4.0 |" in table
     assert "4 runs on 2 of 5 graphs in 8 s" in table
 
