@@ -159,16 +159,9 @@ def _recipe(job: Line, graph: Graph) -> RunConfig:
 
 def shown(result: Line) -> str:
     """Return a result in a line."""
-    head = ", ".join(str(result[name]) for name in KEY if name != "features")
-    head += "" if result["features"] else ", no features"
-    if "failure" in result:
-        words = f"{head}: failed, {result['failure']}"
-        # Nothing runs after such an error in the same process.
-        return sys.exit(words) if "CUDA error" in result["failure"] else words
-    found = result["test"] or result["val"]
-    wanted = (*list(MEASURES)[:3], "heart_mrr", "hits@50", "hits@100", "auc")
-    figures = "  ".join(f"{name} {100 * found[name]:.2f}" for name in wanted if name in found)
-    return f"{head}: {figures}  (epoch {result['best_epoch']}, {result['seconds']:.0f} s)"
+    words = run.shown(result)
+    # Nothing runs after such an error in the same process.
+    return sys.exit(words) if "CUDA error" in result.get("failure", "") else words
 
 
 def _stage(stage: str) -> dict[Key, list[Line]]:

@@ -41,6 +41,9 @@ TITLES = {
     if graph != "publisher"
 }
 KEY = ("graph", "variant", "seed")
+# What is told of a result while others are made.
+SHOWN = ("node_mrr", "precision@100", "precision@1000", "heart_mrr")
+SHOWN += ("hits@50", "hits@100", "auc", "ap")
 
 Line = dict[str, Any]
 """A job, its result, or what every job is told."""
@@ -262,12 +265,16 @@ def run(job: Line, place: Line) -> Line:
 
 def shown(result: Line) -> str:
     """Return a result in a line."""
-    names = ("graph", "method", "kind", "variant")
-    head = ", ".join(result[name] for name in names if name in result)
+    names = ("stage", "graph", "method", "kind", "variant", "name")
+    head = ", ".join(dict.fromkeys(result[name] for name in names if name in result))
+    head += f", {'' if result.get('features', True) else 'no features, '}seed {result['seed']}"
     if "failure" in result:
-        return f"{head}, seed {result['seed']}: failed, {result['failure']}"
-    figures = f"AUC {result['test']['auc']:.4f} AP {result['test']['ap']:.4f}"
-    return f"{head}, seed {result['seed']}: {figures}, {result['seconds']:.0f} s"
+        return f"{head}: failed, {result['failure']}"
+    found = result["test"] or result["val"]
+    figures = (f"{name} {100 * found[name]:.2f}" for name in SHOWN if name in found)
+    return (
+        f"{head}: {'  '.join(figures)}  (epoch {result['best_epoch']}, {result['seconds']:.0f} s)"
+    )
 
 
 def complete(name: str) -> tuple[Line, dict[Key, list[Line]]]:

@@ -11,20 +11,11 @@ from statistics import fmean, mean
 from textwrap import indent
 from typing import Any, Literal, get_args
 
+from cgcl.experiments import tables
 from cgcl.experiments.reproduction import EMBEDDINGS, TRACE
 from cgcl.experiments.statistics import LEVEL, Difference, Spread, corrected, paired_difference
 from cgcl.experiments.study import Record
-from cgcl.experiments.tables import (
-    FEWEST_TESTED,
-    METRICS,
-    Cell,
-    Paired,
-    Table,
-    has_collapsed,
-    joined,
-    markdown_table,
-    signed,
-)
+from cgcl.experiments.tables import METRICS, Cell, Paired, joined, markdown_table, signed
 from cgcl.metrics.consistency import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND, LEMMA_BOUND
 
 from .page import REPRODUCED, Place, Reproduced, cells_of, counted, counts_of, verdict_on
@@ -159,10 +150,10 @@ def _tested(paired: Iterable[Paired]) -> tuple[list[Paired], list[str]]:
     Their tests allow for the number of these.
     """
     every = [*paired]
-    there = [one for one in every if one.difference.runs >= FEWEST_TESTED]
+    there = [one for one in every if one.difference.runs >= tables.FEWEST_TESTED]
     found = corrected([one.difference for one in there])
     few = len(every) - len(there)
-    told = [f"{few} over fewer than {FEWEST_TESTED} splits are not tested"] if few else []
+    told = [f"{few} over fewer than {tables.FEWEST_TESTED} splits are not tested"] if few else []
     return [replace(one, difference=own) for one, own in zip(there, found, strict=True)], told
 
 
@@ -204,7 +195,7 @@ def _margin(reproduced: Reproduced, claim: Claim) -> Verdict:
     return Verdict(by_sign(inside), _evidence(claim), numbers)
 
 
-def _best_baselines(table: Table) -> dict[Place, Cell]:
+def _best_baselines(table: tables.Table) -> dict[Place, Cell]:
     """Return the cell of the baseline with the best mean AUC over splits, by place."""
     others = [cells_of(table, row.name) for row in table.experiment.rows if row.name != "cgcl"]
     return {
@@ -403,7 +394,7 @@ def _insensitive(reproduced: Reproduced, claim: Claim) -> Verdict:
         every, few = grids[0], grids[1].values()
         width, rate = worst = min(every, key=lambda cell: every[cell])
         low = f"{every[worst]:.2f} (d_v {width}, r {rate})"
-        lost, lost_slower = (sum(map(has_collapsed, some)) for some in (own, slower))
+        lost, lost_slower = (sum(map(tables.has_collapsed, some)) for some in (own, slower))
         cells = (f"{low} to {max(every.values()):.2f}", f"{min(few):.2f} to {max(few):.2f}")
         ends = f"{lost} of {len(own)}, {lost_slower} with smaller r"
         numbers.append((place, *cells, ends))
@@ -613,7 +604,7 @@ def _rates(reproduced: Reproduced) -> str:
     runs = {own.key: own for name in ("fig2", "fig3") for own in reproduced.records(name)}
     if not runs:
         return "Not run yet."
-    rates = [record.settings["lr"] for record in runs.values() if has_collapsed(record)]
+    rates = [record.settings["lr"] for record in runs.values() if tables.has_collapsed(record)]
     where = [f"{rates.count(rate)} with r = {rate}" for rate in sorted({*rates})]
     text = f"{len(rates) or 'None'} of {len(runs)} runs over the grid of d_v and r collapsed"
     return f"{text}: {joined(where)}." if rates else f"{text}."
