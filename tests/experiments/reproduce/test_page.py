@@ -15,10 +15,7 @@ from cgcl_paper.page import (
     verdict_on,
 )
 
-from cgcl.experiments.study import (
-    NAMES,
-    CellId,
-)
+from cgcl.experiments.study import NAMES, CellId
 from cgcl.experiments.tables import Cell
 
 
