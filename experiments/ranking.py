@@ -373,7 +373,8 @@ def engines_table() -> str:
 
 def _apart(found: dict[Key, list[Line]], graph: str, name: str, measure: str) -> Difference | None:
     """Return ours minus another method's over common splits, None if there are none."""
-    return run.apart(*(found.get((graph, own), ()) for own in (OURS, name)), measure)
+    ours, theirs = (found.get((graph, own), ()) for own in (OURS, name))
+    return run.apart(ours, theirs, measure)
 
 
 def _tables(found: dict[Key, list[Line]], stage: str, names: Sequence[str]) -> list[str]:

@@ -27,7 +27,6 @@ import run
 import speed
 import structure
 from cgcl.experiments.reproduction import CHOSEN_HEAD, RUNS, index, read_records, records_of
-from cgcl.experiments.study import NAMES
 from cgcl.experiments.tables import csv, latex
 from cgcl.experiments.tables import toml_text as chosen_toml
 from reproduce import figure_of, page
@@ -122,9 +121,9 @@ def figure_svg(name: str) -> str:
 
 
 _OF_RUNS: dict[str, Callable[[page.Reproduced], str]] = {
-    "summary": lambda own: summary(own, NAMES),
+    "summary": summary,
     "repeats": page.repeats,
-    "progress": lambda own: page.progress(own, NAMES),
+    "progress": page.progress,
     "choices": page.choices,
     "level": page.level,
     "table1": lambda own: page.table(own, "table1"),

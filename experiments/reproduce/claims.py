@@ -539,16 +539,11 @@ def _lowered(sentence: str) -> str:
     return sentence if first.isupper() else sentence[0].lower() + sentence[1:]
 
 
-def summary(reproduced: Reproduced, names: Sequence[str]) -> str:
-    """Return what came out, a line for each question.
-
-    Args:
-        reproduced: All runs.
-        names: The experiments.
-    """
+def summary(reproduced: Reproduced) -> str:
+    """Return what came out, a line for each question."""
     missing = [
         f"{missing:,} of {every:,} runs of `{words}`"
-        for words, _, missing, every in counts_of(reproduced, names)
+        for words, _, missing, every in counts_of(reproduced)
         if missing
     ]
     rest = joined(missing) or "Nothing: every run that is described is there"

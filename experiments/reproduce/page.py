@@ -28,13 +28,6 @@ _VERDICTS = (*REPRODUCED, _BELOW, _NOT_RUN)
 _EDGE = "†"
 _LATE = 0.95
 _SYMBOLS = {"hidden": "d_v", "lr": "r", "input_dropout": "input dropout"}
-_KINDS = {
-    "contradiction": "Contradictions",
-    "error": "Errors",
-    "silence": "What the paper does not say",
-    "remark": "Remarks",
-    "code": "In the authors' code",
-}
 
 
 class Reproduced:
@@ -111,21 +104,21 @@ class Reproduced:
         return total - there, total
 
 
-def progress(reproduced: Reproduced, names: Sequence[str]) -> str:
+def progress(reproduced: Reproduced) -> str:
     """Return how much of each experiment has been run."""
     rows = [
         [f"`cgcl reproduce {words}`: {title}", f"{every - missing:,}", f"{every:,}"]
-        for words, title, missing, every in counts_of(reproduced, names)
+        for words, title, missing, every in counts_of(reproduced)
     ]
     return markdown_table(["experiment", "runs there", "runs in all"], rows)
 
 
-def counts_of(reproduced: Reproduced, names: Sequence[str]) -> Iterator[tuple[str, str, int, int]]:
+def counts_of(reproduced: Reproduced) -> Iterator[tuple[str, str, int, int]]:
     """Yield how to ask for an experiment, its title, its missing runs and how many it has in all.
 
     An experiment with several protocols comes once for each.
     """
-    for experiment in map(read_experiment, names):
+    for experiment in map(read_experiment, study.NAMES):
         for protocol in experiment.protocols:
             option = f" --protocol {protocol}" if len(experiment.protocols) > 1 else ""
             counts = reproduced.missing(experiment.name, protocol=protocol)
@@ -250,7 +243,7 @@ def verdict_on(own: Cell | None, splits: Cell | None) -> str:
 def contradictions(reproduced: Reproduced) -> str:
     """Return what in the paper contradicts itself or is not said, by kind."""
     parts: list[str] = []
-    for kind, title in _KINDS.items():
+    for kind, title in reproduced.paper["kinds"].items():
         own = [one for one in reproduced.paper["contradictions"] if one["kind"] == kind]
         lines = "\n".join(f"- *{one['where']}.* {one['what']}" for one in own)
         parts.append(f"### {title}\n\n{lines}")
