@@ -15,6 +15,7 @@ import time
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal, TypeVar
@@ -244,13 +245,12 @@ def run_missing(
 def jobs_of(experiment: Line) -> list[Line]:
     """List what an experiment asks for: each run with the settings of its preset and its own."""
     jobs: list[Line] = []
-    for seed in experiment["seeds"]:
-        for graph in experiment["graphs"]:
-            for variant, told in experiment["variants"].items():
-                own = dict(told)
-                preset = PRESETS[own.pop("preset", experiment.get("preset", "quick"))]
-                job = {"graph": graph, "variant": variant, "seed": seed}
-                jobs.append({**job, "settings": {**preset, **own, "seed": seed}})
+    variants = experiment["variants"].items()
+    for seed, graph, (name, told) in product(experiment["seeds"], experiment["graphs"], variants):
+        own = dict(told)
+        preset = PRESETS[own.pop("preset", experiment.get("preset", "quick"))]
+        job = {"graph": graph, "variant": name, "seed": seed}
+        jobs.append({**job, "settings": {**preset, **own, "seed": seed}})
     return jobs
 
 
@@ -311,7 +311,7 @@ def presets_table() -> str:
 def readings_table() -> str:
     """What each reading changes, as paired differences over the same splits."""
     experiment, of = complete("readings")
-    columns = [(graph, metric) for graph in experiment["graphs"] for metric in ("auc", "ap")]
+    columns = [*product(experiment["graphs"], ("auc", "ap"))]
     base = {place: percent(of[place[0], "base"], place[1]) for place in columns}
     rows = [["`paper` preset", *map(mean_sd, base.values())]]
     for variant in [name for name in experiment["variants"] if name != "base"]:
