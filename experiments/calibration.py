@@ -165,13 +165,12 @@ def calibration_table() -> str:
 def curves_table() -> str:
     """Every curve on every graph, over all splits that have run."""
     rows = []
-    for graph in GRAPHS:
-        for preset, records in _splits(graph, range(10)).items():
-            for curve in ("temperature", "platt", "bent"):
-                results = [record["results"][curve] for record in records]
-                kept = sum(record["method"] == curve for record in records)
-                row = [f"{graph}, {preset}", curve, f"{kept} of {len(records)}", _error(results)]
-                rows.append([*row, *(_promised(results, str(top))[0] for top in TOPS)])
+    places = [(graph, *own) for graph in GRAPHS for own in _splits(graph, range(10)).items()]
+    for (graph, preset, records), curve in product(places, METHODS):
+        results = [record["results"][curve] for record in records]
+        kept = sum(record["method"] == curve for record in records)
+        row = [f"{graph}, {preset}", curve, f"{kept} of {len(records)}", _error(results)]
+        rows.append([*row, *(_promised(results, str(top))[0] for top in TOPS)])
     tops = (f"best {top:,}: promised / found, mean" for top in TOPS)
     head = ["graph, preset | curve | kept on | calibration error at 1:1", *tops]
     return table(" | ".join(head), rows)

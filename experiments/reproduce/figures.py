@@ -15,7 +15,7 @@ import numpy as np
 
 from cgcl.errors import ConfigError
 from cgcl.experiments.reproduction import TRACE
-from cgcl.experiments.study import Record, differing
+from cgcl.experiments.study import Record, differing, read_data
 from cgcl.experiments.tables import METRICS, has_collapsed
 from cgcl.files import make_folder, write_atomically
 from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
@@ -241,9 +241,6 @@ def _legend(shares: Sequence[int]) -> list[Line2D]:
     return [*terms, *ratios, bound, kept]
 
 
-Published = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
-"""By graph, percent of test links and metric: mean and deviation in percent."""
-
 _MARKERS = "osD^vP"
 _GRID_WIDTH, _GRID_ROW_HEIGHT, _GRID_LEGEND_HEIGHT = 7.2, 2.45, 0.6
 _DODGE = 0.11
@@ -261,10 +258,8 @@ _Cells = Mapping[tuple[str, int, int, float], Sequence[Record]]
 """Runs with metrics by graph, percent of test links, d_v and r."""
 
 
-def sensitivity_figure(
-    records: Iterable[Record], published: Published | None = None, note: str = ""
-) -> Figure:
-    """Draw AUC and AP on test links over r, a line for each d_v.
+def sensitivity_figure(records: Iterable[Record], note: str = "") -> Figure:
+    """Draw AUC and AP on test links over r, a line for each d_v, beside what Table I has for CGCL.
 
     A panel is a graph, a share of test links and a metric; its scale is stretched towards the top.
     Lines join means, whiskers go from the lowest run to the highest. A cell without runs leaves a
@@ -273,14 +268,13 @@ def sensitivity_figure(
     Args:
         records: CGCL's runs, each once, in any order. Runs on one graph and share of test links
             differ in d_v, r, seed and split alone.
-        published: What the paper has for CGCL, such as its Table I.
         note: A sentence that goes with all of it, such as that trainings were cut short.
 
     Raises:
         ConfigError: matplotlib is not installed.
         ValueError: Such runs differ in other settings, so that a mean would mix them.
     """
-    cells = _cells_of(records)
+    cells, published = _cells_of(records), read_data("paper")["table1"]["cgcl"]
     with drawing():
         from matplotlib.figure import Figure
 
@@ -302,7 +296,7 @@ def sensitivity_figure(
             axes.sharey(first.setdefault(graph, axes))
             lines = [[cells.get((graph, test, w, rate), ()) for rate in rates] for w in widths]
             _draw_lines(axes, lines, rates, metric)
-            there = (published or {}).get(graph, {}).get(str(test), {}).get(metric)
+            there = published.get(graph, {}).get(str(test), {}).get(metric)
             if there is not None:
                 axes.axhline(there[0], **_PUBLISHED_STYLE, zorder=1)
             letter = f"({chr(ord('a') + number)}) "
@@ -311,7 +305,7 @@ def sensitivity_figure(
         for axes in panels[-1]:
             axes.set_xlabel("Learning rate $r$")
         handles = [key_line(f"$d_v$ = {own}", **_line_style(n)) for n, own in enumerate(widths)]
-        if not first.keys().isdisjoint(published or {}):
+        if not first.keys().isdisjoint(published):
             handles.append(key_line("published (Table I)", **_PUBLISHED_STYLE))
         legend = figure.legend(
             handles=handles, loc="outside lower center", ncols=len(handles), title=words
