@@ -244,15 +244,13 @@ def search_table(stage: str) -> str:
         for graph, seeds in told["seeds"].items()
         for values in of[graph].values()
     )
+    # Nothing is chosen before all of it has run.
+    best = {} if missing else {g: max(own, key=lambda n: mean(own[n])) for g, own in of.items()}
     rows = []
     for name in told["variants"]:
-        cells = [name]
-        for own in of.values():
-            words = mean_sd(own[name]) or "not run yet"
-            # Nothing is chosen before all of it has run.
-            is_best = not missing and name == max(own, key=lambda other: mean(own[other]))
-            cells.append(f"**{words}**" if is_best else words)
-        rows.append(cells)
+        words = {graph: mean_sd(own[name]) or "not run yet" for graph, own in of.items()}
+        cells = (f"**{own}**" if best.get(g) == name else own for g, own in words.items())
+        rows.append([name, *cells])
     head = [f"validation {metric_title(GOALS[stage])}", *(TITLES[graph] for graph in of)]
     more = [f"{missing} runs are missing; nothing is chosen yet."] if missing else []
     return table(" | ".join(head), rows, *more)

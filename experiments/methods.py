@@ -21,6 +21,7 @@ from statistics import fmean
 import cgcl
 import run
 from cgcl.experiments.search import tune
+from cgcl.experiments.tables import p_words
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.split import random_split
@@ -122,13 +123,10 @@ def against_ours(found: dict[Key, list[Line]], graph: str, kind: str) -> dict[st
     of = {method: found.get((graph, method, kind), []) for method in METHODS}
     apart = {name: run.apart(own, of[OURS], "auc") for name, own in of.items() if name != OURS}
     return {
-        name: f"{own.mean:+.2f}" + ("" if own.adjusted_p is None else f" (p {_p(own.adjusted_p)})")
+        name: f"{own.mean:+.2f}"
+        + ("" if own.adjusted_p is None else f" (p {p_words(own).replace('<', '< ')})")
         for name, own in run.tested(apart).items()
     }
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def results_table(graph: str) -> str:

@@ -462,8 +462,7 @@ def first_table() -> str:
     stages = {"today": _stage("run"), "as first tried": _stage("first")}
     rows = [
         _row([TITLES[graph], title], found.get((graph, OURS), []))
-        for graph in ASKED["first"]["graphs"]
-        for title, found in stages.items()
+        for graph, (title, found) in product(ASKED["first"]["graphs"], stages.items())
     ]
     return table(f" |  | {HEAD}", rows)
 
@@ -472,14 +471,11 @@ def quick_table() -> str:
     """The quick preset on two cores, beside Adamic-Adar."""
     found, formulas, rows = _stage("quick"), _stage("run"), list[list[str]]()
     for graph in ASKED["quick"]["graphs"]:
-        runs = found.get((graph, OURS), [])
-        if runs:
-            seconds = mean_sd([line["seconds"] for line in runs], 0)
-            rows.append([TITLES[graph], *_cells(runs, "test"), seconds, str(len(runs))])
-            there, _ = run.paired(formulas.get((graph, "adamic-adar"), ()), runs)
-            if there:
-                cells = [*_cells(there, "test"), "", str(len(there))]
-                rows.append(["Adamic-Adar there", *cells])
+        ours = found.get((graph, OURS), [])
+        there, _ = run.paired(formulas.get((graph, "adamic-adar"), ()), ours)
+        seconds = mean_sd([line["seconds"] for line in ours], 0)
+        sides = ((TITLES[graph], ours, seconds), ("Adamic-Adar there", there, ""))
+        rows += [[title, *_cells(x, "test"), time, str(len(x))] for title, x, time in sides if x]
     if not rows:
         return not_run("quick").replace("--device cuda", "--threads 2")
     return table(" | ".join(["", *MEASURES.values(), "seconds", "splits"]), rows)
