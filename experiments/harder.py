@@ -245,7 +245,9 @@ def search_table(stage: str) -> str:
         for values in of[graph].values()
     )
     # Nothing is chosen before all of it has run.
-    best = {} if missing else {g: max(own, key=lambda n: mean(own[n])) for g, own in of.items()}
+    best: dict[str, str] = {}
+    if not missing:
+        best = {graph: max(own, key=lambda name: mean(own[name])) for graph, own in of.items()}
     rows = []
     for name in told["variants"]:
         words = {graph: mean_sd(own[name]) or "not run yet" for graph, own in of.items()}
