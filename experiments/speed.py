@@ -7,7 +7,6 @@ its own: same numbers, same bytes, legible in light and dark.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import defaultdict
@@ -21,6 +20,7 @@ from statistics import fmean
 import numpy as np
 from jinja2 import Environment, FileSystemLoader
 
+from cgcl.experiments.log import read_log
 from run import HERE, ROOT, TITLES, Line, grouped, latest, mean_sd, paired, percent, table
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -51,8 +51,8 @@ COSTS = {
 
 def lines_of(kind: str, results: Path = RESULTS) -> list[Line]:
     """Return all lines of a kind that are no failure, in the order of files and lines."""
-    texts = [path.read_text(encoding="utf-8") for path in sorted(results.glob("speed*.jsonl"))]
-    lines = [json.loads(line) for text in texts for line in text.splitlines()]
+    paths = sorted(results.glob("speed*.jsonl"))
+    lines = (line for path in paths for line in read_log(path, ["kind"]))
     return [line for line in lines if line["kind"] == kind and "failure" not in line]
 
 

@@ -26,7 +26,7 @@ import ranking
 import run
 import speed
 import structure
-from cgcl.experiments.reproduction import CHOSEN_HEAD, RUNS, index, read_records, records_of
+from cgcl.experiments.reproduction import CHOSEN_HEAD, RUNS, index, read_records
 from cgcl.experiments.tables import csv, latex
 from cgcl.experiments.tables import toml_text as chosen_toml
 from reproduce import figure_of, page
@@ -115,8 +115,7 @@ def figure_svg(name: str) -> str:
     """Return a figure as SVG; empty before all of its runs are there."""
     if reproduced().missing(name)[0]:
         return ""
-    experiment, places = reproduced().places(name)
-    figure = figure_of(experiment, records_of(places, reproduced().found))
+    figure = figure_of(reproduced().places(name)[0], reproduced().records(name))
     return rendered(figure, "svg", name).decode()
 
 

@@ -55,8 +55,8 @@ class Mutant:
         found = path.read_text(encoding="utf-8").count(self.old) if path.is_file() else 0
         if found != 1 or self.old == self.new:
             return f"'{self.old.strip()[:50]}' occurs {found} times in {self.file}"
-        paths = (ROOT / "tests" / name.partition("::")[0] for name in self.tests)
-        missing = [path.name for path in paths if not path.is_file()]
+        folder = ROOT / "tests"
+        missing = [own for own in self.tests if not (folder / own.partition("::")[0]).is_file()]
         return f"there is no test {missing[0]}" if missing else None
 
 
