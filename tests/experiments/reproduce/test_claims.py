@@ -55,10 +55,11 @@ def test_every_claim_has_a_verdict_and_every_check_a_claim() -> None:
     assert heads == ["### Holds", "### Does not hold", "### Not run yet", "### Not tested"]
 
 
-def cells(verdict: Verdict, place: str) -> list[str]:
-    """Return a line of a verdict's numbers, each without what follows it."""
+def judged(claim: str, found: Reproduced, place: str) -> tuple[str, list[str]]:
+    """Return a verdict and a line of its numbers, each without what follows it."""
+    verdict = verdict_of(claim, found)
     line = next(line for line in verdict.numbers if line[0] == place)
-    return [cell if cell.endswith("%") else cell.split()[0] for cell in line[1:]]
+    return verdict.word, [cell if cell.endswith("%") else cell.split()[0] for cell in line[1:]]
 
 
 def test_who_is_ahead_is_told_from_who_is_behind(reproduced) -> None:
@@ -160,17 +161,15 @@ def test_views_are_compared_at_equal_epochs_and_at_equal_steps(reproduced) -> No
     assert second.startswith("At equal optimizer steps it holds in part: ")
     assert second.endswith("in 10 of 20, below in 10.")
     assert verdict_of("masking_beats_plain", found).word == "holds"
-    coupled = verdict_of("robust_by_coupled_views", found)
-    assert coupled.word == "holds"
-    assert ("Cora", "0.00", "-1.00", "-1.00") in coupled.numbers
+    coupled = judged("robust_by_coupled_views", found, "Cora")
+    assert coupled == ("holds", ["0.00", "-1.00", "-1.00"])
     # 0.5 against 2 at 10 %, 0.5 against 1 at 20 %.
-    itself = verdict_of("cross_view_training", found)
-    assert itself.word == "does not hold"
-    assert itself.evidence.endswith("in none of 10, below in 10.")
-    assert cells(itself, "Cora") == ["-1.50", "-0.50"]
+    itself = judged("cross_view_training", found, "Cora")
+    assert itself == ("does not hold", ["-1.50", "-0.50"])
+    assert "in none of 10, below in 10." in verdict_of("cross_view_training", found).evidence
     # 0.5 against 1 at 10 %, against 0 at 20 %.
-    masks = verdict_of("no_information_loss", found)
-    assert (masks.word, cells(masks, "Cora")) == ("holds in part", ["-0.50", "+0.50"])
+    masks = judged("no_information_loss", found, "Cora")
+    assert masks == ("holds in part", ["-0.50", "+0.50"])
 
 
 def test_the_dropped_share_can_matter_and_hurt(reproduced) -> None:
@@ -183,12 +182,12 @@ def test_the_dropped_share_can_matter_and_hurt(reproduced) -> None:
     found = reproduced("claims", number, embeddings)
     assert verdict_of("ratio_matters", found).word == "holds"
     hurts = verdict_of("ratio_can_hurt", found)
-    assert hurts.word == "holds"
     assert hurts.evidence.endswith("in 3 of 15, below in 12.")
     assert hurts.numbers[0][1] == "90 % dropped"
-    assert cells(hurts, "Cora") == ["+4.08", "-1.02", "-3.06", "-4.08", "-2.04"]
+    apart = ["+4.08", "-1.02", "-3.06", "-4.08", "-2.04"]
+    assert judged("ratio_can_hurt", found, "Cora") == ("holds", apart)
     assert verdict_of("no_ratio_to_tune", found).word == "does not hold"  # 91 against 92
-    flat = reproduced("claims", lambda _, job: 90 + noise(job), embeddings)
+    flat = reproduced("claims", same, embeddings)
     assert verdict_of("ratio_matters", flat).word == "cannot be told"
     assert verdict_of("no_ratio_to_tune", flat).word == "holds"
 
@@ -211,20 +210,17 @@ def test_convergence_and_theory_are_read_from_traces(reproduced) -> None:
     auc = [0.9] * 18 + [0.95, 0.949]
     falling = [0.5 + 0.8**step for step in range(20)]
     good = reproduced("fig4", lambda *_: 90.0, lambda _: trace(falling, auc))
-    verdict = verdict_of("converges", good)
-    assert verdict.word == "holds"
     # Means of two looks: 1.4 and 0.5162; the last fall is 0.0092 of 0.8838.
-    assert cells(verdict, "PubMed 20 %") == ["1.40", "0.52", "1.0 %", "-0.10"]
-    assert verdict_of("theorem_1", good).word == "holds"
-    assert verdict_of("lemma_1", good).word == "holds"
+    ends = ["1.40", "0.52", "1.0 %", "-0.10"]
+    assert judged("converges", good, "PubMed 20 %") == ("holds", ends)
+    assert verdict_of("theorem_1", good).word == verdict_of("lemma_1", good).word == "holds"
     # What information is lost or relevant no run tells.
     for claim, told, ends in (
         ("sufficiency_condition", "No run tells what is relevant.", ["0.200", "0.100"]),
         ("information_loss_condition", "met in 0 of 200 looks", ["-0.300", "-0.290"]),
     ):
-        verdict = verdict_of(claim, good)
-        assert (verdict.word, cells(verdict, "Cora 10 %")) == ("not tested", ends)
-        assert told in verdict.evidence
+        assert judged(claim, good, "Cora 10 %") == ("not tested", ends)
+        assert told in verdict_of(claim, good).evidence
     # Still on its way at the end, and rising on the way.
     rising = [*falling[:10], 1.4, 1.4, *falling[12:]]
     for loss in ([2 - 0.05 * step for step in range(20)], rising):
@@ -237,20 +233,16 @@ def test_stability_needs_all_cells_and_names_the_worst(reproduced) -> None:
         rate = asdict(job.recipe.settings)["lr"]
         return 95 - 20 * (rate == 0.05) - 2 * (rate == 0.01)
 
-    def judged(found: Reproduced) -> Verdict:
-        return verdict_of("insensitive_to_width_and_rate", found)
-
-    both = reproduced("fig2 fig3", number)
-    verdict = judged(both)
-    assert verdict.word == "does not hold"
-    assert cells(verdict, "Cora 10 %") == ["75.00", "93.00", "0"]
-    assert "75.00 (d_v 512, r 0.05) to 95.00" in verdict.numbers[1]
+    claim, both = "insensitive_to_width_and_rate", reproduced("fig2 fig3", number)
+    worst = ("does not hold", ["75.00", "93.00", "0"])
+    assert judged(claim, both, "Cora 10 %") == worst
+    assert "75.00 (d_v 512, r 0.05) to 95.00" in verdict_of(claim, both).numbers[1]
     for some, there in ((both.found.items(), 93), (reproduced("fig2", number).found.items(), 0)):
         few = Reproduced(dict(list(some)[: -3 if there else None]), CHOSEN)
         told = f"`cgcl reproduce fig3` decides it: {there} of 96 runs are there."
-        assert (judged(few).word, judged(few).evidence) == ("not run yet", told)
+        assert verdict_of(claim, few) == Verdict("not run yet", told)
     fast = reproduced("fig2 fig3", lambda _, job: 95 - 20 * (job.recipe.settings.lr == 0.05))
-    assert judged(fast).word == "holds in part"
+    assert verdict_of(claim, fast).word == "holds in part"
 
 
 def test_each_verdict_waits_for_the_runs_that_it_rests_on_alone(reproduced) -> None:
