@@ -48,22 +48,10 @@ BLIND = ("search", "ablation", "negatives", *harder.GOALS)
 READABLE = ("readable", "negatives")
 KEY = ("stage", "graph", "features", "name", "seed")
 
-FORMULAS = ("common-neighbours", "adamic-adar", "resource-allocation", "preferential-attachment")
-FORMULAS += ("katz", "pagerank")
-MEASURES = {
-    "node_mrr": "node MRR",
-    "precision@100": "P@100",
-    "precision@1000": "P@1,000",
-    "auc": "AUC",
-}
-HEAD = " | ".join([*MEASURES.values(), "splits"])
 ASKED = run.described("ranking")
 SHOWN = ASKED["shown"]
-EARLIER = SHOWN["earlier"]
-# So much of the best hundred, in points, may a setting cost that is chosen for its node MRR.
-MOST_LOST = 0.5
-# So far apart, in points, may the means of the fast engine and the readable path be.
-MOST_APART = {"auc": 0.1, "node_mrr": 0.3}
+EARLIER, FORMULAS, MEASURES = (SHOWN[name] for name in ("earlier", "formulas", "measures"))
+HEAD = " | ".join([*MEASURES.values(), "splits"])
 
 
 def jobs_of(experiment: Line, stage: str) -> Iterator[Line]:
@@ -278,7 +266,7 @@ def _chosen(of: Mapping[str, Mapping[str, list[Line]]], names: Sequence[str]) ->
     top = {name: mean(values) for name, values in tops.items()}
     first = top.get("base", min(top.values()))
     return max(
-        (name for name in names if top[name] >= first - MOST_LOST),
+        (name for name in names if top[name] >= first - SHOWN["most_lost"]),
         key=lambda name: mean(x / y for x, y in zip(ranks[name], best, strict=True)),
     )
 
@@ -359,7 +347,7 @@ def engines_table() -> str:
         devices = dict.fromkeys(line["device"] for runs in both for line in runs)
         preset = both[0][0]["settings"]["preset"]
         cells = [TITLES[graph], f"{preset}, {', '.join(devices)}", str(len(both[0]))]
-        for measure, most in MOST_APART.items():
+        for measure, most in SHOWN["most_apart"].items():
             one, other = (percent(runs, measure) for runs in both)
             apart = paired_difference(one, other)
             error = "" if apart.sd is None else f" ± {apart.sd / apart.runs**0.5:.2f}"
@@ -367,7 +355,7 @@ def engines_table() -> str:
             cells.append("yes" if abs(apart.mean) <= most else "**no**")
         rows.append(cells)
     names = "readable, {0} | fast, {0} | difference | at most {1}"
-    shown = (names.format(MEASURES[measure], most) for measure, most in MOST_APART.items())
+    shown = (names.format(MEASURES[measure], most) for measure, most in SHOWN["most_apart"].items())
     return table(" | ".join(["graph | preset, device | splits", *shown]), rows)
 
 
