@@ -43,11 +43,7 @@ STAGES = (*SEARCHES, *SEARCHES.values())
 # validation: the 50th of validation's stands where the 100th of the test's does.
 GOALS = {"heart-search": "heart_mrr", "hits100-search": "hits@50"}
 PARTS = {"val": "valid", "test": "test"}
-WAYS = {
-    "released": "the released files",
-    "as released": "ours, `heart-released`",
-    "default": "ours, `heart`",
-}
+ASKED = described("harder")
 FORMULAS = {
     "common-neighbours": CommonNeighbours,
     "adamic-adar": AdamicAdar,
@@ -93,10 +89,10 @@ def not_run(*stages: str) -> str:
     return f"Not run yet: {', then '.join(steps)}."
 
 
-def with_winner(job: Line, experiment: Line, out: Path) -> Line:
+def with_winner(job: Line, out: Path) -> Line:
     """Return a run with the settings that the search before it found best on its graph."""
     search = SEARCHES[job["stage"]]
-    told, found = experiment[search]["all"], runs_of(search, SEARCH, folder=out)
+    told, found = ASKED[search]["all"], runs_of(search, SEARCH, folder=out)
     own = {n: percent(found[job["graph"], n], GOALS[search], "val") for n in told["variants"]}
     if any(len(values) < len(told["seeds"][job["graph"]]) for values in own.values()):
         raise SystemExit(f"First: python experiments/ranking.py {search} --device cuda")
@@ -206,8 +202,7 @@ def results_table(stage: str, corner: str, columns: Sequence[tuple[str, str, str
         columns: Title, graph and measure; for what others have published no measure, and the name
             that they have for the column in harder.toml.
     """
-    experiment, found = described("harder"), runs_of(stage, RESULTS)
-    published, asked = experiment["published"][stage], experiment[stage]
+    found, published, asked = runs_of(stage, RESULTS), ASKED["published"][stage], ASKED[stage]
     ours = [name for name in METHODS if name in asked["splits"]]
     rows, missing = list[list[str]](), False
     for name in dict.fromkeys([*ours, *published["rows"]]):
@@ -232,7 +227,7 @@ def results_table(stage: str, corner: str, columns: Sequence[tuple[str, str, str
 
 def search_table(stage: str) -> str:
     """What each variant of a search is worth on validation links."""
-    found, told = runs_of(stage, SEARCH), described("harder")[stage]["all"]
+    found, told = runs_of(stage, SEARCH), ASKED[stage]["all"]
     if not found:
         return not_run(stage)
     of = {
@@ -266,7 +261,7 @@ def agreement_table() -> str:
             shares = (looks[name] for name in ("agreement", "links_the_same", "true_links"))
             cosines = (looks[f"cosine_{visit}_visit"] for visit in ("first", "second"))
             mrr = " / ".join(f"{100 * value:.2f}" for value in looks["heart_mrr"].values())
-            row = [f"{'validation' if part == 'val' else part}, {WAYS[way]}"]
+            row = [f"{'validation' if part == 'val' else part}, {ASKED['ways'][way]}"]
             row += [f"{100 * share:.2f} %" for share in shares]
             rows.append([*row, *(f"{cosine:.3f}" for cosine in cosines), mrr])
     return table(
@@ -283,7 +278,7 @@ _HEART: list[tuple[str, str, str]] = [
 ]
 _HITS: list[tuple[str, str, str]] = [
     column
-    for graph in described("harder")["hits100"]["graphs"]
+    for graph in ASKED["hits100"]["graphs"]
     for column in ((TITLES[graph], graph, "hits@100"), ("published", graph, ""))
 ]
 TABLES: dict[str, Callable[[], str]] = {

@@ -495,17 +495,16 @@ def main() -> None:
         parser.add_argument(f"--{name}", default="", help="only these, with commas")
     chosen = parser.parse_args()
     is_harder = chosen.stage in harder.STAGES
-    experiment = run.described("harder") if is_harder else ASKED
     logs = (harder.RESULTS, harder.SEARCH) if is_harder else (RESULTS, SEARCH)
     log = logs[chosen.stage in BLIND]
     lines = run.results_of(log, (*KEY, "settings"), chosen.out)
     have = {run.key_of(line, KEY): line["settings"] for line in lines if "failure" not in line}
     only = {"method": run.listed(chosen.methods), "graph": run.listed(chosen.graphs)}
     todo = [
-        harder.with_winner(job, experiment, chosen.out)
+        harder.with_winner(job, chosen.out)
         if chosen.stage in harder.SEARCHES and job["method"] == OURS
         else job
-        for job in jobs_of(experiment, chosen.stage)
+        for job in jobs_of(harder.ASKED if is_harder else ASKED, chosen.stage)
         if all(job[name] in (own or [job[name]]) for name, own in only.items())
     ]
     # What has failed before comes last.
