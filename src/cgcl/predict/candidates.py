@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cgcl.errors import ConfigError
 from cgcl.graph import Graph
-from cgcl.graph.adjacency import Adjacency
+from cgcl.graph.adjacency import Adjacency, blocks_of
 from cgcl.graph.pairs import decode, encode_ordered
 from cgcl.methods.scoring import rows_of
 from cgcl.predict.pair_space import PairSpace, Tile
@@ -89,12 +89,11 @@ class LinearCandidates:
         edges = torch.full((space.rows.numel(),), -torch.inf, device=self._left.device)
         if size >= width:
             return edges
-        step = max(1, _CELLS // width)
-        for low in range(0, space.rows.numel(), step):
-            tile = slice(low, min(low + step, space.rows.numel())), slice(0, width)
-            scores = _products(self._left, space.rows[tile[0]], self._right, space.columns)
+        for rows in blocks_of(np.full(space.rows.numel(), width), _CELLS):
+            tile = rows, slice(0, width)
+            scores = _products(self._left, space.rows[rows], self._right, space.columns)
             allowed = space.allowed(tile, once=False).to(scores.device)
-            edges[tile[0]] = _kth_largest(scores.masked_fill_(~allowed, -torch.inf), size)
+            edges[rows] = _kth_largest(scores.masked_fill_(~allowed, -torch.inf), size)
         return edges
 
 
@@ -147,7 +146,7 @@ class TwoHopCandidates:
                 "are never suggested.\nUse `candidates=linear` or `candidates=exact`."
             )
         self._space = space
-        self._adjacency = Adjacency.from_pairs(graph.edges, space.num_nodes)
+        self._adjacency = Adjacency.from_pairs(graph.edges, graph.num_nodes)
         self._is_walked = self._adjacency.degree <= self._largest_degree(most_steps)
         self.hubs_left_out = int((~self._is_walked).sum())
         """How many hubs are not walked through."""
@@ -163,15 +162,11 @@ class TwoHopCandidates:
 
     def blocks(self) -> Iterator[Tensor]:
         """Yield the candidates in the order of first end, second end, int64 [2, p] at once."""
-        ends = self._steps.cumsum(0)
-        low = 0
-        while low < ends.numel():
-            before = int(ends[low - 1]) if low else 0
-            high = int(torch.searchsorted(ends, before + _STEPS_AT_ONCE, right=True))
-            rows = self._space.rows[low : max(high, low + 1)]
-            pairs = self._pairs(rows) if high > low else self._pairs_of(rows)
+        for block in blocks_of(self._steps.numpy(), _STEPS_AT_ONCE):
+            is_too_large = int(self._steps[block].sum()) > _STEPS_AT_ONCE  # a node that comes alone
+            propose = self._pairs_of if is_too_large else self._pairs
+            pairs = propose(self._space.rows[block])
             yield pairs[:, self._space.holds(pairs)]
-            low = max(high, low + 1)
 
     def holds(self, tile: Tile) -> Tensor:
         """Say which pairs of a rectangle share a neighbour, bool [rows, columns]."""
@@ -198,7 +193,7 @@ class TwoHopCandidates:
         walked = self._is_walked[middle]
         owner, middle = owner[walked], middle[walked]
         place, end = self._adjacency.neighbours(middle)
-        n = self._space.num_nodes
+        n = self._adjacency.num_rows
         return decode(torch.unique(encode_ordered(rows[owner[place]], end, n)), n)
 
     def _pairs_of(self, rows: Tensor) -> Tensor:
@@ -209,9 +204,8 @@ class TwoHopCandidates:
     def _reached(self, node: int) -> Tensor:
         """Say which nodes share a neighbour with `node`, bool [n]."""
         _, middle = self._adjacency.neighbours(torch.tensor([node]))
-        reached = torch.zeros(self._space.num_nodes, dtype=torch.bool)
+        reached = torch.zeros(self._adjacency.num_rows, dtype=torch.bool)
         middle = middle[self._is_walked[middle]]
-        part = self._adjacency.degree[middle].cumsum(0) // _STEPS_AT_ONCE
-        for some in middle.split(torch.bincount(part).tolist()):
-            reached[self._adjacency.neighbours(some)[1]] = True
+        for some in blocks_of(self._adjacency.degree[middle].numpy(), _STEPS_AT_ONCE):
+            reached[self._adjacency.neighbours(middle[some])[1]] = True
         return reached

@@ -137,9 +137,8 @@ class Search:
         self._scorer, self._min_logit = scorer, min_logit
         self._space = PairSpace(graph, query)
         lists_all = query.count is None and min_logit is None
-        self.way = choose_strategy(
-            scorer, graph, self._space, query.candidates, lists_all=lists_all
-        )
+        self._products = by_products(scorer, lists_all=lists_all)
+        self.way = choose_strategy(scorer, graph, self._space, query.candidates, self._products)
         self._candidates: LinearCandidates | TwoHopCandidates | None = None
         if self.way == "two-hop":
             self._candidates = TwoHopCandidates(graph, self._space)
@@ -176,19 +175,17 @@ class Search:
         if self._candidates is not None:
             yield from self._candidates.blocks()
             return
-        best = None if best is None or best.count is None else best
-        products, lowest = by_products(self._scorer), self._min_logit
-        if products is None or (best is None and lowest is None):  # every pair is an answer
+        if self._products is None:
             yield from self._space.blocks(_BLOCK)
             return
-        near = near_pairs(products, self._space, -math.inf if lowest is None else lowest, best)
-        for pairs in near:
+        lowest = -math.inf if self._min_logit is None else self._min_logit
+        for pairs in near_pairs(self._products, self._space, lowest, best):
             yield from pairs.split(_BLOCK, dim=1) if pairs.shape[1] else ()
         self._pairs_scored = self._space.size  # all of them were, by a product
 
     def account(self) -> SearchStats:
         """Say how the pairs were looked for; `pairs_scored` counts the last walk of `blocks`."""
-        recall, nodes = self._recall
+        recall, nodes = self._recall()
         return SearchStats(
             way=self.way,
             pairs_scored=self._pairs_scored,
@@ -198,7 +195,6 @@ class Search:
             hubs_left_out=getattr(self._candidates, "hubs_left_out", 0),
         )
 
-    @cached_property
     def _recall(self) -> tuple[float | None, int]:
         """Measure the candidates on some of the first ends: the share of their exact best 100."""
         if self._candidates is None:
@@ -250,8 +246,7 @@ class Best:
         """
         self.count = count
         self._names = names
-        self._pairs: list[Tensor] = []
-        self._logits: list[Tensor] = []
+        self._pairs, self._logits = [torch.empty(2, 0, dtype=torch.int64)], [torch.empty(0)]
         self._size = 0
         self._edge = -torch.inf
         self._next_cut = count or 0
@@ -308,17 +303,13 @@ class Best:
         return _rank(self._names)
 
     def _joined(self) -> tuple[Tensor, Tensor]:
-        if not self._pairs:
-            return torch.empty(2, 0, dtype=torch.int64), torch.empty(0)
         return torch.cat(self._pairs, dim=1), torch.cat(self._logits)
 
 
 def _rank(names: Sequence[str]) -> Tensor:
     """Return the place of each name when they are sorted."""
     order = sorted(range(len(names)), key=names.__getitem__)
-    rank = torch.empty(len(names), dtype=torch.int64)
-    rank[torch.tensor(order, dtype=torch.int64)] = torch.arange(len(names))
-    return rank
+    return torch.tensor(order, dtype=torch.int64).argsort()
 
 
 def near_pairs(
@@ -330,15 +321,14 @@ def near_pairs(
         scorer: The method.
         space: The pairs in question.
         lowest: Nothing below this logit is an answer.
-        best: Where answers are collected while this goes on, if only the best are wanted; the
-            more it holds, the fewer pairs are yielded. Without, pairs come in the order of first
-            end, second end.
+        best: Where answers are collected while this goes on; if only some are wanted, the more it
+            holds, the fewer pairs are yielded. Without, pairs come in the order of first end,
+            second end.
     """
     if not space.rows.numel() or not space.columns.numel():
         return
     on_cpu = scorer.rows(space.rows[:1], space.columns[:1]).device.type == "cpu"
-    cells = _CELLS_CPU if on_cpu else _CELLS_GPU
-    height = _HEIGHT_CPU if on_cpu else _HEIGHT_GPU
+    cells, height = (_CELLS_CPU, _HEIGHT_CPU) if on_cpu else (_CELLS_GPU, _HEIGHT_GPU)
     count = None if best is None else best.count
 
     def near(tile: Tile, lowest: float) -> Tensor:
@@ -374,16 +364,11 @@ def _above(
     """Return the pairs of a rectangle that are allowed and not below `edge`, and their products."""
     rows, columns = space.rows[tile[0]], space.columns[tile[1]]
     products = scorer.rows(rows, columns).flatten()
-    place = _not_below(products, edge)
+    if products.is_cpu:  # several times faster than torch where nearly all are below
+        place = torch.from_numpy(np.flatnonzero(products.numpy() >= edge))
+    else:
+        place = (products >= edge).nonzero().squeeze(1)
     products, place = products[place].cpu(), place.cpu()
     pairs = torch.stack([rows[place // columns.numel()], columns[place % columns.numel()]])
     held = space.holds(pairs)
     return pairs[:, held], products[held]
-
-
-def _not_below(values: Tensor, edge: float) -> Tensor:
-    """Return the places of the values that are not below `edge`, int64 [any]."""
-    if values.device.type != "cpu":
-        return (values >= edge).nonzero().squeeze(1)
-    # Several times faster than the same in torch where nearly all are below.
-    return torch.from_numpy(np.flatnonzero(values.numpy() >= edge))
