@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
+from typing import TYPE_CHECKING, BinaryIO, Literal, TextIO
 
 from cgcl.errors import ConfigError
 from cgcl.report.words import with_flags
@@ -247,7 +247,7 @@ def _opened(out: Path | None) -> Iterator[BinaryIO]:
 def _table(blocks: Iterable[Links]) -> str:
     from rich.console import Console
 
-    from cgcl.predict.links import INTERVAL
+    from cgcl.predict.links import INTERVAL, cells
 
     heads: list[str] = []
     rows: list[tuple[str, ...]] = []
@@ -264,7 +264,8 @@ def _table(blocks: Iterable[Links]) -> str:
                 f"The answer has more than {_MOST_ROWS:,} links, too many for a table.\n"
                 f"Add --format csv, json or parquet, which take any number, or ask for --top N."
             )
-        rows += zip(*map(_cells, columns.values()), strict=True)
+        shown = ([_printable(cell) for cell in cells(column)] for column in columns.values())
+        rows += zip(*shown, strict=True)
     if not heads:
         return ""
     # A terminal has a width; a file or a pipe takes whatever comes.
@@ -313,14 +314,6 @@ def _aligned(console: Console, heads: list[str], rows: list[tuple[str, ...]]) ->
         return "  ".join(cells)
 
     return captured.get() + "".join(f"{line(row)}\n" for row in rows)
-
-
-def _cells(column: list[Any]) -> list[str]:
-    from cgcl.predict.links import decimals, told_apart
-
-    if any(isinstance(cell, float) for cell in column):
-        return told_apart(column, decimals)
-    return ["" if cell is None else _printable(str(cell)) for cell in column]
 
 
 def _printable(text: str) -> str:
