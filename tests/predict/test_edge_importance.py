@@ -127,7 +127,7 @@ def test_reasons_are_the_links_whose_loss_costs_most(build) -> None:
     graph = groups()
     model = build(graph.num_features, 1)
     pairs = torch.tensor([[0, 7, 3], [3, 20, 3]])
-    answers = LinkRemover(model, graph).edge_importance(pairs, 3)
+    answers = LinkRemover(model, graph).edge_importance(pairs)
     for pair, answer in zip(pairs.T.tolist(), answers, strict=True):
         whole = encoded_again(model, graph, pair, None)
         links = [link for link in graph.edges.T.tolist() if set(link) & set(pair)]

@@ -181,7 +181,7 @@ def test_in_a_bipartite_graph_links_say_the_side() -> None:
     ("names", "links", "message"),
     [
         (["Zoe"], [("Zoe", "tea"), ("Zoe", "Bob")], "on the same side"),
-        (["Zoe", "Yan"], [("Zoe", "tea"), ("Yan", "tea"), ("Zoe", "Yan")], "'Zoe' and 'Yan' on"),
+        (["Zoe", "Yan"], [("Zoe", "tea"), ("Yan", "tea"), ("Zoe", "Yan")], "'Zoe' and 'Yan' are"),
         (["Zoe", "Yan"], [("Zoe", "Yan")], "on which side 'Zoe', 'Yan' belongs"),
     ],
 )

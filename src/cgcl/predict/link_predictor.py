@@ -18,7 +18,6 @@ from cgcl.graph import Graph
 from cgcl.methods.method import PairScorer
 from cgcl.methods.scoring import EmbeddingScorer
 from cgcl.methods.table import DEFAULT_METHOD, is_method, method_named, no_such_setting
-from cgcl.predict.edge_importance import Explainable
 from cgcl.predict.engine import QueryEngine
 from cgcl.predict.links import Links
 from cgcl.predict.new_nodes import with_new_nodes
@@ -29,7 +28,7 @@ from cgcl.settings import pick
 from cgcl.split import Split, random_split
 from cgcl.train.config import Resources, RunConfig
 from cgcl.train.execution import computing_with, resolve_device
-from cgcl.train.fit import fit, known_of
+from cgcl.train.fit import fit
 from cgcl.train.trainer import Stopped
 
 if TYPE_CHECKING:
@@ -57,16 +56,12 @@ class Params:
         Raises:
             ConfigError: There is no setting of that name.
         """
-        own = self._own_defaults()
-        if params.get("method", self.method) != self.method:
-            for name in self._method_names():
-                delattr(self, name)
-            self.method = params["method"]
-            self._store({})
-        more = {name: value for name, value in params.items() if name not in own}
-        self._require_settings(more)
-        for name, value in params.items():
-            setattr(self, name, value)
+        stays = params.get("method", self.method) == self.method
+        kept = self.get_params() if stays else {n: getattr(self, n) for n in self._own_defaults()}
+        other = type(self)(**{**kept, **params})
+        for name in self._method_names():
+            delattr(self, name)
+        vars(self).update(vars(other))
         return self
 
     def _store(self, settings: Mapping[str, Any]) -> None:
@@ -75,15 +70,11 @@ class Params:
         Raises:
             ConfigError: The method has no setting of that name.
         """
-        self._require_settings(settings)
-        for name, value in {**_defaults_of(self.method), **settings}.items():
-            setattr(self, name, value)
-
-    def _require_settings(self, settings: Mapping[str, Any]) -> None:
         known = _defaults_of(self.method)
         unknown = [name for name in settings if name not in known]
         if unknown and is_method(self.method):
             raise no_such_setting(self.method, unknown, [*self._own_defaults(), *known])
+        vars(self).update({**known, **settings})
 
     def _own_defaults(self) -> dict[str, Any]:
         parameters = inspect.signature(type(self)).parameters.values()
@@ -289,17 +280,18 @@ class LinkPredictor(Params):
             ConfigError: A number is out of range.
             ResourceError: The search would take hours; the message says what would not.
         """
-        query = Query(
-            count=count,
-            sources=sources,
-            targets=targets,
-            exclude=exclude,
-            min_probability=min_probability,
-            prior=prior,
-            candidates=candidates,
-            explain=explain,
+        return self.answer(
+            Query(
+                count=count,
+                sources=sources,
+                targets=targets,
+                exclude=exclude,
+                min_probability=min_probability,
+                prior=prior,
+                candidates=candidates,
+                explain=explain,
+            )
         )
-        return self.answer(query)
 
     def answer(self, query: Query) -> Links:
         """Return the best new links that a query asks for, as `top` does."""
@@ -371,9 +363,10 @@ class LinkPredictor(Params):
             ConfigError: The method scores pairs without embedding nodes.
             ModelFileError: The network gives numbers that are not finite.
         """
-        title = self._fitted().recipe.method.title
+        fitted = self._fitted()
+        title = fitted.recipe.method.title
         with self._computing():
-            scorer = self.scorer() if links is None else self._scorer_for(links)
+            scorer = self.scorer() if links is None else fitted.scorer(links)
             if not isinstance(scorer, EmbeddingScorer):
                 raise ConfigError(
                     f"{title} scores pairs as a whole and has no embedding of a node.\n"
@@ -427,7 +420,8 @@ class LinkPredictor(Params):
 
     def test_scorer(self) -> PairScorer:
         """Return what scores pairs in the test: by the links to learn from alone."""
-        return self._scorer_for(self._fitted().split.train)
+        fitted = self._fitted()
+        return fitted.scorer(fitted.split.train)
 
     def scorer(self) -> PairScorer:
         """Return what scores pairs of node numbers by all known links.
@@ -435,16 +429,12 @@ class LinkPredictor(Params):
         Raises:
             NotFittedError: `fit` was not called.
         """
-        self._fitted()
-        if self._scoring is None:
-            self._scoring = self._scorer_for(self.graph_.edges)
-        return self._scoring
+        return self._engine().scorer
 
     def _take(self, fitted: Fitted, stopped: Stopped | None) -> None:
         self._device = resolve_device(pick(Resources, self.get_params()))
         fitted.learner.to(self._device)
         self._learned = fitted
-        self._scoring: PairScorer | None = None
         self._answering: QueryEngine | None = None
         self.graph_, self.split_, self.model_ = fitted.graph, fitted.split, fitted.learner
         self.settings_ = fitted.recipe.settings.to_json()
@@ -463,13 +453,9 @@ class LinkPredictor(Params):
     def _engine(self) -> QueryEngine:
         fitted = self._fitted()
         if self._answering is None:
-            model = fitted.learner if isinstance(fitted.learner, Explainable) else None
-            self._answering = QueryEngine(fitted.graph, self.scorer(), fitted.calibration, model)
+            graph, scorer = fitted.graph, fitted.scorer(fitted.graph.edges)
+            self._answering = QueryEngine(graph, scorer, fitted.calibration, fitted.learner)
         return self._answering
-
-    def _scorer_for(self, links: Tensor) -> PairScorer:
-        learner = self._fitted().learner
-        return learner.scorer(known_of(self.graph_, links, learner))
 
     def _computing(self) -> AbstractContextManager[None]:
         return computing_with(pick(Resources, self.get_params()))
@@ -496,14 +482,9 @@ def evaluate_against(predictor: LinkPredictor, against: Against = "heart") -> Ha
     """
     from cgcl.train.harder import metrics_against  # it needs scipy, which training does not
 
-    with computing_with(pick(Resources, predictor.get_params())):
-        return metrics_against(
-            predictor.test_scorer(),
-            predictor.split_,
-            predictor.graph_,
-            against,
-            seed=predictor.seed,
-        )
+    with predictor._computing():
+        scorer, split, graph = predictor.test_scorer(), predictor.split_, predictor.graph_
+        return metrics_against(scorer, split, graph, against, seed=predictor.seed)
 
 
 def _defaults_of(method: str) -> dict[str, Any]:

@@ -63,8 +63,9 @@ def by_products(scorer: PairScorer, *, lists_all: bool) -> ProductScorer | None:
         scorer: The method.
         lists_all: Whether every pair is an answer, so that none can be left out.
     """
-    can = isinstance(scorer, ProductScorer) and not lists_all and math.isfinite(scorer.rounding)
-    return scorer if can else None
+    if isinstance(scorer, ProductScorer) and not lists_all and math.isfinite(scorer.rounding):
+        return scorer
+    return None
 
 
 def choose_strategy(
