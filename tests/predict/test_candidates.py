@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgcl.graph import Graph
-from cgcl.graph.adjacency import Adjacency
 from cgcl.methods.scoring import DecoderScorer, decode_pairs, linear_factors
 from cgcl.model import CGCL
 from cgcl.predict import Query, candidates
@@ -163,20 +162,16 @@ def test_hubs_beyond_the_limit_are_not_walked_through_and_that_is_said() -> None
     assert limited.holds((slice(7, 8), slice(0, 9)))[0].nonzero().view(-1).tolist() == [0, 7, 8]
 
 
-def test_no_more_steps_are_held_at_once_than_the_limit_and_one_node_take(monkeypatch) -> None:
+@pytest.mark.parametrize(("most", "nodes"), [(1, 1), (2 * 144, 2), (2 * 144 - 1, 1)])
+def test_no_more_steps_are_held_at_once_than_the_limit_and_one_node_take(
+    monkeypatch, most: int, nodes: int
+) -> None:
+    """Each of four hubs leads over 36 leaves to 4 hubs, and each leaf over 4 hubs to 36 leaves."""
     graph = bare(40, [(hub, leaf) for hub in range(4) for leaf in range(4, 40)])
-    monkeypatch.setattr("cgcl.predict.candidates._STEPS_AT_ONCE", 50)
-    two_hop = TwoHopCandidates(graph, PairSpace(graph, Query()))
-    walk, held = Adjacency.neighbours, []
-
-    def watched(self, nodes):
-        held.append(walk(self, nodes))
-        return held[-1]
-
-    monkeypatch.setattr(Adjacency, "neighbours", watched)
-    pairs = torch.cat(list(two_hop.blocks()), dim=1)
-    assert pairs.shape[1] == 6 + 36 * 35 // 2
-    assert max(owner.numel() for owner, _ in held) <= 50 + 36
+    monkeypatch.setattr(candidates, "_STEPS_AT_ONCE", most)
+    blocks = list(TwoHopCandidates(graph, PairSpace(graph, Query())).blocks())
+    assert sum(block.shape[1] for block in blocks) == 6 + 36 * 35 // 2
+    assert max(block[0].unique().numel() for block in blocks) == nodes
 
 
 def test_logits_come_from_the_decoder_whatever_the_block(monkeypatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,9 +12,11 @@ from torch import Tensor
 from cgcl.errors import ConfigError
 from cgcl.graph import Graph
 from cgcl.graph.adjacency import Adjacency, blocks_of
-from cgcl.graph.pairs import decode, encode_ordered
 from cgcl.methods.scoring import rows_of
 from cgcl.predict.pair_space import PairSpace, Tile
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 # Inner products held at once: 2^23 take 32 MB.
 _CELLS = 2**23
@@ -146,13 +149,18 @@ class TwoHopCandidates:
                 "are never suggested.\nUse `candidates=linear` or `candidates=exact`."
             )
         self._space = space
-        self._adjacency = Adjacency.from_pairs(graph.edges, graph.num_nodes)
-        self._is_walked = self._adjacency.degree <= self._largest_degree(most_steps)
+        adjacency = Adjacency.from_pairs(graph.edges, graph.num_nodes)
+        self._links, degree = adjacency.to_scipy(), adjacency.degree.numpy()
+        # Through a node lead as many steps as it has links to `rows`, times all that it has. All
+        # nodes are walked through up to the largest degree with which that is few steps.
+        is_row = np.zeros(degree.size)
+        is_row[space.rows.numpy()] = 1
+        by_degree = np.bincount(degree, (self._links @ is_row) * degree).cumsum()
+        self._is_walked = degree < np.searchsorted(by_degree, most_steps, side="right")
         self.hubs_left_out = int((~self._is_walked).sum())
         """How many hubs are not walked through."""
         # From each node: the neighbours of its neighbours, counted as often as they are met.
-        reach = torch.where(self._is_walked, self._adjacency.degree, 0)
-        self._steps = self._sum_over_neighbours(reach)[space.rows]
+        self._steps = (self._links @ (self._is_walked * degree))[space.rows.numpy()]
 
     @property
     def most_pairs(self) -> int:
@@ -162,50 +170,20 @@ class TwoHopCandidates:
 
     def blocks(self) -> Iterator[Tensor]:
         """Yield the candidates in the order of first end, second end, int64 [2, p] at once."""
-        for block in blocks_of(self._steps.numpy(), _STEPS_AT_ONCE):
-            is_too_large = int(self._steps[block].sum()) > _STEPS_AT_ONCE  # a node that comes alone
-            propose = self._pairs_of if is_too_large else self._pairs
-            pairs = propose(self._space.rows[block])
+        for block in blocks_of(self._steps, _STEPS_AT_ONCE):
+            rows = self._space.rows[block]
+            row, end = self._reached(rows).nonzero()
+            pairs = torch.stack([rows[torch.from_numpy(row).long()], torch.from_numpy(end).long()])
             yield pairs[:, self._space.holds(pairs)]
 
     def holds(self, tile: Tile) -> Tensor:
         """Say which pairs of a rectangle share a neighbour, bool [rows, columns]."""
-        rows, columns = self._space.rows[tile[0]], self._space.columns[tile[1]]
-        return torch.stack([self._reached(node)[columns] for node in rows.tolist()])
+        reached = self._reached(self._space.rows[tile[0]]).toarray() > 0
+        return torch.from_numpy(reached)[:, self._space.columns[tile[1]]]
 
-    def _largest_degree(self, most_steps: int) -> int:
-        """Return the largest degree such that walking through all nodes up to it is few steps."""
-        degree = self._adjacency.degree
-        is_row = torch.zeros_like(degree)
-        is_row[self._space.rows] = 1
-        steps = self._sum_over_neighbours(is_row) * degree
-        total = torch.zeros(int(degree.max()) + 1 if len(degree) else 1, dtype=torch.int64)
-        total = total.index_add_(0, degree, steps).cumsum(0)  # by degree
-        return int(torch.searchsorted(total, most_steps, right=True)) - 1
-
-    def _sum_over_neighbours(self, values: Tensor) -> Tensor:
-        entries = self._adjacency
-        return torch.zeros_like(values).index_add_(0, entries.row, values[entries.indices])
-
-    def _pairs(self, rows: Tensor) -> Tensor:
-        """Return each node of `rows` with all that it reaches, once, int64 [2, any]."""
-        owner, middle = self._adjacency.neighbours(rows)
-        walked = self._is_walked[middle]
-        owner, middle = owner[walked], middle[walked]
-        place, end = self._adjacency.neighbours(middle)
-        n = self._adjacency.num_rows
-        return decode(torch.unique(encode_ordered(rows[owner[place]], end, n)), n)
-
-    def _pairs_of(self, rows: Tensor) -> Tensor:
-        """Do the same for one node that has more steps than are held at once."""
-        ends = self._reached(int(rows)).nonzero().squeeze(1)
-        return torch.stack([rows.expand_as(ends), ends])
-
-    def _reached(self, node: int) -> Tensor:
-        """Say which nodes share a neighbour with `node`, bool [n]."""
-        _, middle = self._adjacency.neighbours(torch.tensor([node]))
-        reached = torch.zeros(self._adjacency.num_rows, dtype=torch.bool)
-        middle = middle[self._is_walked[middle]]
-        for some in blocks_of(self._adjacency.degree[middle].numpy(), _STEPS_AT_ONCE):
-            reached[self._adjacency.neighbours(middle[some])[1]] = True
-        return reached
+    def _reached(self, nodes: Tensor) -> csr_array:
+        """Return how many neighbours some nodes share with every node, [nodes, n]."""
+        links: Any = self._links[nodes.numpy()]  # scipy's types know no rows of a csr_array
+        links.data *= self._is_walked[links.indices]
+        links.eliminate_zeros()
+        return (links @ self._links).sorted_indices()

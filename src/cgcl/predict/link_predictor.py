@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -35,69 +35,12 @@ if TYPE_CHECKING:
     from cgcl.train.harder import Against, Harder
 
 
-class Params:
-    """Settings as attributes of the same names: the constructor's arguments, and the method's.
-
-    A subclass stores its own arguments in its constructor and hands the rest, the settings of its
-    `method`, to `_store`. The method's other settings are there with their defaults.
-    """
-
-    method: str
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """Return the settings by name: the predictor's own, then all of the method's."""
-        return {n: getattr(self, n) for n in (*self._own_defaults(), *self._method_names())}
-
-    def set_params(self, **params: Any) -> Self:  # noqa: ANN401
-        """Change settings by name and return the predictor.
-
-        Another method brings its own settings, with their defaults.
-
-        Raises:
-            ConfigError: There is no setting of that name.
-        """
-        stays = params.get("method", self.method) == self.method
-        kept = self.get_params() if stays else {n: getattr(self, n) for n in self._own_defaults()}
-        other = type(self)(**{**kept, **params})
-        for name in self._method_names():
-            delattr(self, name)
-        vars(self).update(vars(other))
-        return self
-
-    def _store(self, settings: Mapping[str, Any]) -> None:
-        """Keep the settings of the method; an unknown method is refused later, by fit.
-
-        Raises:
-            ConfigError: The method has no setting of that name.
-        """
-        known = _defaults_of(self.method)
-        unknown = [name for name in settings if name not in known]
-        if unknown and is_method(self.method):
-            raise no_such_setting(self.method, unknown, [*self._own_defaults(), *known])
-        vars(self).update({**known, **settings})
-
-    def _own_defaults(self) -> dict[str, Any]:
-        parameters = inspect.signature(type(self)).parameters.values()
-        return {p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD}
-
-    def _method_names(self) -> list[str]:
-        """Return the names of the method's settings; of an unknown one those that were given."""
-        if is_method(self.method):
-            return list(_defaults_of(self.method))
-        own = self._own_defaults()
-        return [n for n in vars(self) if n not in own and not n.startswith("_") and n[-1] != "_"]
-
-    def __repr__(self) -> str:
-        usual, now = {**self._own_defaults(), **_defaults_of(self.method)}, self.get_params()
-        changed = [f"{n}={now[n]!r}" for n in now if n not in usual or now[n] != usual[n]]
-        return f"{type(self).__name__}({', '.join(changed)})"
-
-
-class LinkPredictor(Params):
+class LinkPredictor:
     """Learns from the links of a graph which links are missing.
 
     Follows scikit-learn's habits: the constructor only stores, `fit` learns and returns the
-    predictor, what is learned ends in an underscore, the same seed gives the same result.
+    predictor, what is learned ends in an underscore, the same seed gives the same result. Settings
+    are attributes of the same names: the constructor's arguments, and all of the method's.
 
     Attributes:
         graph_: The graph it was fitted on.
@@ -159,7 +102,47 @@ class LinkPredictor(Params):
         self.device, self.threads = device, threads
         self.engine, self.precision, self.deterministic = engine, precision, deterministic
         self.time_limit, self.track_consistency = time_limit, track_consistency
-        self._store(settings)
+        known = _defaults_of(method)
+        unknown = [name for name in settings if name not in known]
+        if unknown and is_method(method):  # another is refused later, by fit
+            raise no_such_setting(method, unknown, [*self._own_defaults(), *known])
+        vars(self).update({**known, **settings})
+
+    def _own_defaults(self) -> dict[str, Any]:
+        parameters = inspect.signature(type(self)).parameters.values()
+        return {p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD}
+
+    def _method_names(self) -> list[str]:
+        """Return the names of the method's settings; of an unknown one those that were given."""
+        if is_method(self.method):
+            return list(_defaults_of(self.method))
+        own = self._own_defaults()
+        return [n for n in vars(self) if n not in own and not n.startswith("_") and n[-1] != "_"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+        """Return the settings by name: the predictor's own, then all of the method's."""
+        return {n: getattr(self, n) for n in (*self._own_defaults(), *self._method_names())}
+
+    def set_params(self, **params: Any) -> Self:  # noqa: ANN401
+        """Change settings by name and return the predictor.
+
+        Another method brings its own settings, with their defaults.
+
+        Raises:
+            ConfigError: There is no setting of that name.
+        """
+        stays = params.get("method", self.method) == self.method
+        kept = self.get_params() if stays else {n: getattr(self, n) for n in self._own_defaults()}
+        other = type(self)(**{**kept, **params})
+        for name in self._method_names():
+            delattr(self, name)
+        vars(self).update(vars(other))
+        return self
+
+    def __repr__(self) -> str:
+        usual, now = {**self._own_defaults(), **_defaults_of(self.method)}, self.get_params()
+        changed = [f"{n}={now[n]!r}" for n in now if n not in usual or now[n] != usual[n]]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     @property
     def declared_exceptions(self) -> frozenset[str]:
