@@ -86,8 +86,8 @@ def test_the_suffix_or_the_option_says_the_format(saved, tmp_path, capsys, file,
     ("file", "output", "message"),
     [
         (None, "parquet", "Only csv can be printed; parquet needs a file.\nName one: --out"),
-        ("z.txt", None, r"The name z\.txt does not say in which format to write"),
-        ("z", None, "Use one of the suffixes .parquet, .npz, .csv, or add --format"),
+        ("z.txt", None, r"'z\.txt' does not say in which format to write"),
+        ("z", None, "one of the suffixes .parquet, .npz, .csv, or add --format"),
     ],
 )
 def test_a_format_that_is_not_clear_is_refused_before_anything_is_read(file, output, message):

@@ -9,9 +9,9 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, TextIO
+from typing import TYPE_CHECKING, BinaryIO, Literal, TextIO, TypeVar
 
 from cgcl.errors import ConfigError
 from cgcl.report.words import with_flags
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cgcl.train.trainer import EpochRecord
 
 Format = Literal["table", "csv", "json", "parquet"]
+Named = TypeVar("Named", bound=str)
 _BY_SUFFIX: dict[str, Format] = {".csv": "csv", ".json": "json", ".parquet": "parquet"}
 # Short, because the table has to fit into 80 columns.
 _HEADS = {"shared_neighbours": "shared", "common_features": "common"}
@@ -201,15 +202,24 @@ def choose_format(asked: Format | None, out: Path | None) -> Format:
         ConfigError: The suffix names none, or Parquet would go to a terminal.
     """
     if asked is None and out is not None:
-        if out.suffix.lower() not in _BY_SUFFIX:
-            raise ConfigError(
-                f"'{out.name}' does not say in which format to write.\n"
-                f"Give it one of the suffixes {', '.join(_BY_SUFFIX)}, or add --format."
-            )
-        return _BY_SUFFIX[out.suffix.lower()]
+        return by_suffix(out, _BY_SUFFIX)
     if asked == "parquet" and out is None and sys.stdout.isatty():
         raise ConfigError("Parquet is not text for a terminal. Add --out FILE.parquet, or a pipe.")
     return asked or "table"
+
+
+def by_suffix(out: Path, known: Mapping[str, Named]) -> Named:
+    """Return the format that the suffix of a file names.
+
+    Raises:
+        ConfigError: It names none of those that are known.
+    """
+    if out.suffix.lower() not in known:
+        raise ConfigError(
+            f"'{out.name}' does not say in which format to write.\n"
+            f"Give it one of the suffixes {', '.join(known)}, or add --format."
+        )
+    return known[out.suffix.lower()]
 
 
 def write_answer(

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from cgcl.graph import Graph
 from cgcl.graph.features import has_structural_features
 from cgcl.methods.method import PairScorer
 from cgcl.methods.table import method_named
@@ -15,7 +14,7 @@ from cgcl.metrics import auc, average_precision
 from cgcl.predict.saved import Fitted
 from cgcl.split import NegativeSampler
 from cgcl.train.config import Resources, RunConfig
-from cgcl.train.fit import fit, known_of
+from cgcl.train.fit import fit
 from cgcl.train.top_of_list import BUDGET, Progress, ranking_metrics, scored_once, silent
 
 _FORMULAS = ("common-neighbours", "adamic-adar", "resource-allocation")
@@ -83,29 +82,24 @@ def compare_with_baselines(
 def _affordable(fitted: Fitted, budget: float) -> tuple[list[str], list[str]]:
     """Return the baselines that this run can be set beside, and why others cannot."""
     graph, own = fitted.graph, fitted.recipe.name
+    names: list[str] = list(_FORMULAS) if graph.sides is None else []
     told: list[str] = []
     if graph.sides is not None:
         told.append(
             "Methods that count common neighbours are left out: across two sides there are none."
         )
-    names = [name for name in _FORMULAS if graph.sides is None]
-    if graph.x is not None and not has_structural_features(graph):
-        if _network_cost(graph, fitted.split.train.shape[1]) <= budget:
-            names.append(_NETWORK)
-        elif own != _NETWORK:
-            told.append(
-                f"{method_named(_NETWORK).title} is left out: it would take more than "
-                f"{budget:.0e} operations."
-            )
-    return [name for name in names if name != own], told
-
-
-def _network_cost(graph: Graph, links: int) -> float:
-    """Return about how many operations it takes to train the network and to rank all pairs."""
+    # To train the network and to rank all pairs.
     hidden = _SETTINGS["hidden"]
     per_pair = hidden * (hidden + _PER_PAIR)
-    step = 2 * links * 3 * per_pair + 6 * graph.num_nonzeros * hidden
-    return _SETTINGS["epochs"] * step + graph.num_nodes**2 * per_pair
+    step = 2 * fitted.split.train.shape[1] * 3 * per_pair + 6 * graph.num_nonzeros * hidden
+    cost = _SETTINGS["epochs"] * step + graph.num_nodes**2 * per_pair
+    if graph.x is not None and not has_structural_features(graph):
+        if cost <= budget:
+            names.append(_NETWORK)
+        elif own != _NETWORK:
+            title = method_named(_NETWORK).title
+            told.append(f"{title} is left out: it would take more than {budget:.0e} operations.")
+    return [name for name in names if name != own], told
 
 
 def _trained(fitted: Fitted, name: str, resources: Resources, progress: Progress) -> PairScorer:
@@ -127,12 +121,11 @@ def _trained(fitted: Fitted, name: str, resources: Resources, progress: Progress
 
 def _ours(fitted: Fitted, budget: float, thorough: bool) -> dict[str, Any]:
     """Return what the run itself reached: as it was measured, if it was."""
-    learner, test = fitted.learner, fitted.test or {}
+    test = fitted.test or {}
     if "node_mrr" in test and not thorough:
         found = {"metrics": _shown(test), "sampled": fitted.test_sampled}
     else:
-        scorer = learner.scorer(known_of(fitted.graph, fitted.split.train, learner))
-        found = _measured(scorer, fitted, budget, None)
+        found = _measured(fitted.scorer(fitted.split.train), fitted, budget, None)
     return {"method": fitted.recipe.method.title, **found}
 
 
