@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -11,28 +12,19 @@ import torch
 
 from cgcl.errors import ConfigError, GraphContentError, NotFittedError
 from cgcl.graph import Graph
+from cgcl.methods.method import PairwiseScorer
 from cgcl.methods.scoring import DecoderScorer
 from cgcl.predict import LinkPredictor, Links, Query
 from cgcl.predict.engine import QueryEngine
+from cgcl.seeds import stream
+from cgcl.testing.graphs import groups
 
 SETTINGS = {"hidden": 8, "epochs": 20, "evaluate_every": 5, "threads": 1, "lr": 0.05}
 
 
-def make_graph(features: bool = True) -> Graph:
-    """Three groups of ten, dense within."""
-    rng = np.random.default_rng(0)
-    group = np.arange(30) % 3
-    chance = np.where(group[:, None] == group[None, :], 0.6, 0.05)
-    links = np.argwhere(np.triu(rng.random((30, 30)) < chance, 1)).T
-    x = np.eye(3)[group] + 0.3 * rng.random((30, 3))
-    names = [f"n{i:02d}" for i in range(30)]
-    features_of = torch.tensor(x, dtype=torch.float32) if features else None
-    return Graph.from_pairs("groups", names, torch.tensor(links), features_of)
-
-
 @pytest.fixture(scope="module")
 def graph() -> Graph:
-    return make_graph()
+    return groups([f"n{i:02d}" for i in range(36)])
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +33,9 @@ def fitted(graph: Graph) -> LinkPredictor:
 
 
 @pytest.fixture(scope="module")
-def bare() -> LinkPredictor:
+def bare(graph: Graph) -> LinkPredictor:
     """Without features and without validation links."""
-    return LinkPredictor("cgcl", **SETTINGS, val=0.0).fit(make_graph(features=False))
+    return LinkPredictor("cgcl", **SETTINGS, val=0.0).fit(replace(graph, x=None))
 
 
 @pytest.fixture(scope="module")
@@ -136,22 +128,13 @@ def test_nothing_below_the_lowest_probability_and_nothing_left_out(fitted: LinkP
             assert rows(kept) == rows(everything)[: int((chances >= limit).sum())], limit
 
 
-class Fixed:
+class Fixed(PairwiseScorer):
     """Gives every pair a logit of its own, whatever stands beside it."""
 
-    num_nodes = 30
     cost_per_pair = 1.0
-    cost_per_node = 0.0
-
-    def __init__(self) -> None:
-        generator = torch.Generator().manual_seed(0)
-        self.table = torch.randn(30, 30, generator=generator)
 
     def logits(self, pairs: torch.Tensor) -> torch.Tensor:
-        return self.table[pairs[0], pairs[1]]
-
-    def factors(self) -> None:
-        return None
+        return torch.randn(36, 36, generator=stream(0, "table"))[pairs[0], pairs[1]]
 
 
 def test_scores_keep_every_bit_whatever_stands_beside_them(graph: Graph, pairs) -> None:
@@ -173,10 +156,10 @@ def test_new_nodes_are_asked_for_like_known_ones(fitted: LinkPredictor, graph: G
     assert {link.source for link in mine} == {"Zoe"}
     assert {link.target for link in mine} == set(graph.names) - {"n00", "n03"}
     assert all(0 < link.probability < 1 for link in mine)
-    assert extended.embeddings().shape == (32, 8)
+    assert extended.embeddings().shape == (38, 8)
     assert extended.calibration_ is fitted.calibration_
     # The predictor that was asked is not changed.
-    assert fitted.graph_.num_nodes == 30
+    assert fitted.graph_.num_nodes == 36
     assert fitted.top(30).to_csv() == before
     with pytest.raises(GraphContentError, match="No node is called 'Zoe'"):
         fitted.links_of("Zoe")
