@@ -25,7 +25,7 @@ from cgcl.model import symmetric
 from cgcl.predict import LinkPredictor
 from cgcl.seeds import stream
 from cgcl.split import random_split
-from cgcl.testing.graphs import groups
+from cgcl.testing.graphs import groups, unlinked_pairs
 from cgcl.train.top_of_list import ranking_metrics
 
 Build = Callable[[int], Graph]
@@ -50,11 +50,6 @@ def fitted(graph: Graph) -> LinkPredictor:
 
 def brief(method: str = "cgcl", **settings) -> LinkPredictor:
     return LinkPredictor(method, **{"hidden": 4, "epochs": 2, **settings})
-
-
-def new_pairs(graph: Graph) -> list[tuple[str, str]]:
-    known = {(graph.names[a], graph.names[b]) for a, b in graph.edges.T.tolist()}
-    return [pair for pair in combinations(graph.names, 2) if pair not in known]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +119,7 @@ def test_scores_are_between_0_and_1_symmetric_and_independent_of_company(
 
 def test_top_is_the_sorted_list_of_all_new_pairs(fitted: LinkPredictor, graph: Graph) -> None:
     """Against the definition: score every pair, take out the known ones, sort."""
-    new = new_pairs(graph)
+    new = unlinked_pairs(graph)
     scores = dict(zip(new, fitted.score(new).tolist(), strict=True))
     top = fitted.top(25)
     best = sorted(scores.values())[::-1][:25]
@@ -142,7 +137,7 @@ def test_equal_scores_are_in_the_order_of_names(graph: Graph) -> None:
         predictor.model_.decode.layer_2.weight.zero_()
     for count in (40, 1000):
         found = [(link.source, link.target) for link in predictor.top(count)]
-        assert found == sorted(new_pairs(graph))[:count]
+        assert found == sorted(unlinked_pairs(graph))[:count]
     partners = [link.target for link in predictor.links_of("n20", 12)]
     assert partners == sorted(partners)
 
