@@ -415,9 +415,7 @@ def test_parquet_is_kept_from_terminals_and_a_suffix_has_to_say_something(
 
 def test_excel_guards_what_a_spreadsheet_would_run(cli, run) -> None:
     options = ["--node", "=cmd()", "--format", "csv", "--explain"]
-    assert {a for a, _ in pairs_of(cli("predict", run, *options).out)} == {"=cmd()"}
-    guarded = csv.DictReader(io.StringIO(cli("predict", run, *options, "--excel").out))
-    for row in guarded:
+    for row in csv.DictReader(io.StringIO(cli("predict", run, *options, "--excel").out)):
         assert row["source"] == "'=cmd()"
         assert row["because"].startswith("'=cmd()")
 

@@ -174,21 +174,6 @@ def test_no_more_steps_are_held_at_once_than_the_limit_and_one_node_take(
     assert max(block[0].unique().numel() for block in blocks) == nodes
 
 
-def test_logits_come_from_the_decoder_whatever_the_block(monkeypatch) -> None:
-    model = random_model(8)
-    z = torch.randn(30, 8, generator=stream(0, "z"))
-    pairs = torch.randint(30, (2, 100), generator=stream(0, "pairs"))
-    scorer = DecoderScorer(model.decode, z)
-    whole = scorer.logits(pairs)
-    monkeypatch.setattr("cgcl.methods.scoring._CACHED_ENTRIES", 8 * 7)
-    torch.testing.assert_close(scorer.logits(pairs), whole)
-    torch.testing.assert_close(scorer.logits(pairs), decode_pairs(model, z, pairs))
-    assert scorer.logits(pairs[:, :0]).shape == (0,)
-    assert scorer.num_nodes == 30
-    wide = DecoderScorer(random_model(16).decode, torch.randn(30, 16))
-    assert wide.cost_per_pair > 2 * scorer.cost_per_pair
-
-
 def test_the_share_held_counts_ties_at_the_edge_once() -> None:
     logits = torch.tensor([5.0, 4.0, 3.0, 3.0, 3.0, 1.0])
     held = torch.tensor([True, False, True, True, True, True])

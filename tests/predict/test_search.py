@@ -415,16 +415,6 @@ def test_a_query_that_makes_no_sense_is_refused(ask, error, text) -> None:
         find(TableScorer(torch.zeros(6, 6)), line(), Query(**ask))
 
 
-def test_a_later_pair_with_an_equal_logit_and_a_smaller_name_wins(monkeypatch) -> None:
-    monkeypatch.setattr(search, "_WAITING", 0)
-    best = Best(1, ["d", "c", "b", "a"])
-    for pair in ([0, 1], [0, 2], [1, 2], [0, 3], [2, 3]):
-        best.add(torch.tensor(pair)[:, None], torch.zeros(1))
-    pairs, logits = best.sorted()
-    assert pairs.T.tolist() == [[2, 3]]  # b, a
-    assert logits.tolist() == [0.0]
-
-
 def test_few_pairs_of_many_nodes_are_in_the_order_of_names_too() -> None:
     names = [f"n{number:03d}" for number in reversed(range(100))]
     pairs = torch.tensor([[5, 7, 7, 90], [6, 6, 80, 1]])
