@@ -133,10 +133,9 @@ class LinkRemover:
             drops = block.logits[block.pair] - block.logits_without
             # By pair, then the greatest fall, then the order of nodes.
             order = np.lexsort((block.neighbour, block.end, -drops, block.pair))
-            starts = np.searchsorted(block.pair[order], np.arange(len(block.logits) + 1))
+            starts = np.searchsorted(block.pair[order], np.arange(1, len(block.logits)))
             scores, without = _to_scores(block.logits), _to_scores(block.logits_without)
-            for number, score in enumerate(scores.tolist()):
-                mine = order[starts[number] : starts[number + 1]]
+            for score, mine in zip(scores.tolist(), np.split(order, starts), strict=True):
                 reasons = tuple(
                     Reason(
                         self._names[block.end[place]],

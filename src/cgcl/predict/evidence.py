@@ -41,9 +41,6 @@ class Evidence:
     features: tuple[tuple[str, ...], ...]
     """Names of common features, the rarest first."""
 
-    def __len__(self) -> int:
-        return len(self.linked)
-
     def columns(self) -> dict[str, list[Any]]:
         """Return what fits into a table, by column; common features only where there are any."""
         columns: dict[str, list[Any]] = {"shared_neighbours": self.shared_neighbours.tolist()}

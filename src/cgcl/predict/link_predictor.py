@@ -173,9 +173,8 @@ class LinkPredictor:
             )
         params = self.get_params()
         resources = pick(Resources, params)
-        shares = {name: params[name] for name in ("val", "test", "seed")}
-        own = {name: params[name] for name in self._method_names()}
-        recipe = RunConfig.for_graph(self.method, {**own, **shares}, graph)
+        told = {name: params[name] for name in (*self._method_names(), "val", "test", "seed")}
+        recipe = RunConfig.for_graph(self.method, told, graph)
         graph = replace(graph)  # checked anew: a tensor may have been written to since
         if split is None:
             split = random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)

@@ -253,9 +253,8 @@ class Best:
 
     def edge(self) -> float:
         """Return a logit below which nothing is taken any more; minus infinity for none."""
-        # Not for every pair: to choose among many costs more than it saves.
-        if self.count is not None and self._size >= self._next_cut:
-            self._cut(self.count)
+        if self._size >= self._next_cut:  # to choose among many for each pair costs more
+            self._cut()
         return self._edge
 
     def add(self, pairs: Tensor, logits: Tensor) -> None:
@@ -264,21 +263,23 @@ class Best:
         self._pairs.append(pairs[:, near])
         self._logits.append(logits[near])
         self._size += self._pairs[-1].shape[1]
-        if self.count is not None and self._size > 2 * self.count + _WAITING:
-            self._cut(self.count)
+        if self._size > 2 * (self.count or 0) + _WAITING:
+            self._cut()
 
     def sorted(self) -> tuple[Tensor, Tensor]:
         """Return pairs [2, k] and logits [k], highest first, equal ones in the order of names."""
-        if self.count is not None and self._size > self.count:
-            self._cut(self.count)
-        pairs, logits = self._joined()
+        self._cut()
+        pairs, logits = torch.cat(self._pairs, dim=1), torch.cat(self._logits)
         by_name = self._by_name(pairs)
         order = by_name[logits[by_name].argsort(descending=True, stable=True)]
         return pairs[:, order], logits[order]
 
-    def _cut(self, count: int) -> None:
-        """Forget all but the best `count`."""
-        pairs, logits = self._joined()
+    def _cut(self) -> None:
+        """Forget all but the best `count`, if there are as many."""
+        count = self.count
+        if count is None or self._size < count:
+            return
+        pairs, logits = torch.cat(self._pairs, dim=1), torch.cat(self._logits)
         self._edge = float(logits.topk(count).values[-1])
         above = (logits > self._edge).nonzero().squeeze(1)
         tied = (logits == self._edge).nonzero().squeeze(1)
@@ -301,9 +302,6 @@ class Best:
     @cached_property
     def _rank(self) -> Tensor:
         return _rank(self._names)
-
-    def _joined(self) -> tuple[Tensor, Tensor]:
-        return torch.cat(self._pairs, dim=1), torch.cat(self._logits)
 
 
 def _rank(names: Sequence[str]) -> Tensor:
