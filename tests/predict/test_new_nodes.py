@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cgcl.errors import FeatureError, GraphContentError
 from cgcl.graph import Graph
-from cgcl.graph.features import prepare
+from cgcl.graph.features import prepare, scaled
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.model import CGCL, symmetric
 from cgcl.predict.new_nodes import read_new_features, with_new_nodes
@@ -25,25 +25,15 @@ def with_own_features(graph: Graph) -> Graph:
     return graph.with_features(identity, "No features given: made for this test.")
 
 
-def encode_with_new_nodes(model: CGCL, graph: Graph, *new) -> tuple[Graph, torch.Tensor]:
-    extended = with_new_nodes(graph, *new)
-    return extended, embed(model, extended.x, symmetric(extended.edges))
-
-
-def scaled(graph: Graph, scale: torch.Tensor) -> Graph:
+def as_fitted(graph: Graph, scale: torch.Tensor) -> Graph:
     """The graph as a predictor keeps it whose features were scaled before training."""
-    x = graph.x.to_dense() * scale
-    x = x.to_sparse_coo().coalesce() if graph.x.is_sparse else x
-    return graph.with_features(x, "Scaled.", graph.feature_names, scale)
+    return graph.with_features(scaled(graph.x, scale), "Scaled.", graph.feature_names, scale)
 
 
-def bipartite(x: torch.Tensor | None = None) -> Graph:
+def bipartite(x: torch.Tensor) -> Graph:
     """Anna and Bob read; tea and go are read about."""
-    links = torch.tensor([[0, 1, 1], [2, 2, 3]])
-    sides = torch.tensor([False, False, True, True])
-    names = ["Anna", "Bob", "tea", "go"]
-    graph = Graph.from_pairs("books", names, links, x, sides=sides)
-    return with_own_features(graph) if x is None else graph
+    links, sides = torch.tensor([[0, 1, 1], [2, 2, 3]]), torch.arange(4) > 1
+    return Graph.from_pairs("books", ["Anna", "Bob", "tea", "go"], links, x, sides=sides)
 
 
 @st.composite
@@ -62,9 +52,8 @@ def whole_graphs(draw: st.DrawFn) -> tuple[Graph, int]:
 
 
 def first_nodes(graph: Graph, count: int) -> Graph:
-    kept = (graph.edges < count).all(dim=0)
-    x = graph.x.to_dense()[:count]
-    x = x.to_sparse_coo().coalesce() if graph.x.is_sparse else x
+    kept, x = (graph.edges < count).all(dim=0), graph.x.index_select(0, torch.arange(count))
+    x = x.coalesce() if x.is_sparse else x
     return Graph.from_pairs(graph.title, graph.names[:count], graph.edges[:, kept], x)
 
 
@@ -76,18 +65,18 @@ def test_a_node_taken_out_and_added_back_scores_as_if_it_had_been_there(
     graph, later = drawn
     known = graph.num_nodes - later
     scale = torch.tensor([1.0, 0.125, 1.0, 0.5])
-    fitted = scaled(first_nodes(graph, known), scale)
+    fitted = as_fitted(first_nodes(graph, known), scale)
     links = [(graph.names[a], graph.names[b]) for a, b in graph.edges.T.tolist() if b >= known]
     raw = graph.x.to_dense()[known:]
-    model = CGCL(4, 6)
-    extended, z = encode_with_new_nodes(
-        model, fitted, graph.names[known:], links, raw.to_sparse_coo() if given_sparse else raw
+    raw = raw.to_sparse_coo() if given_sparse else raw
+    extended, whole = (
+        with_new_nodes(fitted, graph.names[known:], links, raw),
+        as_fitted(graph, scale),
     )
-    whole = scaled(graph, scale)
     assert extended.fingerprint == whole.fingerprint
     assert torch.equal(extended.feature_scale, scale)
-    again = embed(model, whole.x, symmetric(whole.edges))
-    pairs = torch.triu_indices(graph.num_nodes, graph.num_nodes, 1)
+    model, pairs = CGCL(4, 6), torch.triu_indices(graph.num_nodes, graph.num_nodes, 1)
+    z, again = (embed(model, each.x, symmetric(each.edges)) for each in (extended, whole))
     assert torch.equal(decode_pairs(model, z, pairs), decode_pairs(model, again, pairs))
 
 
@@ -173,7 +162,8 @@ def test_a_graph_trained_without_features_takes_none(prepared: bool) -> None:
 
 def test_in_a_bipartite_graph_links_say_the_side() -> None:
     links = [("Zoe", "tea"), ("maps", "Zoe"), ("Yan", "maps"), ("Zoe", "Zoe")]
-    extended = with_new_nodes(bipartite(), ["Yan", "maps", "Zoe"], links)
+    graph = with_own_features(bipartite(torch.eye(4)))
+    extended = with_new_nodes(graph, ["Yan", "maps", "Zoe"], links)
     assert extended.sides.tolist() == [False, False, True, True, False, True, False]
 
 
@@ -183,16 +173,12 @@ def test_in_a_bipartite_graph_links_say_the_side() -> None:
         (["Zoe"], [("Zoe", "tea"), ("Zoe", "Bob")], "on the same side"),
         (["Zoe", "Yan"], [("Zoe", "tea"), ("Yan", "tea"), ("Zoe", "Yan")], "'Zoe' and 'Yan' are"),
         (["Zoe", "Yan"], [("Zoe", "Yan")], "on which side 'Zoe', 'Yan' belongs"),
+        (["Zoe"], [], "no link says on which side 'Zoe' belongs"),  # features do not say it
     ],
 )
 def test_links_that_contradict_the_sides_are_refused(names, links, message) -> None:
     with pytest.raises(GraphContentError, match=message):
-        with_new_nodes(bipartite(), names, links)
-
-
-def test_in_a_bipartite_graph_features_do_not_say_the_side() -> None:
-    with pytest.raises(GraphContentError, match="no link says on which side 'Zoe' belongs"):
-        with_new_nodes(bipartite(torch.ones(4, 2)), ["Zoe"], [], torch.ones(1, 2))
+        with_new_nodes(bipartite(torch.ones(4, 2)), names, links, torch.ones(len(names), 2))
 
 
 def named(*feature_names: str) -> Graph:
