@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,11 +18,11 @@ from cgcl.predict.pair_space import PairSpace
 from cgcl.predict.search import SearchStats, find, share_held
 from cgcl.predict.strategy import in_words
 from cgcl.seeds import stream
+from cgcl.testing.graphs import links_graph
 
 
-def bare(n: int, links: list[tuple[int, int]] = (), **more) -> Graph:
-    pairs = torch.tensor(links, dtype=torch.int64).reshape(-1, 2).T
-    return Graph.from_pairs("toy", [f"n{i}" for i in range(n)], pairs, **more)
+def bare(n: int, links: list[tuple[int, int]] = ()) -> Graph:
+    return links_graph(links, [f"n{i}" for i in range(n)], None)
 
 
 def random_model(hidden: int, product: str = "hadamard") -> CGCL:
@@ -80,13 +82,14 @@ def test_few_candidates_of_a_random_decoder_hold_the_best() -> None:
     model = random_model(16)
     with torch.no_grad():
         model.decode.layer_1.bias += 0.5  # some units bend, most pairs keep most of them on
-    z = 0.5 * torch.randn(1500, 16, generator=stream(1, "z"))
-    found = find(DecoderScorer(model.decode, z), bare(1500), Query(count=20, candidates="linear"))
+    scorer = DecoderScorer(model.decode, 0.5 * torch.randn(1500, 16, generator=stream(1, "z")))
+    found, exact = (
+        find(scorer, bare(1500), Query(count=20, candidates=way)) for way in ("linear", "exact")
+    )
     assert found.recall is not None
     assert found.recall > 0.9
     assert found.nodes_sampled == 50
     assert found.pairs_scored < 1500 * 128
-    exact = find(DecoderScorer(model.decode, z), bare(1500), Query(count=20, candidates="exact"))
     assert torch.equal(found.pairs, exact.pairs)
     torch.testing.assert_close(found.logits, exact.logits)
 
@@ -102,7 +105,7 @@ def test_a_pair_is_a_candidate_if_either_end_lists_the_other(
     links = [(0, 1), (0, 2), (3, 4)]
     if sides is not None:
         links = [(a, b) for a, b in links if sides[a] != sides[b]]
-    space = PairSpace(bare(12, links, sides=sides), Query())
+    space = PairSpace(replace(bare(12, links), sides=sides), Query())
     products = left @ right.T
     allowed = torch.ones(12, 12, dtype=torch.bool) if sides is None else sides[:, None] != sides
     for a, b in [*links, *((node, node) for node in range(12))]:
