@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from cgcl.cli.terminal import by_suffix
 from cgcl.errors import ConfigError
 
-if TYPE_CHECKING:
-    from cgcl.predict.writers import EmbeddingFormat
-
+EmbeddingFormat = Literal["parquet", "npz", "csv"]
 _SUFFIXES: dict[str, EmbeddingFormat] = {".parquet": "parquet", ".npz": "npz", ".csv": "csv"}
 
 
@@ -22,7 +20,7 @@ def embed(
     /,
     *,
     out: Path | None = None,
-    output: Annotated[Literal["parquet", "npz", "csv"] | None, Parameter(name="--format")] = None,
+    output: Annotated[EmbeddingFormat | None, Parameter(name="--format")] = None,
     known: Literal["all", "train"] = "all",
     device: str = "auto",
     threads: int = 0,

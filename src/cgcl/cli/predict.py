@@ -81,11 +81,9 @@ class Question:
         from cgcl.readers.edge_table import LinkOptions
         from cgcl.readers.formats import read_links
 
+        columns = self.source, self.target, self.separator, self.header
         usage = f"cgcl predict RUN {flag} {{file}}"
-        table = read_links(
-            path,
-            LinkOptions(self.source, self.target, self.separator, self.header, usage=usage),
-        )
+        table = read_links(path, LinkOptions(*columns, usage=usage))
         return [(table.names[a], table.names[b]) for a, b in table.pairs.T.tolist()]
 
     def query(self, new: list[str]) -> Query:
@@ -269,19 +267,19 @@ def _with_new_nodes(
     known, file = predictor.graph_.node_of, question.new_links
     links = question.table(file, "--new-links") if file is not None else []
     names = sorted({name for pair in links for name in pair if name not in known})
-    if question.new_features is None:
-        return predictor.with_new_nodes(names, links), names
-    from cgcl.predict.new_nodes import read_new_features
+    features = None
+    if question.new_features is not None:
+        from cgcl.predict.new_nodes import read_new_features
 
-    names, features, notes = read_new_features(
-        predictor.graph_,
-        question.new_features,
-        names,
-        separator=question.separator,
-        header=question.header is not False,
-        one_hot=question.one_hot,
-        words=question.words,
-    )
-    for note in notes:
-        say_fact("", note)
+        names, features, notes = read_new_features(
+            predictor.graph_,
+            question.new_features,
+            names,
+            separator=question.separator,
+            header=question.header is not False,
+            one_hot=question.one_hot,
+            words=question.words,
+        )
+        for note in notes:
+            say_fact("", note)
     return predictor.with_new_nodes(names, links, features), names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from cgcl.train.fit import fit
 from cgcl.train.top_of_list import BUDGET, Progress, ranking_metrics, scored_once, silent
 
 _FORMULAS = ("common-neighbours", "adamic-adar", "resource-allocation")
+_NO_FORMULAS = "Methods that count common neighbours are left out: across two sides there are none."
 _NETWORK = "mlp"
 # Half the width and half the epochs of its defaults: it is there within two seconds on a small
 # graph, and reaches the same within half a point of AUC.
@@ -82,12 +83,9 @@ def compare_with_baselines(
 def _affordable(fitted: Fitted, budget: float) -> tuple[list[str], list[str]]:
     """Return the baselines that this run can be set beside, and why others cannot."""
     graph, own = fitted.graph, fitted.recipe.name
-    names: list[str] = list(_FORMULAS) if graph.sides is None else []
-    told: list[str] = []
-    if graph.sides is not None:
-        told.append(
-            "Methods that count common neighbours are left out: across two sides there are none."
-        )
+    is_plain = graph.sides is None
+    names: list[str] = list(_FORMULAS) if is_plain else []
+    told: list[str] = [] if is_plain else [_NO_FORMULAS]
     # To train the network and to rank all pairs.
     hidden = _SETTINGS["hidden"]
     per_pair = hidden * (hidden + _PER_PAIR)
@@ -103,9 +101,8 @@ def _affordable(fitted: Fitted, budget: float) -> tuple[list[str], list[str]]:
 
 
 def _trained(fitted: Fitted, name: str, resources: Resources, progress: Progress) -> PairScorer:
-    shares = {key: fitted.recipe.to_json()[key] for key in ("val", "test", "seed")}
-    settings = _SETTINGS if name == _NETWORK else {}
-    recipe = RunConfig.of(name, {**settings, **shares})
+    recipe = RunConfig.of(name, _SETTINGS if name == _NETWORK else {})
+    recipe = replace(recipe, split=fitted.recipe.split)
     step = f"Comparing with {recipe.method.title}"
     progress(step, 0, max(recipe.epochs, 1))
     trained = fit(

@@ -82,11 +82,9 @@ class SearchStats:
                 f"; on {self.nodes_sampled:,} sampled {nodes} they held {percent:.1f} % of the "
                 f"exact best {_RECALL_AT}"
             )
-        if self.hubs_left_out == 1:
-            return f"{text}. The largest hub was not walked through."
-        if self.hubs_left_out:
-            return f"{text}. The {self.hubs_left_out:,} largest hubs were not walked through."
-        return f"{text}."
+        many = self.hubs_left_out
+        hubs = "largest hub was" if many == 1 else f"{many:,} largest hubs were"
+        return f"{text}. The {hubs} not walked through." if many else f"{text}."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
