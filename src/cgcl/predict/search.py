@@ -339,12 +339,9 @@ def near_pairs(
         return lowest if best is None else max(lowest, best.edge())
 
     tiles = space.tiles(cells, 1 if best is None else min(height, cells))
-    if not on_cpu:  # how precisely a GPU multiplies is one setting for all threads: never two
-        for tile in tiles:
-            yield near(tile, edge())
-        return
     waiting: deque[Future[Tensor]] = deque()
-    number = torch.get_num_threads()
+    # How precisely a GPU multiplies is one setting for all threads: never two at a time.
+    number = torch.get_num_threads() if on_cpu else 0
     with workers() as pool:
         for tile in tiles:
             waiting.append(pool.submit(near, tile, edge()))
