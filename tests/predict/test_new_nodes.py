@@ -11,6 +11,8 @@ from cgcl.graph.features import prepare, scaled
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.model import CGCL, symmetric
 from cgcl.predict.new_nodes import read_new_features, with_new_nodes
+from cgcl.seeds import stream
+from cgcl.testing.graphs import links_graph
 from cgcl.train.fit import known_of
 
 
@@ -42,13 +44,9 @@ def whole_graphs(draw: st.DrawFn) -> tuple[Graph, int]:
     num_nodes = draw(st.integers(2, 10))
     node = st.integers(0, num_nodes - 1)
     links = draw(st.lists(st.tuples(node, node), max_size=20))
-    pairs = torch.tensor(links, dtype=torch.int64).reshape(-1, 2).T
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 99)))
-    x = torch.randn(num_nodes, 4, generator=generator)
-    if draw(st.booleans()):
-        x = (x * (x > 0)).to_sparse_coo().coalesce()
-    graph = Graph.from_pairs("toy", [f"n{i}" for i in range(num_nodes)], pairs, x)
-    return graph, draw(st.integers(1, num_nodes - 1))
+    x = torch.randn(num_nodes, 4, generator=stream(draw(st.integers(0, 99)), "x"))
+    x = (x * (x > 0)).to_sparse_coo().coalesce() if draw(st.booleans()) else x
+    return links_graph(links, num_nodes, x), draw(st.integers(1, num_nodes - 1))
 
 
 def first_nodes(graph: Graph, count: int) -> Graph:
@@ -185,18 +183,26 @@ def named(*feature_names: str) -> Graph:
     return toy(torch.eye(3)[:, : len(feature_names)], feature_names=feature_names)
 
 
-def test_features_are_put_in_the_order_of_the_graph_by_name(tmp_path) -> None:
-    (tmp_path / "new.csv").write_text("node,go,chess,tea\nZoe,3,1,2\nYan,6,4,5\n")
-    names, x, notes = read_new_features(named("chess", "tea", "go"), tmp_path / "new.csv", ["Zoe"])
+@pytest.fixture
+def read(tmp_path):
+    """Read the features of new nodes, of which Zoe has links, from a table that says this."""
+
+    def reading(graph: Graph, text: str, **told):
+        (tmp_path / "new.csv").write_text(text)
+        return read_new_features(graph, tmp_path / "new.csv", ["Zoe"], **told)
+
+    return reading
+
+
+def test_features_are_put_in_the_order_of_the_graph_by_name(read) -> None:
+    table = "node,go,chess,tea\nZoe,3,1,2\nYan,6,4,5\n"
+    names, x, notes = read(named("chess", "tea", "go"), table)
     assert (names, x.tolist(), notes) == (["Yan", "Zoe"], [[4, 5, 6], [1, 2, 3]], ())
 
 
-def test_categories_and_words_may_be_missing_or_new(tmp_path) -> None:
-    (tmp_path / "new.csv").write_text("node,age,job,likes\nZoe,30,cook,tea zen\n")
-    graph = named("age", "job=smith", "likes:tea")
-    _, x, notes = read_new_features(
-        graph, tmp_path / "new.csv", ["Zoe"], one_hot=["job"], words="likes"
-    )
+def test_categories_and_words_may_be_missing_or_new(read) -> None:
+    graph, table = named("age", "job=smith", "likes:tea"), "node,age,job,likes\nZoe,30,cook,tea zen"
+    _, x, notes = read(graph, table, one_hot=["job"], words="likes")
     assert x.tolist() == [[30, 0, 1]]
     assert notes == ("2 values not seen in training left out: 'job=cook', 'likes:zen'.",)
 
@@ -210,18 +216,15 @@ def test_categories_and_words_may_be_missing_or_new(tmp_path) -> None:
         ("node,chess,tea,go\nYan,1,1,1", "no row for 1 node with links: 'Zoe'"),
     ],
 )
-def test_rows_and_columns_that_do_not_match_are_named(tmp_path, table, message) -> None:
-    (tmp_path / "new.csv").write_text(table)
+def test_rows_and_columns_that_do_not_match_are_named(read, table, message) -> None:
     with pytest.raises(FeatureError, match=message):
-        read_new_features(named("chess", "tea", "go"), tmp_path / "new.csv", ["Zoe"])
+        read(named("chess", "tea", "go"), table)
 
 
-def test_features_without_names_are_counted_instead(tmp_path) -> None:
-    (tmp_path / "new.csv").write_text("node,a,b\nZoe,1,2\n")
-    assert read_new_features(toy(torch.ones(3, 2)), tmp_path / "new.csv", [])[1].tolist() == [
-        [1, 2]
-    ]
+def test_features_without_names_are_counted_instead(read) -> None:
+    table = "node,a,b\nZoe,1,2\n"
+    assert read(toy(torch.ones(3, 2)), table)[1].tolist() == [[1, 2]]
     with pytest.raises(FeatureError, match=r"has 2 features; 'toy' was trained with 3\."):
-        read_new_features(toy(torch.eye(3)), tmp_path / "new.csv", [])
+        read(toy(torch.eye(3)), table)
     with pytest.raises(FeatureError, match="Leave out `new_features`"):
-        read_new_features(with_own_features(toy()), tmp_path / "new.csv", [])
+        read(with_own_features(toy()), table)
