@@ -112,15 +112,17 @@ class LinkRemover:
         width = model.encode.bias.shape[0]
         with self._evaluating():
             inputs, self._added = self._read(graph)
-            self._layers, self._own = [inputs[:, :width]], inputs[:, width:]
+            # What each layer receives, and what it adds its own part of.
+            self._layers, self._before = [inputs[:, :width]], [inputs[:, width:]]
             self._sums: list[Tensor] = []
             looped = Adjacency.from_pairs(graph.edges, self._n, self_loops=True)
             adjacent = looped.to_torch(torch.ones(looped.indices.numel())).to(inputs.device)
             scale = self._links.degree.to(inputs).add(1).rsqrt().unsqueeze(1)
             for number in range(self._num_layers):
                 self._sums.append(adjacent @ (scale * self._layers[-1]))
-                z = self._layer(number, scale * self._sums[-1], self._before(number))
+                z = self._layer(number, scale * self._sums[-1], self._before[-1])
                 self._layers.append(z)
+                self._before.append(z)
 
     def edge_importance(self, pairs: Tensor) -> list[RestsOn]:
         """Return for each pair, int64 [2, p], the known links that its score rests on most."""
@@ -198,7 +200,7 @@ class LinkRemover:
         codes, order = self._codes(gone).sort()
         one, other = gone.flatten()[order], gone.flip(0).flatten()[order]
         z = self._layers[0][one] - self._added[other, : self._layers[0].shape[1]]
-        before = self._own[one] - self._added[other, self._layers[0].shape[1] :]
+        before = self._before[0][one] - self._added[other, self._layers[0].shape[1] :]
         for number, sums in enumerate(self._sums):
             sent = self._scale(codes, gone) * z
             more = sent - self._scale(codes, None) * self._layers[number][codes % self._n]
@@ -209,7 +211,7 @@ class LinkRemover:
             place, is_there = _places(self._codes(gone), rows)
             silent, _ = _places(self._codes(gone.flip(0)), codes)
             found[place[is_there]] -= sent[silent[is_there]]
-            before = self._overlaid(self._before(number), rows, codes, before)
+            before = self._overlaid(self._before[number], rows, codes, before)
             z = self._layer(number, self._scale(rows, gone) * found, before)
             codes, before = rows, z
         return self._overlaid(self._layers[-1], self._codes(ends), codes, z)
@@ -251,9 +253,6 @@ class LinkRemover:
         removal, node = decode(codes, self._n)
         degree = self._degree(removal, node, gone).to(self._layers[0])
         return (degree + 1).rsqrt().unsqueeze(1)
-
-    def _before(self, number: int) -> Tensor:
-        return self._layers[number] if number else self._own
 
     def _overlaid(self, whole: Tensor, wanted: Tensor, codes: Tensor, changed: Tensor) -> Tensor:
         """Return rows of a matrix with a row per node, some of which have changed."""
