@@ -51,13 +51,13 @@ class PairSpace:
         """Work out which pairs of the space are barred: links, and every node with itself."""
         row_place, column_place = (self._places(nodes) for nodes in (self.rows, self.columns))
         self._is_row, self._is_column = row_place >= 0, column_place >= 0
-        itself = self.rows.expand(2, -1)
-        one, other = torch.cat([links, links.flip(0), itself], dim=1)
-        near = self._is_row[one]  # first, because a query about one node meets few of many links
-        row, column = row_place[one[near]], column_place[other[near]]
         self._width = max(self.columns.numel(), 1)
-        # Sorted by row, then column.
-        self._barred = torch.unique((row * self._width + column)[column >= 0])
+        codes: list[Tensor] = []
+        for one, other in (links, links.flip(0), self.rows.expand(2, -1)):
+            near = self._is_row[one]  # first: a query about one node meets few of a million links
+            row, column = row_place[one[near]], column_place[other[near]]
+            codes.append((row * self._width + column)[column >= 0])
+        self._barred = torch.unique(torch.cat(codes))  # sorted by row, then column
         ends = torch.arange(self.rows.numel() + 1) * self._width
         self._barred_start = torch.searchsorted(self._barred, ends)
 
