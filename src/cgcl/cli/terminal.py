@@ -10,10 +10,10 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
 from cgcl.errors import ConfigError
 from cgcl.report.words import with_flags
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cgcl.train.trainer import EpochRecord
 
 Format = Literal["table", "csv", "json", "parquet"]
+Named = TypeVar("Named", bound=str)
 _BY_SUFFIX: dict[str, Format] = {".csv": "csv", ".json": "json", ".parquet": "parquet"}
 # Short, because the table has to fit into 80 columns.
 _HEADS = {"shared_neighbours": "shared", "common_features": "common"}
@@ -197,15 +198,24 @@ def choose_format(asked: Format | None, out: Path | None) -> Format:
         ConfigError: The suffix names none, or Parquet would go to a terminal.
     """
     if asked is None and out is not None:
-        if out.suffix.lower() not in _BY_SUFFIX:
-            raise ConfigError(
-                f"'{out.name}' does not say in which format to write.\n"
-                f"Give it one of the suffixes {', '.join(_BY_SUFFIX)}, or add --format."
-            )
-        return _BY_SUFFIX[out.suffix.lower()]
+        return by_suffix(out, _BY_SUFFIX)
     if asked == "parquet" and out is None and sys.stdout.isatty():
         raise ConfigError("Parquet is not text for a terminal. Add --out FILE.parquet, or a pipe.")
     return asked or "table"
+
+
+def by_suffix(out: Path, known: Mapping[str, Named]) -> Named:
+    """Return the format that the suffix of a file names.
+
+    Raises:
+        ConfigError: It names none of those that are known.
+    """
+    if out.suffix.lower() not in known:
+        raise ConfigError(
+            f"'{out.name}' does not say in which format to write.\n"
+            f"Give it one of the suffixes {', '.join(known)}, or add --format."
+        )
+    return known[out.suffix.lower()]
 
 
 def write_answer(
@@ -234,7 +244,7 @@ def write_answer(
 def _table(blocks: Iterable[Links]) -> str:
     from rich.console import Console
 
-    from cgcl.predict.links import INTERVAL
+    from cgcl.predict.links import INTERVAL, cells
 
     # A terminal has a width; a file or a pipe takes whatever comes.
     console = Console(width=None if sys.stdout.isatty() else _ENDLESS)
@@ -242,7 +252,7 @@ def _table(blocks: Iterable[Links]) -> str:
     rows: list[tuple[str, ...]] = []
     told = ""
     for links in blocks:
-        columns = {name: cells for name, cells in links.to_dict().items() if name not in INTERVAL}
+        columns = {name: own for name, own in links.to_dict().items() if name not in INTERVAL}
         reasons = columns.pop("because", [])
         heads = [_HEADS.get(name, name) for name in columns]
         if len(rows) + len(links) > _MOST_ROWS:
@@ -250,7 +260,8 @@ def _table(blocks: Iterable[Links]) -> str:
                 f"The answer has more than {_MOST_ROWS:,} links, too many for a table.\n"
                 f"Add --format csv, json or parquet, which take any number, or ask for --top N."
             )
-        rows += zip(*map(_cells, columns.values()), strict=True)
+        shown = ([_printable(cell) for cell in cells(column)] for column in columns.values())
+        rows += zip(*shown, strict=True)
         for link, reason in zip(links if reasons else (), reasons, strict=True):
             told += _reason(link, reason, console.width)
     return _aligned(console, heads, rows) + told if heads else ""
@@ -295,14 +306,6 @@ def _aligned(console: Console, heads: list[str], rows: list[tuple[str, ...]]) ->
         cells = [row[0] + gaps[0], row[1] + gaps[1], *map(operator.add, gaps[2:], row[2:])]
         text += "  ".join(cells) + "\n"
     return text
-
-
-def _cells(column: list[Any]) -> list[str]:
-    from cgcl.predict.links import decimals, told_apart
-
-    if any(isinstance(cell, float) for cell in column):
-        return told_apart(column, decimals)
-    return ["" if cell is None else _printable(str(cell)) for cell in column]
 
 
 def _printable(text: str) -> str:

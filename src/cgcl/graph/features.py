@@ -278,7 +278,7 @@ def prepare(graph: Graph, train: Tensor) -> Graph:
     scale = torch.where(large, 1 / largest, torch.ones_like(largest))
     what = "1 feature" if count == 1 else f"{count:,} features"
     note = f"{what} with values beyond {_LARGE:g} scaled: divided by the largest magnitude."
-    return graph.with_features(_scaled(graph.x, scale), note, graph.feature_names, scale)
+    return graph.with_features(scaled(graph.x, scale), note, graph.feature_names, scale)
 
 
 def features_of(graph: Graph) -> Tensor | Structure:
@@ -293,7 +293,8 @@ def features_of(graph: Graph) -> Tensor | Structure:
     return found
 
 
-def _scaled(x: Tensor, scale: Tensor) -> Tensor:
+def scaled(x: Tensor, scale: Tensor) -> Tensor:
+    """Return features, dense or coalesced sparse COO, each column times a number of its own."""
     if not x.is_sparse:
         return x * scale
     values = x.values() * scale[x.indices()[1]]
