@@ -91,7 +91,7 @@ def as_set(pairs: torch.Tensor) -> set[tuple[int, int]]:
 def test_training_counter_examples_avoid_training_links_only(sbm: Build) -> None:
     """Of every method. Avoiding held-out links too would tell it which pairs they are."""
     trainer = trainer_for(sbm(0))
-    split = trainer._split
+    split = trainer.split
     drawn = as_set(trainer.known.unlinked.draw(30_000, stream(0, "counter-examples")))
     assert not drawn & as_set(split.train)
     assert drawn & as_set(split.val)
@@ -127,7 +127,7 @@ def test_validation_and_test_see_the_training_links_and_nothing_else(sbm: Build)
     trainer = trainer_for(sbm(0), epochs=1)
     record = trainer.run_epoch()
     trainer.keep_best()
-    split, model = trainer._split, trainer.learner.eval()
+    split, model = trainer.split, trainer.learner.eval()
     edge_index = torch.cat([split.train, split.train.flip(0)], dim=1)
     with torch.no_grad():
         positive, negative, *test = (
@@ -276,7 +276,7 @@ def test_the_epoch_can_be_chosen_by_where_links_stand_among_all_nodes(sbm: Build
         assert best[name] == max(by_rank, key=lambda epoch, name=name: by_rank[epoch][name])
     assert best["auc"] != best["node_mrr"]
     assert looks["auc"] == {e: {k: v[k] for k in ("auc", "ap")} for e, v in by_rank.items()}
-    found = ranking_metrics(trainer.learner.scorer(trainer.known), trainer._split, "val")
+    found = ranking_metrics(trainer.learner.scorer(trainer.known), trainer.split, "val")
     assert trainer.best_val["node_mrr"] == found.metrics["node_mrr"]
 
 
@@ -287,7 +287,7 @@ def test_the_epoch_can_be_chosen_by_hits_and_equal_ones_by_auc(sbm: Build, monke
     train(trainer, on_epoch=records.append)
     ranked = {r.epoch: (r.val["hits@100"], r.val["auc"]) for r in records if r.val}
     assert trainer.best_epoch == max(ranked, key=lambda epoch: ranked[epoch])
-    split, scorer = trainer._split, trainer.learner.scorer(trainer.known)
+    split, scorer = trainer.split, trainer.learner.scorer(trainer.known)
     last = hits_at(5, scorer.logits(split.val), scorer.logits(split.val_negatives))
     assert ranked[60][0] == last
 
@@ -297,7 +297,7 @@ def test_where_that_cannot_be_measured_auc_chooses(sbm: Build, monkeypatch, choo
     """There are no hundred pairs, and to look among all nodes would take too long."""
     monkeypatch.setattr("cgcl.methods.scoring.EmbeddingScorer.cost_per_pair", 1e12)
     trainer = trainer_for(sbm(0), choose_by=choose_by)
-    assert trainer._split.val_negatives.shape[1] < 100
+    assert trainer.split.val_negatives.shape[1] < 100
     train(trainer)
     assert set(trainer.best_val) == {"auc", "ap"}
 
@@ -308,7 +308,7 @@ def test_a_look_asks_for_the_same_few_links_each_time(sbm: Build, monkeypatch) -
     looks = [trainer._look() for _ in range(2)]
     assert looks[0] == looks[1]
     scorer = trainer.learner.scorer(trainer.known)
-    found = ranking_metrics(scorer, trainer._split, "val", most_links=7)
+    found = ranking_metrics(scorer, trainer.split, "val", most_links=7)
     assert (found.links, found.metrics["node_mrr"]) == (7, looks[0]["node_mrr"])
 
 
@@ -392,7 +392,7 @@ def test_bad_luck_on_a_handful_of_validation_links_is_no_collapse(sbm: Build, mo
     graph = sbm(0)
     few = Graph.from_pairs("few", graph.names, graph.edges[:, ::10], graph.x)
     trainer = trainer_for(few, epochs=12, evaluate_every=1, val=0.05, test=0.0)
-    assert trainer._split.val.shape[1] < 6
+    assert trainer.split.val.shape[1] < 6
     aucs = iter([1.0] + [0.3] * 11)
     monkeypatch.setattr("cgcl.train.trainer.auc", lambda *_: next(aucs))
     assert train(trainer) is None
