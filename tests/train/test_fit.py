@@ -18,7 +18,7 @@ from cgcl.train.config import Resources, RunConfig
 from cgcl.train.engines.fused import FusedEngine, FusedRuns, supports
 from cgcl.train.engines.plain import PlainEngine
 from cgcl.train.engines.recorded import RankingSteps, RecordedEngine
-from cgcl.train.fit import BatchedTrainer, Fitted, fit, fit_many, fit_together, known_of
+from cgcl.train.fit import BatchedTrainer, Fitted, fit, fit_many, fit_together
 from cgcl.train.top_of_list import ranking_metrics
 from cgcl.train.trainer import EpochRecord
 
@@ -117,15 +117,6 @@ def test_a_split_of_another_graph_and_a_missing_device_are_refused(sbm: Build) -
         fit(graph, random_split(sbm(1)), recipe, ONE)
     with pytest.raises(ResourceError):
         fit(graph, random_split(graph), recipe, Resources(device="cuda:99"))
-
-
-def test_what_a_method_may_look_at_is_exactly_what_it_is_given(sbm: Build) -> None:
-    graph = sbm(0)
-    learner = fit(graph, random_split(graph), SMALL, ONE).learner
-    known = known_of(graph, graph.edges[:, :5], learner)
-    assert (known.num_nodes, known.sides) == (graph.num_nodes, None)
-    assert torch.equal(known.links, graph.edges[:, :5])
-    assert torch.equal(known.features, graph.x)
 
 
 # Several at once.
