@@ -130,7 +130,8 @@ def estimate_graph(
         own = replace(settings, hidden=hidden)
         return _of_rank(job, own) if isinstance(own, RankSettings) else _of_cgcl(job, own)
 
-    found, narrower = cost(settings.hidden), {}
+    found = cost(settings.hidden)
+    narrower: dict[int, int] = {}
     width = settings.hidden // 2
     while width >= 8:
         narrower[width] = sum(cost(width).parts.values())
