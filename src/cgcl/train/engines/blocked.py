@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -347,13 +348,12 @@ class BlockedEngine(PlainEngine):
             weight.grad = gradient
         return loss
 
-    def _run_epoch(self, epoch: Epoch) -> list[float]:
+    def _steps(self, epoch: Epoch) -> Iterator[Tensor]:
         drawn = draw(self._known, epoch, self._cgcl)
         generator = epoch.stream("dropout")
-        losses: list[Tensor] = []
         for (seen, hidden), unlinked in zip(drawn.views.passes(), drawn.negatives, strict=True):
             if hidden.num_pairs == 0:  # a tiny graph may leave a view empty
                 continue
-            losses.append(self.fill_gradients(seen, hidden, unlinked, generator))
+            loss = self.fill_gradients(seen, hidden, unlinked, generator)
             self._step()
-        return torch.stack(losses).tolist() if losses else []
+            yield loss
