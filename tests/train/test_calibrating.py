@@ -73,7 +73,6 @@ def test_a_small_graph_gives_every_unlinked_pair_once(
 ) -> None:
     split = make_split(sides=sides)
     found = sample_of(model, x, split)
-    assert found is not None
     sample, others = found
     possible = 15 * 25 if sides else NODES * (NODES - 1) // 2
     # Every unlinked pair but the 20 that the probabilities will be tested on.
@@ -95,7 +94,6 @@ def test_a_large_graph_is_sampled_and_the_sample_stands_for_all(
         monkeypatch.setattr(calibrating, name, value)
     split = make_split(sides=sides)
     found = sample_of(model, x, split)
-    assert found is not None
     others = found[1]
     assert 10 < others.pairs.shape[1] < 40
     assert not codes(others.pairs) & known(split)
@@ -108,7 +106,6 @@ def test_a_large_graph_is_sampled_and_the_sample_stands_for_all(
 def test_only_training_links_are_encoded(model: Learner, x: torch.Tensor) -> None:
     split = make_split()
     found = sample_of(model, x, split)
-    assert found is not None
     z = embed(model, x, symmetric(split.train))
     assert found[0].links.tolist() == decode_pairs(model, z, split.val).double().tolist()
     assert found[1].logits.tolist() == decode_pairs(model, z, found[1].pairs).tolist()
@@ -133,7 +130,6 @@ def test_any_method_can_be_calibrated() -> None:
         return CommonNeighbours(links, NODES)
 
     found = calibrate(counting, split, seed=0)
-    assert found is not None
     assert [links.tolist() for links in asked] == [
         split.train.tolist(),
         torch.cat([split.train, split.test], dim=1).tolist(),
@@ -148,7 +144,6 @@ def test_the_base_rate_is_hidden_links_over_unknown_pairs(
     model: Learner, x: torch.Tensor, sides: bool
 ) -> None:
     found = calibrate(scoring(model, x), make_split(sides=sides), seed=0)
-    assert found is not None
     # 200 links: 20 to test, 40 to choose by, 140 to learn from.
     possible = 15 * 25 if sides else NODES * (NODES - 1) // 2
     assert found.prior == pytest.approx(60 / (possible - 140))
@@ -162,12 +157,9 @@ def test_the_shift_is_measured_with_the_test_links_encoded_too(
     split = make_split()
     found = calibrate(scoring(model, x), split, seed=0)
     assert found == calibrate(scoring(model, x), split, seed=0)
-    assert found is not None
     assert Calibration.from_json(found.to_json()) == found
-    assert found.shift is not None
     z = embed(model, x, symmetric(torch.cat([split.train, split.test], dim=1)))
     sample = sample_of(model, x, split)
-    assert sample is not None
     logits = decode_pairs(model, z, torch.cat([split.val, sample[1].pairs], dim=1))
     weights = np.concatenate([np.ones(40), sample[0].weights])
     expected = found.probability(logits, 40 / (40 + 580)) @ weights
@@ -184,7 +176,6 @@ def test_what_is_not_there_is_not_calibrated_on(model: Learner, x: torch.Tensor)
     full = Split(5, pairs[:, :6], pairs[:, 6:8], pairs[:, 8:], pairs[:, :0], pairs[:, :0])
     assert calibrate(scoring(model, torch.ones(5, 5)), full, seed=0) is None
     found = calibrate(scoring(model, x), replace(split, test=split.test[:, :0]), seed=0)
-    assert found is not None
     assert found.shift is None
     assert found.prior == pytest.approx(40 / (NODES * (NODES - 1) / 2 - 140))
 

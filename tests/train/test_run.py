@@ -338,7 +338,6 @@ def test_a_folder_in_use_is_refused_and_free_again_when_its_owner_dies(tmp_path:
     owner = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert owner.stdout is not None
     assert owner.stdout.readline() == "locked\n"
     with pytest.raises(RunFolderError) as error:
         RunFolder(tmp_path / "r")

@@ -32,7 +32,6 @@ Build = Callable[[int], Graph]
 def trainer_for(graph: Graph, resources: Resources | None = None, **settings) -> Trainer:
     recipe = RunConfig.of("cgcl", {"hidden": 8, "epochs": 6, "evaluate_every": 2} | settings)
     split = random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)
-    assert graph.x is not None
     return Trainer(graph.x, split, recipe, CPU, resources)
 
 
@@ -170,7 +169,6 @@ def test_tracking_consistency_changes_no_result_and_stays_within_theorem_1(sbm: 
     assert same(weights_of(plain), weights_of(tracked))
     assert all(a.consistency is None for a, _ in records)
     terms = records[-1][1].consistency
-    assert terms is not None
     for name in ("views", "reconstructions", "view_1", "view_2"):
         assert CONSISTENCY_LOWER_BOUND <= terms[name] <= CONSISTENCY_UPPER_BOUND
 
@@ -332,7 +330,6 @@ def test_a_loss_that_is_not_finite_later_keeps_the_best_epoch(sbm: Build) -> Non
                 trainer.learner.encode.weight.fill_(math.nan)
 
     stopped = train(trainer, on_epoch=poison)
-    assert stopped is not None
     assert (stopped.reason, stopped.epoch) == ("loss is not finite", 6)
     assert stopped.message == (
         "The loss became NaN or infinite at epoch 6 (lr 0.01). Training was stopped; the best "
@@ -355,7 +352,6 @@ def test_weights_that_overflow_in_the_last_step_are_noticed_at_the_look(sbm: Bui
     trainer.engine.optimizer.step = overflow
     kept: list[EpochRecord] = []
     stopped = train(trainer, on_epoch=kept.append)
-    assert stopped is not None
     assert (stopped.reason, stopped.epoch) == ("loss is not finite", 3)
     assert [record.epoch for record in kept] == [1, 2]
     assert all(torch.isfinite(weight).all() for weight in trainer.best_weights.values())
@@ -378,13 +374,11 @@ def test_a_collapse_is_noticed_and_the_best_epoch_kept(sbm: Build) -> None:
                 trainer.learner.decode.layer_1.bias.fill_(-1e6)
 
     stopped = train(trainer, on_epoch=collapse)
-    assert stopped is not None
     assert (stopped.reason, stopped.epoch) == ("collapse", 36)  # looks at chance: 32, 34, 36
     assert "The model collapsed: validation AUC fell from 0." in stopped.message
     assert "back to chance by epoch 36 (lr 0.01)" in stopped.message
     assert "Lower `lr`" in stopped.message
     assert trainer.best_epoch <= 30
-    assert trainer.best_val is not None
     assert trainer.best_val["auc"] > 0.65
 
 
