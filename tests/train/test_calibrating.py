@@ -10,7 +10,6 @@ import torch
 
 from cgcl.errors import TrainingError
 from cgcl.graph import Graph
-from cgcl.methods.heuristics import CommonNeighbours, as_logits
 from cgcl.methods.method import Learner, PairScorer, TrainingGraph
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.metrics.calibration import Calibration, Line, Sample
@@ -119,24 +118,6 @@ def test_how_many_pairs_are_scored_follows_from_what_one_costs() -> None:
     # 2^13 nodes in blocks of 2^16 pairs: every eighth pair has a first end of its own.
     assert pairs_to_score(0.0, 2.0**21, 2**13) == 2**20
     assert pairs_to_score(0.0, 2.0**18, 2**20) == 2**20
-
-
-def test_any_method_can_be_calibrated() -> None:
-    split = make_split()
-    asked: list[torch.Tensor] = []
-
-    def counting(links: torch.Tensor) -> PairScorer:
-        asked.append(links)
-        return CommonNeighbours(links, NODES)
-
-    found = calibrate(counting, split, seed=0)
-    assert [links.tolist() for links in asked] == [
-        split.train.tolist(),
-        torch.cat([split.train, split.test], dim=1).tolist(),
-    ]
-    probabilities = found.probability(as_logits(np.array([0.0, 1.0, 5.0])))
-    assert (np.diff(probabilities) >= 0).all()
-    assert ((probabilities > 0) & (probabilities < 1)).all()
 
 
 @pytest.mark.parametrize("sides", [False, True])

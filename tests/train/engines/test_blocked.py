@@ -263,21 +263,6 @@ def test_a_run_repeats_itself_to_the_last_bit(known: TrainingGraph, views: str, 
         assert all(map(torch.equal, weights_of(one), weights_of(other)))
 
 
-def test_a_resumed_run_goes_on_to_the_last_bit(known: TrainingGraph) -> None:
-    known = TrainingGraph(known.num_nodes, known.links, features(known.num_nodes).float())
-    options = CGCLSettings(hidden=16)
-    whole, losses = trained(known, options, 5)
-    half, _ = trained(known, options, 2)
-    state = {index: {k: v.clone() for k, v in m.items()} for index, m in half.moments().items()}
-    learner = build(options, torch.float32)
-    learner.load_state_dict(half._learner.state_dict())
-    resumed = BlockedEngine(learner, known, options, SEED)
-    assert resumed.moments() == {}
-    resumed.restore(state)
-    assert [resumed.run(epoch, 1) for epoch in range(3, 6)] == losses[2:]
-    assert all(map(torch.equal, weights_of(whole), weights_of(resumed)))
-
-
 def test_every_step_of_every_epoch_tosses_other_coins(known: TrainingGraph) -> None:
     options = CGCLSettings(hidden=16, views="one", lr=1e-12, weight_decay=0, input_dropout=0.5)
     known = TrainingGraph(known.num_nodes, known.links, features(known.num_nodes).float())
