@@ -106,7 +106,9 @@ def ranking_metrics(
     n, m = split.num_nodes, links.shape[1]
     if over_pairs and most_links is None and sweep.cost(n, m) <= budget:
         ranks, counts = sweep.run(torch.arange(n), links, counting=True)
-        return RankingMetrics(_of_ranks(ranks)[0] | _of_counts(counts))
+        pairs = {name: own.function(counts) for name, own in METRICS.items() if own.over == "pairs"}
+        told = {name: value for name, value in pairs.items() if value is not None}
+        return RankingMetrics(_of_ranks(ranks)[0] | told)
     asked = links[:, _sample(sweep, links, budget, most_links, seed)]
     if asked.shape[1] == 0:
         return RankingMetrics({})
@@ -171,12 +173,6 @@ class PairCounts:
         links = self.links.double()
         above = links.sum() - links.cumsum(0) + self.others_above
         return links, above, links + self.others_at
-
-
-def _of_counts(counts: PairCounts | None) -> dict[str, float]:
-    """Return the metrics over all pairs, where they say something."""
-    found = {n: m.function(counts) for n, m in METRICS.items() if counts and m.over == "pairs"}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 class _Sweep:
