@@ -27,6 +27,7 @@ CHANCE_AUC = 0.55
 """A validation AUC below this is no better than guessing."""
 # Above this the model has learned something, if the validation links are many enough to tell.
 _LEARNED = 0.65
+_LONGER = "Lower `lr` to train longer."
 # One bad look can be bad luck.
 _LOOKS_AT_CHANCE = 3
 LOOK_LINKS = 1000
@@ -208,10 +209,20 @@ class Trainer:
         for record in records if self.is_finite else records[:-1]:
             self.history.append(record.to_json())
             on_epoch(record)
+        where = f"epoch {self.epoch} (lr {getattr(self.recipe.settings, 'lr', None)})"
+        kept = f"Training was stopped; the best epoch, {self.best_epoch}, is kept."
         if not self.is_finite:
-            self._stop("loss is not finite", self._not_finite())
+            found = f"The loss became NaN or infinite at {where}."
+            if self.best_weights is None:
+                raise TrainingError(
+                    f"{found} No epoch before it was measured, so there is nothing to keep.\n"
+                    f"Lower `lr`, and look for very large feature values."
+                )
+            self._stop("loss is not finite", f"{found} {kept} {_LONGER}")
         elif self._looks_at_chance >= _LOOKS_AT_CHANCE:
-            self._stop("collapse", self._collapsed())
+            best = (self.best_val or {"auc": math.nan})["auc"]
+            found = f"The model collapsed: validation AUC fell from {best:.3f} back to chance by"
+            self._stop("collapse", f"{found} {where}. {kept} {_LONGER}")
         elif self.is_going and should_stop():
             self._stop("signal", f"Stopped at epoch {self.epoch}.")
         elif self.is_going and time.monotonic() >= deadline:
@@ -336,33 +347,6 @@ class Trainer:
         self.epoch, self.best_epoch = numbers["epoch"], numbers["best_epoch"]
         self.best_val = numbers["best_val"]
         self._looks_at_chance = numbers["looks_at_chance"]
-
-    def _not_finite(self) -> str:
-        found = f"The loss became NaN or infinite at epoch {self._epoch_and_lr}."
-        if self.best_weights is None:
-            raise TrainingError(
-                f"{found} No epoch before it was measured, so there is nothing to keep.\n"
-                f"Lower `lr`, and look for very large feature values."
-            )
-        return f"{found} {self._best_is_kept}"
-
-    def _collapsed(self) -> str:
-        best = (self.best_val or {"auc": math.nan})["auc"]
-        return (
-            f"The model collapsed: validation AUC fell from {best:.3f} back to chance by epoch "
-            f"{self._epoch_and_lr}. {self._best_is_kept}"
-        )
-
-    @property
-    def _epoch_and_lr(self) -> str:
-        return f"{self.epoch} (lr {getattr(self.recipe.settings, 'lr', None)})"
-
-    @property
-    def _best_is_kept(self) -> str:
-        return (
-            f"Training was stopped; the best epoch, {self.best_epoch}, is kept. "
-            f"Lower `lr` to train longer."
-        )
 
     def _look(self, seen: ValidationScores | None = None) -> dict[str, float] | None:
         """Measure on the validation links and keep the weights if they are the best so far."""
