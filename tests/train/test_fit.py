@@ -179,9 +179,8 @@ def test_runs_trained_together_are_what_each_is_alone(
         for one, other in zip(fitted.history, alone.history, strict=True):
             assert one["losses"] == pytest.approx(other["losses"], rel=1e-4)
             assert ("val" in one) == ("val" in other)
-        for name, weight in fitted.learner.state_dict().items():
-            expected = alone.learner.state_dict()[name]
-            torch.testing.assert_close(weight, expected, atol=1e-5, rtol=1e-4)
+        weights = [own.learner.state_dict() for own in (fitted, alone)]
+        torch.testing.assert_close(*weights, atol=1e-5, rtol=1e-4)
 
 
 def test_what_fits_together(fused: None) -> None:
