@@ -258,7 +258,7 @@ def seeing_more(patched: pytest.MonkeyPatch, name: str, part: str) -> None:
     original = getattr(Trainer, name)
 
     def leaking(own: Trainer, *_: Any, **told: Any) -> Any:
-        split, known = own._split, own.known
+        split, known = own.split, own.known
         own.known = known.with_links(torch.cat([split.train, getattr(split, part)], dim=1))
         try:
             return original(own, **told)
