@@ -101,9 +101,5 @@ def _audit_files(files: Mapping[str, Path], options: LinkOptions) -> Audit:
         usage = f"cgcl audit --{part.replace('_', '-')} {{file}}"
         tables[part] = read_text_links(path, replace(options, usage=usage))
     names = sorted({name for table in tables.values() for name in table.names})
-    number = {name: node for node, name in enumerate(names)}
-    parts = {
-        part: table.pairs.new_tensor([number[name] for name in table.names])[table.pairs]
-        for part, table in tables.items()
-    }
+    parts = {part: table.numbers_among(names)[table.pairs] for part, table in tables.items()}
     return audit_split(parts, names)

@@ -27,6 +27,16 @@ def shown(text: str, limit: int = 60, is_plain: Callable[[str, int], bool] = _is
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a count with its noun, and what follows from the count, such as the verb.
+
+    Example:
+        >>> counted(1, "link"), counted(4488, "link"), counted(2, "link is", "links are")
+        ('1 link', '4,488 links', '2 links are')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def listed(items: Sequence[str], limit: int = 5, *, quoted: bool = True) -> str:
     """Return up to `limit` items with commas between, and how many more there are.
 
