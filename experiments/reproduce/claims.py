@@ -15,8 +15,9 @@ from cgcl.experiments import tables
 from cgcl.experiments.reproduction import EMBEDDINGS, TRACE
 from cgcl.experiments.statistics import LEVEL, Difference, Spread, corrected, paired_difference
 from cgcl.experiments.study import Record
-from cgcl.experiments.tables import METRICS, Cell, Paired, joined, markdown_table, signed
+from cgcl.experiments.tables import METRICS, Cell, Paired, markdown_table, signed
 from cgcl.metrics.consistency import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND, LEMMA_BOUND
+from cgcl.wording import joined
 
 from .page import REPRODUCED, Place, Reproduced, cells_of, counted, counts_of, verdict_on
 

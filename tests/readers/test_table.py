@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from cgcl.errors import CGCLError, ConfigError, GraphFormatError
-from cgcl.graph.wording import shown
 from cgcl.readers import node_names, read
 from cgcl.readers.edge_table import LinkOptions
 from cgcl.readers.formats import read_links
 from cgcl.readers.tables import MAX_COLUMNS
 from cgcl.readers.text import _has_plain_quotes
+from cgcl.wording import shown
 
 fuzzed = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 

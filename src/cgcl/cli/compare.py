@@ -17,6 +17,7 @@ from cgcl.errors import ConfigError
 from cgcl.experiments import Listener, Metric, Plan
 from cgcl.report.words import with_flags
 from cgcl.train.config import Resources
+from cgcl.wording import counted
 
 if TYPE_CHECKING:
     from cgcl.experiments.comparison import Cell, Comparison, Result
@@ -215,7 +216,7 @@ class _Story(LiveStory):
         comparison, plan = self._comparison, self._comparison.plan
         tell_graph(comparison.graph, f", {comparison.graph.num_features:,} features")
         where = "a split each" if plan.protocol == "splits" else "all on one split"
-        runs = f"{plan.runs:,} run{'' if plan.runs == 1 else 's'} of each"
+        runs = f"{counted(plan.runs, 'run')} of each"
         say_fact("Compare", f"{len(comparison.specs):,} rows, {runs}, {where}; {self.done}")
         say_fact("Folder", str(comparison.folder.path))
         damaged = comparison.folder.damaged_lines

@@ -14,9 +14,9 @@ from cgcl.cli.settings import FLAT, Reading
 from cgcl.cli.terminal import fact
 from cgcl.errors import CGCLError
 from cgcl.methods.settings import PRESETS, CGCLSettings, RankSettings, chosen_for
-from cgcl.report.words import plural
 from cgcl.settings import pick
 from cgcl.train.config import Resources, SplitConfig
+from cgcl.wording import counted
 
 if TYPE_CHECKING:
     from cgcl.graph import Graph
@@ -142,14 +142,14 @@ def _cost_fact(costs: Mapping[str, Any]) -> str:
             f"{_duration(cost.seconds)} (width {cost.hidden}, {cost.epochs} epochs)"
             f"{'' if cost.fits_into(free) else '; does not fit into memory'}"
         )
-    machine = f"times are for {plural(costs['threads'], 'CPU thread')}"
+    machine = f"times are for {counted(costs['threads'], 'CPU thread')}"
     return "\n".join([*lines, f"{in_words(free)} of memory are free; {machine}"])
 
 
 def _graph_facts(graph: Graph, found: Survey) -> list[tuple[str, str]]:
-    from cgcl.graph.wording import shown
+    from cgcl.wording import shown
 
-    about = f"{graph.title}: {found.nodes:,} nodes, {plural(found.links, 'link')}"
+    about = f"{graph.title}: {found.nodes:,} nodes, {counted(found.links, 'link')}"
     facts = [("Graph", "\n".join([about, *graph.notes])), ("Pieces", _pieces(found))]
     if found.hub is not None:
         links = (
@@ -164,10 +164,10 @@ def _graph_facts(graph: Graph, found: Survey) -> list[tuple[str, str]]:
 def _pieces(found: Survey) -> str:
     if found.components == 1:
         return "all nodes hang together"
-    alone = plural(found.isolated, "node") if found.isolated else "no node"
+    alone = counted(found.isolated, "node") if found.isolated else "no node"
     return (
         f"{found.components:,} that no link joins; the largest has "
-        f"{plural(found.largest_component, 'node')}; {alone} without a link"
+        f"{counted(found.largest_component, 'node')}; {alone} without a link"
     )
 
 
@@ -199,7 +199,7 @@ def _features(features: FeatureSurvey | None) -> str:
     if features.constant:
         parts.append(f"{features.constant:,} the same at every node, so of no use")
     if features.nodes_without:
-        parts.append(f"{plural(features.nodes_without, 'node')} with nothing but zeros")
+        parts.append(f"{counted(features.nodes_without, 'node')} with nothing but zeros")
     return "; ".join(parts)
 
 

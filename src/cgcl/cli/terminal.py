@@ -310,6 +310,6 @@ def _aligned(console: Console, heads: list[str], rows: list[tuple[str, ...]]) ->
 
 def _printable(text: str) -> str:
     """Return a text without characters that would move the cursor or colour the terminal."""
-    from cgcl.graph.wording import shown
+    from cgcl.wording import shown
 
     return shown(text, limit=sys.maxsize)

@@ -264,7 +264,8 @@ def _warn(run: Run) -> None:
 
 def _tell_result(run: Run, page: Path, found: Compared | None, seconds: float) -> None:
     from cgcl.metrics.table import in_order, metric_title
-    from cgcl.report.words import ahead_at_top, plural
+    from cgcl.report.words import ahead_at_top
+    from cgcl.wording import counted
 
     about, path = run.about, run.folder.path
     val, test = about["val"], about["test"]
@@ -281,7 +282,7 @@ def _tell_result(run: Run, page: Path, found: Compared | None, seconds: float) -
     for place, one in enumerate(found.results[1:] if found is not None else ()):
         figures = [f"{metric_title(k)} {v:.4f}" for k, v in one["metrics"].items() if v is not None]
         say_fact("" if place else "Beside", f"{one['method']}: {'   '.join(figures)}")
-    threads = plural(about["threads"], "thread")
+    threads = counted(about["threads"], "thread")
     say_fact("Time", f"{seconds:.1f} s on {about['device']}, {threads}")
     say_fact("Report", str(page))
     say_fact("Next", f"cgcl predict {shlex.quote(str(path))} --top 20")

@@ -22,15 +22,14 @@ from cgcl.experiments.statistics import (
 )
 from cgcl.experiments.tables import (
     NOTHING,
-    counted,
     csv_text,
-    joined,
     markdown_table,
     mean_words,
     p_words,
 )
 from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD, method_named
 from cgcl.metrics.table import METRICS
+from cgcl.wording import counted, joined
 
 METRIC_NAMES = {name: metric.title for name, metric in METRICS.items()}
 """Every metric as people write it."""

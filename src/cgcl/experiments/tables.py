@@ -26,24 +26,11 @@ from cgcl.experiments.statistics import (
     spread_of,
 )
 from cgcl.experiments.study import CellId, Experiment, Job, Protocol, Record, Row
-from cgcl.graph.wording import shown
-from cgcl.methods.subgraphs import counted
 from cgcl.train.trainer import learned_nothing
+from cgcl.wording import counted, shown
 
 NOTHING = "\N{EN DASH}"
 """Stands where there is nothing to say."""
-
-
-def joined(parts: Sequence[str]) -> str:
-    """Return a list as a sentence's part.
-
-    Example:
-        >>> joined(["one", "two", "three"])
-        'one, two and three'
-    """
-    if len(parts) < 2:
-        return "".join(parts)
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def signed(number: float, digits: int = 2) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from cgcl.errors import FeatureError
-from cgcl.graph.wording import counted
+from cgcl.wording import counted
 
 if TYPE_CHECKING:
     from cgcl.graph.graph import Graph

@@ -18,8 +18,8 @@ from torch import Tensor
 from cgcl.errors import CGCLError, FeatureError, GraphContentError, ModelFileError
 from cgcl.graph.features import Structure, coalesced
 from cgcl.graph.pairs import decode, encode, encode_ordered, unique_sorted
-from cgcl.graph.wording import counted, listed
 from cgcl.tensors import read_tensors, write_tensors
+from cgcl.wording import counted, listed
 
 # Finding the nearest name takes about a second for this many.
 _COMPARED_NAMES = 50_000

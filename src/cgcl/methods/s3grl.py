@@ -25,11 +25,11 @@ from cgcl.methods.subgraphs import (
     Subgraphs,
     SubgraphSettings,
     Surroundings,
-    counted,
     starts_of,
 )
 from cgcl.model.ops import Rows, sparse, spmm
 from cgcl.settings import Range
+from cgcl.wording import counted
 
 # Features of training rows that take no more than this are computed once and held; of more, those
 # of each batch are computed again in every epoch.

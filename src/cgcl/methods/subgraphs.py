@@ -36,6 +36,7 @@ from cgcl.methods.method import Epoch, Learner, Remembered, TrainingGraph
 from cgcl.methods.settings import TrainedSettings
 from cgcl.seeds import stream
 from cgcl.tensors import read_tensors, write_tensors
+from cgcl.wording import counted
 
 Arrays = dict[str, npt.NDArray[Any]]
 Part = Tensor | int | str
@@ -88,11 +89,6 @@ class SubgraphSettings(TrainedSettings):
         if self.share < 1:
             parts.append(f"{100 * self.share:g} % of the training links")
         return ", ".join(parts)
-
-
-def counted(count: int, thing: str) -> str:
-    """Return a number of things in words, such as `2 hops`."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def starts_of(sizes: Numbers) -> Numbers:

@@ -24,6 +24,7 @@ from cgcl.metrics.calibration import (
     probability_of,
     softplus,
 )
+from cgcl.wording import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -384,7 +385,7 @@ def fit_calibration(sample: Sample, prior: float, seed: int) -> Calibration:
     if num_links < _BENT_LINKS:
         names.remove("bent")
         notes.append(
-            f"Only {num_links} validation link{'' if num_links == 1 else 's'}: the probabilities "
+            f"Only {counted(num_links, 'validation link')}: the probabilities "
             f"are rough. {_BENT_LINKS} or more allow a finer calibration."
         )
     folds = _folds(sample, seed)

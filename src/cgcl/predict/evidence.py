@@ -15,8 +15,8 @@ from cgcl.graph import Graph
 from cgcl.graph.adjacency import Adjacency, Numbers
 from cgcl.graph.features import has_structural_features
 from cgcl.graph.pairs import encode_ordered
-from cgcl.graph.wording import shown
 from cgcl.predict.edge_importance import Reason, RestsOn
+from cgcl.wording import counted, shown
 
 # Rows of features looked at together.
 _ROWS = 2**14
@@ -222,7 +222,7 @@ def _things(count: int, what: str, names: Sequence[str]) -> str:
         return f"no {what}"
     more = f" and {count - len(names):,} more" if count > len(names) else ""
     named = f" ({', '.join(map(_short, names))}{more})" if names else ""
-    return f"{count:,} {what}{'' if count == 1 else 's'}{named}"
+    return f"{counted(count, what)}{named}"
 
 
 def _way(distance: int | None, is_linked: bool) -> str:

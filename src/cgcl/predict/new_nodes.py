@@ -14,7 +14,7 @@ from torch import Tensor
 from cgcl.errors import FeatureError, GraphContentError
 from cgcl.graph import Graph
 from cgcl.graph.features import has_structural_features, scaled
-from cgcl.graph.wording import listed, shown
+from cgcl.wording import counted, listed, shown
 
 _MOST_CHARACTERS = 10_000
 
@@ -253,8 +253,7 @@ def _aligned(
     ):
         if wrong:
             raise FeatureError(
-                f"{file} {what} {len(wrong):,} feature{'' if len(wrong) == 1 else 's'}: "
-                f"{listed(wrong)}.\n{remedy}."
+                f"{file} {what} {counted(len(wrong), 'feature')}: {listed(wrong)}.\n{remedy}."
             )
     x = torch.zeros(values.shape[0], len(wanted))
     for number, name in enumerate(columns):

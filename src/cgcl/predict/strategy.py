@@ -17,6 +17,7 @@ from cgcl.methods.method import PairScorer
 from cgcl.predict.candidates import TwoHopCandidates, list_size
 from cgcl.predict.pair_space import PairSpace
 from cgcl.predict.query import Asked, Strategy
+from cgcl.wording import counted
 
 # On how many nodes candidates are compared with exact scoring.
 SAMPLED_NODES = 50
@@ -189,7 +190,7 @@ def _duration(seconds: float) -> str:
     for unit, size in units.items():
         if seconds >= (2 * size if unit == "day" else size):
             number = round(seconds / size)
-            return f"about {number:,} {unit}{'' if number == 1 else 's'}"
+            return f"about {counted(number, unit)}"
     return "about a second"
 
 

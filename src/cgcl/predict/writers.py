@@ -21,8 +21,8 @@ import numpy.typing as npt
 from cgcl.errors import ConfigError, GraphContentError
 from cgcl.files import writing_atomically
 from cgcl.graph import Graph
-from cgcl.graph.wording import shown
 from cgcl.predict.links import Links, schema_of
+from cgcl.wording import shown
 
 LinkFormat: TypeAlias = Literal["csv", "json", "parquet"]
 EmbeddingFormat: TypeAlias = Literal["parquet", "npz", "csv"]

@@ -25,10 +25,10 @@ import torch
 from cgcl.errors import GraphFormatError, ResourceError
 from cgcl.graph.features import compact
 from cgcl.graph.graph import Graph
-from cgcl.graph.wording import shown
 from cgcl.readers.npz import arrays_sha256, read_npz_arrays
 from cgcl.readers.planetoid import check_sha256, read_planetoid
 from cgcl.readers.sparse import PARTS, entries_of_rows, stored_entries
+from cgcl.wording import shown
 
 _PLANETOID_URL = "https://github.com/kimiyoung/planetoid/raw/master/data/"
 _AMAZON_URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"

@@ -17,7 +17,7 @@ from torch import Tensor
 from cgcl.errors import ConfigError, GraphContentError
 from cgcl.graph.adjacency import two_sides
 from cgcl.graph.pairs import encode
-from cgcl.graph.wording import counted, listed, shown
+from cgcl.wording import counted, listed, shown
 
 Bipartite = Literal["auto", "yes", "no", "columns"]
 """Whether a graph has two sides; see `find_sides`."""

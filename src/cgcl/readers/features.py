@@ -20,9 +20,9 @@ from torch import Tensor
 
 from cgcl.errors import ConfigError, FeatureError, GraphFormatError
 from cgcl.graph.features import coalesced, compact, same_for_every_node
-from cgcl.graph.wording import counted, listed, shown
 from cgcl.readers.regular_file import names_of_rows
 from cgcl.readers.tables import Table, encoded, is_number, plain, refuse_twice
+from cgcl.wording import counted, listed, shown
 
 MAX_CATEGORIES = 10_000
 MAX_WORDS = 100_000

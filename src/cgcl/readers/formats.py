@@ -17,7 +17,6 @@ import numpy as np
 from torch import Tensor
 
 from cgcl.errors import ConfigError, FeatureError, GraphFormatError
-from cgcl.graph.wording import shown
 from cgcl.readers.edge_table import EdgeTable, LinkOptions
 from cgcl.readers.features import (
     FeatureOptions,
@@ -31,6 +30,7 @@ from cgcl.readers.objects import read_object
 from cgcl.readers.tables import Table, frame_table, links_of, open_parquet
 from cgcl.readers.text import open_table, read_text_links
 from cgcl.readers.xml_graph import read_xml_graph
+from cgcl.wording import shown
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from cgcl.errors import ConfigError, FeatureError, GraphFormatError
 from cgcl.graph.features import compact
-from cgcl.graph.wording import listed, shown
 from cgcl.readers.edge_table import EdgeTable, LinkOptions
 from cgcl.readers.node_names import sorted_names
 from cgcl.readers.npz import npz_array_names, read_npz_arrays
 from cgcl.readers.regular_file import told
 from cgcl.readers.sparse import PARTS, Entries, as_float32, check_shape, stored_entries
 from cgcl.readers.tables import read_times
+from cgcl.wording import listed, shown
 
 MAX_ISOLATED = 10_000_000
 """Nodes without links that a number may claim: a name for each of them takes memory."""

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import GraphFormatError
-from cgcl.graph.wording import counted, shown
 from cgcl.readers.regular_file import read_text, told
 from cgcl.readers.sparse import Entries, as_float32, check_shape
 from cgcl.readers.tables import check_memory
+from cgcl.wording import counted, shown
 
 _FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
 _SIZE = re.compile(r"(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+(\d{1,18}))?", re.ASCII)

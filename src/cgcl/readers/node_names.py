@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyarrow import compute
 
 from cgcl.errors import GraphFormatError, ResourceError
-from cgcl.graph.wording import shown
 from cgcl.readers.regular_file import MAX_NAME_LENGTH
+from cgcl.wording import shown
 
 # From here on one hash table for all names would not stay in the processor's cache.
 _MANY = 1_000_000

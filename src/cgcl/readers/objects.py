@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import ConfigError, GraphFormatError
-from cgcl.graph.wording import listed, shown
 from cgcl.readers.edge_table import EdgeTable, LinkOptions, ignored_note
 from cgcl.readers.matrices import (
     index_columns,
@@ -26,6 +25,7 @@ from cgcl.readers.matrices import (
 from cgcl.readers.node_names import sorted_names
 from cgcl.readers.sparse import Entries
 from cgcl.readers.tables import frame_table, links_of, read_times
+from cgcl.wording import listed, shown
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -20,9 +20,9 @@ from torch import Tensor
 
 from cgcl.errors import GraphFormatError
 from cgcl.graph.features import compact
-from cgcl.graph.wording import shown
 from cgcl.readers.regular_file import read_bytes, told
 from cgcl.readers.sparse import entries_of_rows
+from cgcl.wording import shown
 
 PARTS = ("allx", "tx", "graph", "test.index")
 """The files that are read: `x` repeats rows of `allx`, and the classes are not needed."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cgcl.errors import CGCLError, FeatureError, GraphFormatError, ResourceError
-from cgcl.graph.wording import counted, shown
+from cgcl.wording import counted, shown
 
 MAX_NAME_LENGTH = 1000
 """How many characters the name of a node may have."""

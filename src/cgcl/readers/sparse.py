@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import FeatureError, GraphFormatError
-from cgcl.graph.wording import shown
+from cgcl.wording import shown
 
 _MAX_ROWS, _MAX_COLUMNS = 10_000_000, 1_000_000
 _COMPRESSED = ("data", "indices", "indptr", "shape")

@@ -21,10 +21,10 @@ import torch
 from pyarrow import compute, parquet
 
 from cgcl.errors import ConfigError, GraphFormatError, ResourceError
-from cgcl.graph.wording import listed, shown
 from cgcl.readers.edge_table import EdgeTable, LinkOptions, ignored_note
 from cgcl.readers.node_names import EncodedNames, encode_names
 from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes, told
+from cgcl.wording import listed, shown
 
 MAX_COLUMNS = 100_000
 MAX_BYTES = 4_000_000_000

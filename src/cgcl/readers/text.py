@@ -19,10 +19,10 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from cgcl.errors import ConfigError, GraphFormatError
-from cgcl.graph.wording import counted, listed, shown
 from cgcl.readers.edge_table import EdgeTable, LinkOptions
 from cgcl.readers.regular_file import read_text
 from cgcl.readers.tables import MAX_COLUMNS, NO_HEADER, Table, check_memory, links_of, refuse_twice
+from cgcl.wording import counted, listed, shown
 
 _EDGE_LISTS = (".txt", ".edges", ".edgelist")
 # A row must fit into one block: far more than names need, and enough for 100,000 numbers.

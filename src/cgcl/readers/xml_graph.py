@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
 from cgcl.errors import GraphFormatError
-from cgcl.graph.wording import shown
 from cgcl.readers.edge_table import EdgeTable, LinkOptions
 from cgcl.readers.objects import links_of_networkx
 from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes, told
+from cgcl.wording import shown
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -12,6 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from cgcl import wording
 from cgcl.files import write_atomically
 from cgcl.report import figures, words
 
@@ -55,7 +56,7 @@ def _packaged(name: str) -> str:
 def _environment() -> Environment:
     """Return the template engine: everything escaped, nothing undefined.
 
-    Templates call functions of `words` as filters, and those of `figures` by their names.
+    Templates call functions of `words` and `wording` as filters, those of `figures` by name.
     """
     environment = Environment(
         autoescape=True,
@@ -64,6 +65,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         loader=FunctionLoader(_packaged),
     )
-    environment.filters.update(getmembers(words, isfunction))
+    environment.filters.update(getmembers(wording, isfunction) + getmembers(words, isfunction))
     environment.globals.update(getmembers(figures, isfunction))
     return environment

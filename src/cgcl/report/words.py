@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cgcl.wording import joined
+
 if TYPE_CHECKING:
     from cgcl.metrics.calibration import Calibration
     from cgcl.predict.baselines import Compared
@@ -37,16 +39,6 @@ def count(number: int | None) -> str:
         '10,556'
     """
     return _NOTHING if number is None else f"{number:,}"
-
-
-def plural(number: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    Example:
-        >>> plural(1, "link"), plural(4488, "link")
-        ('1 link', '4,488 links')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def percent(fraction: float | None) -> str:
@@ -181,7 +173,7 @@ def legible(text: str, limit: int = 100) -> str:
         >>> legible("abcdefgh", limit=5)
         'abcd…'
     """
-    from cgcl.graph.wording import shown
+    from cgcl.wording import shown
 
     return shown(text, limit, is_plain=_is_plain)
 
@@ -217,7 +209,7 @@ class Standing:
 
     def who(self, verb: str, verb_of_many: str) -> str:
         """Return the names of the leaders with one of two verbs, by how many they are."""
-        return f"{_joined(self.leaders)} {verb if len(self.leaders) == 1 else verb_of_many}"
+        return f"{joined(self.leaders)} {verb if len(self.leaders) == 1 else verb_of_many}"
 
     @property
     def is_behind(self) -> bool:
@@ -290,7 +282,7 @@ def _by_who(told: Iterable[tuple[str, str]]) -> list[str]:
     phrases: dict[str, list[str]] = {}
     for who, what in told:
         phrases.setdefault(who, []).append(what)
-    return [f"{who} {_joined(parts)}" for who, parts in phrases.items()]
+    return [f"{who} {joined(parts)}" for who, parts in phrases.items()]
 
 
 def calibrator(key: str) -> str:
@@ -333,11 +325,6 @@ def shift_sentence(shift: Mapping[str, Any]) -> str:
         f"among the best {top['pairs']:,} pairs {about(top['expected'])} where there are "
         f"{top['observed']:,}."
     )
-
-
-def _joined(parts: Sequence[str]) -> str:
-    """Return the parts with commas and a last "and"."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def with_flags(text: str) -> str:

@@ -13,8 +13,8 @@ from torch import Tensor
 from cgcl.errors import GraphContentError, SplitError
 from cgcl.graph import Graph
 from cgcl.graph.pairs import decode, encode, encode_ordered, is_in
-from cgcl.graph.wording import counted, shown
 from cgcl.split.split import PARTS, Split
+from cgcl.wording import counted, shown
 
 Severity = Literal["leak", "warning", "note"]
 """A leak makes every figure doubtful, a warning some of them; a note is good to know."""

@@ -20,10 +20,10 @@ from cgcl.errors import GraphContentError, ModelFileError, SplitError
 from cgcl.graph import Graph
 from cgcl.graph.graph import check_pairs, distinct_links
 from cgcl.graph.pairs import decode, encode_ordered, is_in
-from cgcl.graph.wording import counted, listed
 from cgcl.seeds import stream
 from cgcl.split.negatives import NegativeSampler
 from cgcl.tensors import read_tensors, write_tensors
+from cgcl.wording import counted, listed
 
 PARTS = ("train", "val", "test", "val_negatives", "test_negatives")
 """The parts of a split: links, then the counter-examples to set against them."""

@@ -47,3 +47,13 @@ def listed(items: Sequence[str], limit: int = 5, *, quoted: bool = True) -> str:
     parts = [f"'{shown(item)}'" if quoted else shown(item) for item in items[:limit]]
     more = f" and {len(items) - limit:,} more" if len(items) > limit else ""
     return ", ".join(parts) + more
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Return a list as a sentence's part.
+
+    Example:
+        >>> joined(["one", "two", "three"])
+        'one, two and three'
+    """
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
