@@ -329,10 +329,18 @@ def test_the_way_follows_from_the_work(monkeypatch) -> None:
         assert find(scorer, graph, query).way == way
 
 
-def test_the_machine_is_measured_on_pairs() -> None:
-    scorer = TableScorer(torch.zeros(60, 60), None, 1e6, 1e9)
-    assert strategy._seconds_per_operation(scorer) > 0
-    assert scorer.asked == 1 + 2**14
+def test_the_machine_is_measured_on_a_few_rows_of_pairs() -> None:
+    """As a search asks: a few rows, many pairs in each."""
+    asked = []
+
+    class Slow(TableScorer):
+        def logits(self, pairs):
+            asked.append(pairs)
+            return super().logits(pairs)
+
+    assert strategy._seconds_per_operation(Slow(torch.zeros(60, 60), None, 1e6, 1e9)) > 0
+    assert asked[-1].shape == (2, 2**14)
+    assert asked[-1][0].unique().numel() == 16
 
 
 def test_what_takes_hours_is_refused_with_an_estimate_and_ways_out(monkeypatch) -> None:
