@@ -12,7 +12,7 @@ import torch
 
 from cgcl.errors import ConfigError, GraphContentError, NotFittedError
 from cgcl.graph import Graph
-from cgcl.methods.method import PairwiseScorer
+from cgcl.methods.method import PairScorer
 from cgcl.methods.scoring import DecoderScorer
 from cgcl.predict import LinkPredictor, Links, Query
 from cgcl.predict.engine import QueryEngine
@@ -122,7 +122,7 @@ def test_nothing_below_the_lowest_probability_and_nothing_left_out(fitted: LinkP
             assert rows(kept) == rows(everything)[: int((chances >= limit).sum())], limit
 
 
-class Fixed(PairwiseScorer):
+class Fixed(PairScorer):
     """Gives every pair a logit of its own, whatever stands beside it."""
 
     cost_per_pair = 1.0

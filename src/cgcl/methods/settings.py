@@ -97,6 +97,7 @@ class PaperSettings(TrainedSettings):
     """The settings of the paper's network, for all that train it or its likes."""
 
     weight_decay: float = 1e-5
+    """Strength of the L2 penalty on the weights."""
     hidden: int = 128
     """Width of the node embeddings, the paper's d_v; the decoder's hidden layer has half of it."""
     input_dropout: float = 0.8

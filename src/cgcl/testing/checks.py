@@ -610,7 +610,7 @@ def _opcodes(content: bytes) -> set[str]:
 
 def check_works_on_two_nodes(make: Make) -> None:
     """Two linked nodes without a test set: answers, or a CGCLError that says what is missing."""
-    graph = graphs.links_graph([(0, 1)], 2)
+    graph = graphs.links_graph([(0, 1)], 2, torch.eye(2))
     try:
         predictor = make(val=0.0, test=0.0).fit(graph)
     except CGCLError as error:
@@ -622,7 +622,9 @@ def check_works_on_two_nodes(make: Make) -> None:
 
 def check_works_on_a_few_links(make: Make) -> None:
     """Four nodes in a row, without a validation or a test set."""
-    _expect_answers(make(val=0.0, test=0.0), graphs.links_graph([(0, 1), (1, 2), (2, 3)], 4))
+    _expect_answers(
+        make(val=0.0, test=0.0), graphs.links_graph([(0, 1), (1, 2), (2, 3)], 4, torch.eye(4))
+    )
 
 
 def check_works_on_star(make: Make) -> None:
@@ -641,7 +643,7 @@ def check_works_on_two_components(make: Make) -> None:
     """Two groups without a link between them, each almost complete, and an isolated node."""
     pairs = [*combinations(range(12), 2), *combinations(range(12, 24), 2)]
     links = [pair for pair in pairs if sum(pair) % 7]
-    _expect_answers(make(), graphs.links_graph(links, 25))
+    _expect_answers(make(), graphs.links_graph(links, 25, torch.eye(25)))
 
 
 def check_works_without_features(make: Make) -> None:

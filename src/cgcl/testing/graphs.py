@@ -20,16 +20,13 @@ AWKWARD_NAMES = (
 
 
 def links_graph(
-    pairs: Sequence[tuple[int, int]] | Tensor, names: Sequence[str] | int, x: Tensor | None = None
+    pairs: Sequence[tuple[int, int]] | Tensor, names: Sequence[str] | int, x: Tensor | None
 ) -> Graph:
-    """Build a graph from pairs of node numbers, and names or a number of nodes.
-
-    Without features each node has one of its own.
-    """
+    """Build a graph from pairs of node numbers, and names or a number of nodes."""
     links = torch.as_tensor(pairs, dtype=torch.int64)
-    links = links if isinstance(pairs, Tensor) else links.T
+    links = links if isinstance(pairs, Tensor) else links.reshape(-1, 2).T
     named = [f"n{i:05d}" for i in range(names)] if isinstance(names, int) else names
-    return Graph.from_pairs("contract", named, links, torch.eye(len(named)) if x is None else x)
+    return Graph.from_pairs("contract", named, links, x)
 
 
 def groups(names: Sequence[str] = ()) -> Graph:
