@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from cgcl.cli.settings import FLAT, Reading, command_of
 from cgcl.cli.terminal import TrainingLine, say, say_fact
 from cgcl.errors import ConfigError
-from cgcl.experiments import Listener, Metric, Plan
+from cgcl.experiments import Listener, Plan
 from cgcl.report.words import with_flags
 from cgcl.train.config import Resources
 from cgcl.wording import counted
@@ -40,7 +40,8 @@ class Options:
         tuned: A folder with what cgcl tune wrote, or with TOML files like that, such as runs. Each
             method that has one gets another row, with those settings.
         epochs: Train every method so long, whatever its settings say: for a quick look.
-        metric: What methods are tested and drawn by; node MRR if not given.
+        metric: What methods are tested and drawn by, as run.json calls it, such as auc or
+            precision@100; node_mrr if not given.
         by_degree: Also show AUC by the training degree of the test pairs.
         device: auto, cpu, cuda or cuda:N.
         threads: CPU threads; 0 takes the cores, at most 4.
@@ -54,7 +55,7 @@ class Options:
     settings: Literal["authors", "default"] = "authors"
     tuned: Path | None = None
     epochs: int | None = None
-    metric: Metric | None = None
+    metric: str | None = None
     by_degree: bool = False
     reading: Annotated[Reading, FLAT] = Reading()  # noqa: RUF009, frozen
     device: str = "auto"
@@ -117,11 +118,14 @@ def compare(
         quiet: Print nothing but the table, warnings and errors.
     """
     from cgcl.experiments.summary import WRITERS, Summary, summarise
+    from cgcl.metrics.table import METRICS
     from cgcl.report.comparison_page import write_comparison
     from cgcl.train.signals import stop_on_signals
 
     if as_json and output not in (None, "json"):
         raise ConfigError(f"--json and --format {output} contradict each other. Give one of them.")
+    if asked.metric is not None and asked.metric not in METRICS:
+        raise ConfigError(f"--metric is '{asked.metric}'; it must be one of {', '.join(METRICS)}.")
     form = "json" if as_json else output or "table"
     by_degree, command = asked.by_degree, command_of("compare", graph, asked)
     comparison, notes = asked.open(graph, command)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import repeat
 from typing import Any
 
-from cgcl.experiments import PAPER_SPLIT_SEED, Metric, Plan
+from cgcl.experiments import PAPER_SPLIT_SEED, Plan
 from cgcl.experiments.comparison import Comparison, MethodSpec, Result, Stratum
 from cgcl.experiments.statistics import (
     LEVEL,
@@ -40,7 +40,6 @@ _STOPPED = {
     "collapse": "training fell back to guessing and was stopped",
     "loss is not finite": "the loss became infinite and training was stopped",
 }
-_HITS = ("hits@100", "hits@50", "hits@10")
 _FOR_PAGES = ("node_hits@10", "pair_ap")
 _GAP = "  "
 _NARROWEST = 40
@@ -97,7 +96,7 @@ class Summary:
     plan: Plan
     sizes: Mapping[str, int]
     """Links in each part of a split."""
-    metric: Metric
+    metric: str
     """What differences are measured in."""
     rows: tuple[Row, ...]
     strata: tuple[Stratum, ...]
@@ -130,7 +129,7 @@ class Summary:
 
 
 def summarise(
-    comparison: Comparison, metric: Metric | None = None, notes: Sequence[str] = ()
+    comparison: Comparison, metric: str | None = None, notes: Sequence[str] = ()
 ) -> Summary:
     """Return what is known so far.
 
@@ -352,8 +351,9 @@ def columns_of(summary: Summary, *, every: bool = False) -> dict[str, list[str]]
     """
     rows, differences = summary.rows, [row.difference for row in summary.rows]
     measured = [name for name in METRIC_NAMES if any(name in row.metrics for row in rows)]
-    largest = next((name for name in _HITS if name in measured), None)
-    few = {largest, summary.metric} | (METRIC_NAMES.keys() - {*_HITS, *_FOR_PAGES})
+    hits = {name for name in METRIC_NAMES if name.startswith("hits@")}
+    largest = max(hits.intersection(measured), key=lambda name: int(name[5:]), default=None)
+    few = {largest, summary.metric} | (METRIC_NAMES.keys() - {*hits, *_FOR_PAGES})
     shown = [name for name in measured if every or name in few]
     columns = {"method": [row.title for row in rows]}
     for name in shown:

@@ -26,7 +26,7 @@ from cgcl.predict.saved import Fitted, read_fitted, write_fitted
 from cgcl.predict.search import require_finite
 from cgcl.settings import pick
 from cgcl.split import Split, random_split
-from cgcl.train.config import Resources, RunConfig
+from cgcl.train.config import Resources, RunConfig, SplitConfig
 from cgcl.train.execution import computing_with, resolve_device
 from cgcl.train.fit import fit
 from cgcl.train.trainer import Stopped
@@ -65,8 +65,8 @@ class LinkPredictor:
         self,
         method: str = DEFAULT_METHOD,
         *,
-        val: float = 0.05,
-        test: float = 0.10,
+        val: float = SplitConfig.val,
+        test: float = SplitConfig.test,
         seed: int = 0,
         device: str = "auto",
         threads: int = 0,

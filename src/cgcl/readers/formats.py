@@ -28,7 +28,7 @@ from cgcl.readers.matrices import matrix_of_object, read_npz_links, read_npz_mat
 from cgcl.readers.matrix_market import read_matrix_market
 from cgcl.readers.objects import read_object
 from cgcl.readers.tables import Table, frame_table, links_of, open_parquet
-from cgcl.readers.text import open_table, read_text_links
+from cgcl.readers.text import open_table, read_edge_list, read_text_links
 from cgcl.readers.xml_graph import read_xml_graph
 from cgcl.wording import shown
 
@@ -75,8 +75,8 @@ def _text_features(path: Path, options: FeatureOptions) -> Table:
 
 FORMATS = [
     Format((".csv", ".tsv", ".tab"), "a table of text", read_text_links, _text_features),
-    Format((".txt",), "a table or list of text", read_text_links, _text_features),
-    Format((".edges", ".edgelist"), "an edge list", read_text_links),
+    Format((".txt",), "a table or list of text", read_edge_list, _text_features),
+    Format((".edges", ".edgelist"), "an edge list", read_edge_list),
     Format((".parquet", ".pq"), "Apache Parquet", _parquet_links, _parquet_features),
     Format((".graphml",), "GraphML", read_xml_graph),
     Format((".gexf",), "GEXF, as Gephi saves it", read_xml_graph),

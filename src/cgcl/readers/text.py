@@ -24,7 +24,6 @@ from cgcl.readers.regular_file import read_text
 from cgcl.readers.tables import MAX_COLUMNS, NO_HEADER, Table, check_memory, links_of, refuse_twice
 from cgcl.wording import counted, listed, shown
 
-_EDGE_LISTS = (".txt", ".edges", ".edgelist")
 # A row must fit into one block: far more than names need, and enough for 100,000 numbers.
 _BLOCK_BYTES = 1 << 24
 _SEPARATORS = {";": "';'", "\t": "'\\t'", "|": "'|'", ",": "','", " ": "' '"}
@@ -44,24 +43,55 @@ _QUOTED_OR_BLANKS = re.compile(rb'("(?:[^"\r\n]|"")*")|[ \t]+')
 
 
 def read_text_links(path: Path, options: LinkOptions) -> EdgeTable:
-    """Read the links of a CSV or TSV file or an edge list. Names stay the strings they are.
+    """Read the links of a CSV or TSV file. Names stay the strings they are.
 
     Args:
         path: The file.
-        options: A separator of None means a tab for .tsv and .tab files, what the first line tells
-            for .txt, .edges and .edgelist files, and a comma for all others. Without a header the
-            first two columns count, and columns are called 1, 2, ...; a header of None means yes,
-            but for edge lists only if the first line holds both column names.
+        options: A separator of None means a tab for .tsv and .tab files, a comma for all others.
+            Without a header the first two columns count, and columns are called 1, 2, ...
 
     Raises:
         GraphFormatError: The file is not a table of links; the message says where and why.
         ConfigError: The separator or the column names make no sense.
     """
-    notes: tuple[str, ...] = ()
-    if path.suffix.lower() in _EDGE_LISTS:
-        file, notes = _open_edge_list(path, options)
-    else:
-        file = open_table(path, options.separator, header=options.header is not False)
+    file = open_table(path, options.separator, header=options.header is not False)
+    return _links_of(file, options)
+
+
+def read_edge_list(path: Path, options: LinkOptions) -> EdgeTable:
+    """Read the links of an edge list, which is less strict than a table.
+
+    Lines that begin with # or % are comments (a node name that begins so needs a .csv file).
+
+    Args:
+        path: The file.
+        options: With a separator of None the first line that is no comment tells: a tab, a comma or
+            a semicolon in it, in this order, else runs of blanks. A header of None means one if the
+            first line holds both column names.
+
+    Raises:
+        GraphFormatError: The file is not a list of links; the message says where and why.
+        ConfigError: The separator or the column names make no sense.
+    """
+    separator = None if options.separator is None else _checked_separator(options.separator)
+    content, notes = _without_comments(read_text(path))
+    first = _FIRST_LINE.search(content)
+    text = first[0].strip() if first else b""
+    found = separator or next((mark for mark in "\t,;" if mark.encode() in text), " ")
+    if found == " ":
+        content = _OUTER_BLANKS.sub(b"", content)
+        if b'"' in content:
+            content = _QUOTED_OR_BLANKS.sub(_quoted_or_blank, content)
+        elif b"  " in content or b"\t" in content:
+            content = _BLANKS.sub(b" ", content)
+    # Line breaks are never touched: line numbers in messages stay those of the file.
+    is_named = options.header is None and options.ends != ("source", "target")
+    header = True if is_named else options.header
+    file = DelimitedFile(path.name, content, found, header=header, ends=options.ends)
+    return _links_of(file, options, notes)
+
+
+def _links_of(file: DelimitedFile, options: LinkOptions, notes: tuple[str, ...] = ()) -> EdgeTable:
     if not file.has_header:
         options = replace(options, source="1", target="2")
     return links_of(file, options, notes)
@@ -86,30 +116,6 @@ def open_table(
     by_suffix = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
     chosen = by_suffix if separator is None else _checked_separator(separator)
     return DelimitedFile(path.name, read_text(path), chosen, header=header, needed=needed)
-
-
-def _open_edge_list(path: Path, options: LinkOptions) -> tuple[DelimitedFile, tuple[str, ...]]:
-    """Open an edge list and say what was skipped.
-
-    Lines that begin with # or % are comments (a node name that begins so needs a .csv file). If no
-    separator is given, the first line that is no comment tells: a tab, a comma or a semicolon in
-    it, in this order, else runs of blanks.
-    """
-    separator = None if options.separator is None else _checked_separator(options.separator)
-    content, notes = _without_comments(read_text(path))
-    first = _FIRST_LINE.search(content)
-    text = first[0].strip() if first else b""
-    found = separator or next((mark for mark in "\t,;" if mark.encode() in text), " ")
-    if found == " ":
-        content = _OUTER_BLANKS.sub(b"", content)
-        if b'"' in content:
-            content = _QUOTED_OR_BLANKS.sub(_quoted_or_blank, content)
-        elif b"  " in content or b"\t" in content:
-            content = _BLANKS.sub(b" ", content)
-    # Line breaks are never touched: line numbers in messages stay those of the file.
-    is_named = options.header is None and options.ends != ("source", "target")
-    header = True if is_named else options.header
-    return DelimitedFile(path.name, content, found, header=header, ends=options.ends), notes
 
 
 def _quoted_or_blank(found: re.Match[bytes]) -> bytes:

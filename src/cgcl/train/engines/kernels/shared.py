@@ -22,7 +22,7 @@ def mix(number):
 
 @triton.jit
 def epoch_key(base, epoch):
-    """Return the key of a purpose in an epoch, as `coins.epoch_key` does."""
+    """Return the key of a purpose in an epoch, as `counter_rng.epoch_key` does."""
     return mix(base.to(tl.uint32) + epoch.to(tl.uint32) * _GOLDEN)
 
 
