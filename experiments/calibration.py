@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from statistics import mean
 from typing import Any
 
@@ -24,9 +25,13 @@ from scipy.stats import chi2
 from torch import Tensor
 
 import cgcl
+from cgcl.graph import Graph
+from cgcl.methods.method import PairScorer
 from cgcl.metrics.calibration import Curve, expected_calibration_error, log_loss, probability_of
 from cgcl.metrics.calibrators import METHODS
 from cgcl.predict.links import decimals, told_apart
+from cgcl.predict.query import Query
+from cgcl.predict.search import find
 from cgcl.split import NegativeSampler, Split, random_split
 from cgcl.train.calibrating import calibrate, validation_sample
 from cgcl.train.config import Resources, RunConfig
@@ -37,33 +42,22 @@ GRAPHS = ("cora", "citeseer", "pubmed", "photo", "computers")
 METHOD = "cgcl-rank"
 TOPS = (100, 1000)
 KEY = ("graph", "preset", "seed")
-_CELLS = 2**21
 # Constants of the calibration were settled with some of the first splits in view.
 SPLITS = {"5-9": range(5, 10), "0-4": range(5)}
 # So many times as many links as are found, or as few, may be promised.
 MOST_OFF = 1.5
 
 
-def best_pairs(scorer: Any, split: Split) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+def best_pairs(scorer: PairScorer, graph: Graph, split: Split) -> tuple[Tensor, Tensor]:
     """Return the logits of the best unknown pairs, best first, and which are test links.
 
     Unknown is every pair that is neither a training nor a validation link.
     """
-    n = split.num_nodes
-    device = scorer.rows(torch.zeros(1, dtype=torch.int64)).device
-    known = torch.cat([split.train, split.val], dim=1)
-    seen, test = ((pairs[0] * n + pairs[1]).to(device) for pairs in (known, split.test))
-    nodes = torch.arange(n)
-    best = torch.empty(0, device=device), torch.empty(0, dtype=torch.int64, device=device)
-    for rows in nodes.split(max(1, _CELLS // n)):
-        code = rows.to(device)[:, None] * n + nodes.to(device)
-        is_new = (nodes.to(device) > rows.to(device)[:, None]).flatten()
-        is_new[seen[(seen >= code[0, 0]) & (seen <= code[-1, -1])] - code[0, 0]] = False
-        found = scorer.rows(rows).flatten()[is_new], code.flatten()[is_new]
-        logits, code = (torch.cat(parts) for parts in zip(best, found, strict=True))
-        logits, order = logits.topk(min(max(TOPS), logits.numel()))
-        best = logits, code.index_select(0, order)
-    return best[0].cpu(), torch.isin(best[1], test).cpu()
+    links = torch.cat([split.train, split.val], dim=1)
+    known = Graph.from_pairs(graph.title, graph.names, links)
+    best = find(scorer, known, Query(count=max(TOPS), candidates="exact"))
+    pairs, test = (x.amin(0) * split.num_nodes + x.amax(0) for x in (best.pairs, split.test))
+    return best.logits.double().cpu(), torch.isin(pairs, test)
 
 
 def measure(curve: Curve, sets: dict[str, Any], base_rate: float) -> Line:
@@ -103,21 +97,18 @@ def run(job: Line, place: Line) -> Line:
     found = validation_sample(scorer, split, seed=seed)
     assert calibration is not None
     assert found is not None
-    positive, negative = (
-        scorer.logits(pairs).double().numpy() for pairs in (split.test, split.test_negatives)
-    )
-    labels = np.repeat([1, 0], [positive.size, negative.size])
-    logits, hits = best_pairs(scorer, split)
-    best = logits.double().numpy()
-    sets = {"even": (np.concatenate([positive, negative]), labels), "best": (best, hits.numpy())}
+    pairs = torch.cat([split.test, split.test_negatives], dim=1)
+    labels = np.repeat([1, 0], [split.test.shape[1], split.test_negatives.shape[1]])
+    best, hits = (own.numpy() for own in best_pairs(scorer, graph, split))
+    sets = {"even": (scorer.logits(pairs).double().numpy(), labels), "best": (best, hits)}
     unknown = NegativeSampler(split.train, split.num_nodes).count - split.val.shape[1]
-    rate = positive.size / unknown
+    rate = split.test.shape[1] / unknown
     curves = {name: fit(found[0], (0.5, calibration.prior)) for name, fit in METHODS.items()}
     curves["chosen"] = calibration.curve
     ends = calibration.interval(best, rate)
     assert ends is not None
     return {
-        **{name: job[name] for name in KEY},
+        **job,
         **stamp(place),
         "method": calibration.method,
         "losses": calibration.losses,
@@ -153,21 +144,17 @@ def _splits(graph: str, seeds: Iterable[int]) -> dict[str, list[Line]]:
 def calibration_table() -> str:
     """The curve that is kept: promised and found test links, the new splits before the old."""
     rows = []
-    for graph in GRAPHS:
-        for words, seeds in SPLITS.items():
-            found = _splits(graph, seeds)
-            if not found and words == "5-9":
-                rows.append([graph, words, "not run yet", *[""] * (3 * len(TOPS) + 1)])
-            for preset, records in found.items():
-                results = [record["results"]["chosen"] for record in records]
-                row = [f"{graph}, {preset}", f"{words}: {len(records)}", _error(results)]
-                for top in map(str, TOPS):
-                    row += [" ".join(_promised(results, top)), *_fits(results, top)]
-                printed = [result["printed"] for result in results]
-                row.append(
-                    ", ".join(str(min(own[top] for own in printed)) for top in ("10", "100"))
-                )
-                rows.append(row)
+    for graph, (words, seeds) in product(GRAPHS, SPLITS.items()):
+        found = _splits(graph, seeds)
+        if not found and words == "5-9":
+            rows.append([graph, words, "not run yet", *[""] * (3 * len(TOPS) + 1)])
+        for preset, records in found.items():
+            results = [record["results"]["chosen"] for record in records]
+            row = [f"{graph}, {preset}", f"{words}: {len(records)}", _error(results)]
+            for top in map(str, TOPS):
+                row += [" ".join(_promised(results, top)), *_fits(results, top)]
+            fewest = (min(own["printed"][top] for own in results) for top in ("10", "100"))
+            rows.append([*row, ", ".join(map(str, fewest))])
     devices = sorted({record["device"] for record in results_of("calibration")})
     tops = [f"best {top:,}: promised / found, mean (each split) | ratio | fits" for top in TOPS]
     head = ["graph, preset | splits | calibration error at 1:1, mean (worst)", *tops]
@@ -178,13 +165,12 @@ def calibration_table() -> str:
 def curves_table() -> str:
     """Every curve on every graph, over all splits that have run."""
     rows = []
-    for graph in GRAPHS:
-        for preset, records in _splits(graph, range(10)).items():
-            for curve in ("temperature", "platt", "bent"):
-                results = [record["results"][curve] for record in records]
-                kept = sum(record["method"] == curve for record in records)
-                row = [f"{graph}, {preset}", curve, f"{kept} of {len(records)}", _error(results)]
-                rows.append([*row, *(_promised(results, str(top))[0] for top in TOPS)])
+    places = [(graph, *own) for graph in GRAPHS for own in _splits(graph, range(10)).items()]
+    for (graph, preset, records), curve in product(places, METHODS):
+        results = [record["results"][curve] for record in records]
+        kept = sum(record["method"] == curve for record in records)
+        row = [f"{graph}, {preset}", curve, f"{kept} of {len(records)}", _error(results)]
+        rows.append([*row, *(_promised(results, str(top))[0] for top in TOPS)])
     tops = (f"best {top:,}: promised / found, mean" for top in TOPS)
     head = ["graph, preset | curve | kept on | calibration error at 1:1", *tops]
     return table(" | ".join(head), rows)
@@ -231,9 +217,8 @@ def main() -> None:
     chosen = parser.parse_args()
     # The first split of every graph comes first.
     jobs = [
-        {"graph": graph, "preset": chosen.preset, "seed": seed}
-        for seed in map(int, listed(chosen.seeds))
-        for graph in listed(chosen.graphs)
+        {"graph": graph, "preset": chosen.preset, "seed": int(seed)}
+        for seed, graph in product(listed(chosen.seeds), listed(chosen.graphs))
     ]
     run_missing("calibration", jobs, run, shown, chosen, KEY)
 

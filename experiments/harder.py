@@ -32,10 +32,9 @@ from cgcl.methods.table import METHODS, method_named
 from cgcl.metrics import link_metrics
 from cgcl.metrics.table import metric_title
 from cgcl.split import Split, given_split, random_split
-from cgcl.train.fit import Fitted
 from cgcl.train.harder import HardNegatives, hard_negatives, heart_metrics, released_negatives
 from run import RESULTS as FOLDER
-from run import TITLES, Key, Line, described, mean_sd, percent, runs_of, table
+from run import TITLES, Line, described, mean_sd, percent, runs_of, table
 
 RESULTS, SEARCH, AGREEMENT = "harder", "harder_search", "heart.json"
 SEARCHES = {"heart": "heart-search", "hits100": "hits100-search"}
@@ -44,11 +43,7 @@ STAGES = (*SEARCHES, *SEARCHES.values())
 # validation: the 50th of validation's stands where the 100th of the test's does.
 GOALS = {"heart-search": "heart_mrr", "hits100-search": "hits@50"}
 PARTS = {"val": "valid", "test": "test"}
-WAYS = {
-    "released": "the released files",
-    "as released": "ours, `heart-released`",
-    "default": "ours, `heart`",
-}
+ASKED = described("harder")
 FORMULAS = {
     "common-neighbours": CommonNeighbours,
     "adamic-adar": AdamicAdar,
@@ -76,29 +71,32 @@ def normalised(graph: Graph) -> Graph:
     return replace(graph, x=compact(x))
 
 
-def measured(
-    job: Line, trained: Fitted, split: Split, data_root: str | None
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the measures of a stage on validation links and, if it is no search, on the test."""
-    scorer = trained.scorer(split.train)
-    found = {"val": dict(trained.val or {}), "test": dict(trained.test or {})}
+def measure(
+    job: Line, scorer: PairScorer, split: Split, data_root: str | None, found: dict[str, Line]
+) -> None:
+    """Add the measures of a stage on validation links and, if it is no search, on the test."""
     for part in ("val",) if job["stage"] in GOALS else ("val", "test"):
         if job["stage"].startswith("heart"):
             found[part] |= _means(scorer, *released(data_root, part))
         elif part == "val":
-            shown = link_metrics(scorer.logits(split.val), scorer.logits(split.val_negatives))
-            found[part] |= shown
-    return found["val"], found["test"]
+            pairs = (split.val, split.val_negatives)
+            found[part] |= link_metrics(*(scorer.logits(own) for own in pairs))
 
 
-def with_winner(job: Line, experiment: Line, out: Path) -> Line:
+def not_run(*stages: str) -> str:
+    """Return how to make what is missing."""
+    steps = (f"`python experiments/ranking.py {stage} --device cuda`" for stage in stages)
+    return f"Not run yet: {', then '.join(steps)}."
+
+
+def with_winner(job: Line, out: Path) -> Line:
     """Return a run with the settings that the search before it found best on its graph."""
     search = SEARCHES[job["stage"]]
-    told, found = experiment[search]["all"], runs_of(search, SEARCH, folder=out)
-    own = {name: found.get((job["graph"], name), []) for name in told["variants"]}
-    if any(len(runs) < len(told["seeds"][job["graph"]]) for runs in own.values()):
+    told, found = ASKED[search]["all"], runs_of(search, SEARCH, folder=out)
+    own = {n: percent(found[job["graph"], n], GOALS[search], "val") for n in told["variants"]}
+    if any(len(values) < len(told["seeds"][job["graph"]]) for values in own.values()):
         raise SystemExit(f"First: python experiments/ranking.py {search} --device cuda")
-    best = max(own, key=lambda name: mean(run["val"][GOALS[search]] for run in own[name]))
+    best = max(own, key=lambda name: mean(own[name]))
     return {**job, "settings": {**job["settings"], **told["variants"][best]}, "variant": best}
 
 
@@ -195,18 +193,6 @@ def _visits(links: Tensor, chosen: HardNegatives, split: Split) -> Tensor:
     return number[half.long(), chosen.link]
 
 
-def _missing(experiment: Line, stage: str, found: dict[Key, list[Line]]) -> list[str]:
-    """Return how to make what is missing, if anything is."""
-    asked = experiment[stage]
-    counts = [
-        len(found.get((graph, name), ())) >= splits
-        for graph in asked["graphs"]
-        for name, splits in asked["splits"].items()
-    ]
-    steps = (f"`python experiments/ranking.py {s} --device cuda`" for s in (SEARCHES[stage], stage))
-    return [] if all(counts) else ["", f"What is not run yet: {', then '.join(steps)}."]
-
-
 def results_table(stage: str, corner: str, columns: Sequence[tuple[str, str, str]]) -> str:
     """Every method on the test links of a stage.
 
@@ -216,34 +202,34 @@ def results_table(stage: str, corner: str, columns: Sequence[tuple[str, str, str
         columns: Title, graph and measure; for what others have published no measure, and the name
             that they have for the column in harder.toml.
     """
-    experiment, found = described("harder"), runs_of(stage, RESULTS)
-    published, asked = experiment["published"][stage], experiment[stage]
+    found, published, asked = runs_of(stage, RESULTS), ASKED["published"][stage], ASKED[stage]
     ours = [name for name in METHODS if name in asked["splits"]]
-    rows = []
-    for name in (*ours, *(other for other in published["rows"] if other not in ours)):
+    rows, missing = list[list[str]](), False
+    for name in dict.fromkeys([*ours, *published["rows"]]):
         own = {graph: found.get((graph, name), []) for graph in asked["graphs"]}
-        theirs = published["rows"].get(name, {})
-        row = [method_named(name).title if name in ours else name]
+        theirs, is_ours = published["rows"].get(name, {}), name in ours
+        row = [method_named(name).title if is_ours else name]
         for _, place, measure in columns:
             if not measure:
                 row.append(" ± ".join(f"{value:.2f}" for value in theirs.get(place, ())))
             else:
                 words = mean_sd(percent(own[place], measure)) or "not run yet"
-                row.append(words if name in ours else "")
-        counts = [str(len(runs)) for runs in own.values()]
-        told = " / ".join(counts if len({*counts}) > 1 else counts[:1])
-        rows.append([*row, told if name in ours else ""])
+                row.append(words if is_ours else "")
+        counts = [len(runs) for runs in own.values()]
+        missing |= is_ours and min(counts) < asked["splits"][name]
+        told = " / ".join(map(str, counts if len({*counts}) > 1 else counts[:1]))
+        rows.append([*row, told if is_ours else ""])
     head = [corner, *(title for title, _, _ in columns)]
     head.append("seeds" if stage == "heart" else "our splits")
-    source = f"Published: {published['source']}."
-    return table(" | ".join(head), rows, source, *_missing(experiment, stage, found))
+    more = ["", not_run(SEARCHES[stage], stage)] if missing else []
+    return table(" | ".join(head), rows, f"Published: {published['source']}.", *more)
 
 
 def search_table(stage: str) -> str:
     """What each variant of a search is worth on validation links."""
-    found, told = runs_of(stage, SEARCH), described("harder")[stage]["all"]
+    found, told = runs_of(stage, SEARCH), ASKED[stage]["all"]
     if not found:
-        return f"Not run yet: `python experiments/ranking.py {stage} --device cuda`."
+        return not_run(stage)
     of = {
         graph: {name: percent(found[graph, name], GOALS[stage], "val") for name in told["variants"]}
         for graph in told["seeds"]
@@ -253,15 +239,15 @@ def search_table(stage: str) -> str:
         for graph, seeds in told["seeds"].items()
         for values in of[graph].values()
     )
+    # Nothing is chosen before all of it has run.
+    best: dict[str, str] = {}
+    if not missing:
+        best = {graph: max(own, key=lambda name: mean(own[name])) for graph, own in of.items()}
     rows = []
     for name in told["variants"]:
-        cells = [name]
-        for own in of.values():
-            words = mean_sd(own[name]) or "not run yet"
-            # Nothing is chosen before all of it has run.
-            is_best = not missing and name == max(own, key=lambda other: mean(own[other]))
-            cells.append(f"**{words}**" if is_best else words)
-        rows.append(cells)
+        words = {graph: mean_sd(own[name]) or "not run yet" for graph, own in of.items()}
+        cells = (f"**{own}**" if best.get(g) == name else own for g, own in words.items())
+        rows.append([name, *cells])
     head = [f"validation {metric_title(GOALS[stage])}", *(TITLES[graph] for graph in of)]
     more = [f"{missing} runs are missing; nothing is chosen yet."] if missing else []
     return table(" | ".join(head), rows, *more)
@@ -272,12 +258,12 @@ def agreement_table() -> str:
     rows = []
     for part, ways in json.loads((FOLDER / AGREEMENT).read_text(encoding="utf-8")).items():
         for way, looks in ways.items():
-            row = [f"{'validation' if part == 'val' else part}, {WAYS[way]}"]
-            shares = ("agreement", "links_the_same", "true_links")
-            row += [f"{100 * looks[name]:.2f} %" for name in shares]
-            row += [f"{looks[f'cosine_{visit}_visit']:.3f}" for visit in ("first", "second")]
-            mrr = looks["heart_mrr"].values()
-            rows.append([*row, " / ".join(f"{100 * value:.2f}" for value in mrr)])
+            shares = (looks[name] for name in ("agreement", "links_the_same", "true_links"))
+            cosines = (looks[f"cosine_{visit}_visit"] for visit in ("first", "second"))
+            mrr = " / ".join(f"{100 * value:.2f}" for value in looks["heart_mrr"].values())
+            row = [f"{'validation' if part == 'val' else part}, {ASKED['ways'][way]}"]
+            row += [f"{100 * share:.2f} %" for share in shares]
+            rows.append([*row, *(f"{cosine:.3f}" for cosine in cosines), mrr])
     return table(
         "negatives of | of the released ones chosen | links with all 500 the same "
         "| true links among them | mean cosine, a node's first visit | second visit "
@@ -292,7 +278,7 @@ _HEART: list[tuple[str, str, str]] = [
 ]
 _HITS: list[tuple[str, str, str]] = [
     column
-    for graph in described("harder")["hits100"]["graphs"]
+    for graph in ASKED["hits100"]["graphs"]
     for column in ((TITLES[graph], graph, "hits@100"), ("published", graph, ""))
 ]
 TABLES: dict[str, Callable[[], str]] = {

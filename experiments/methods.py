@@ -14,34 +14,19 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
+from statistics import fmean
 
 import cgcl
+import run
 from cgcl.experiments.search import tune
-from cgcl.experiments.statistics import Difference, corrected, paired_difference, spread_of
+from cgcl.experiments.tables import p_words
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.split import random_split
-from cgcl.train.config import Resources, RunConfig, SplitConfig
-from run import (
-    HERE,
-    TITLES,
-    Key,
-    Line,
-    described,
-    grouped,
-    latest,
-    listed,
-    mean_sd,
-    options,
-    percent,
-    results_of,
-    run_missing,
-    sound,
-    stamp,
-    table,
-    trained_once,
-)
+from cgcl.train.config import Resources, SplitConfig
+from run import TITLES, Key, Line, described, latest, mean_sd, percent, results_of, table
 
 RESULTS, TUNING = "methods", "tuning"
 KINDS = ("authors", "tuned")
@@ -50,47 +35,37 @@ CONTROLS = ("gcn", "mlp")
 OURS = "cgcl"
 
 
-def caps_of(experiment: Line, method: str, graph: str) -> Line:
-    """Return what is cut down for a method on a graph."""
-    return dict(experiment.get("caps", {}).get(method, {}).get(graph, {}))
+def _places(experiment: Line) -> Iterator[tuple[str, str, Line]]:
+    """Yield graphs and methods, the slow ones first, and what is cut down there."""
+    for graph, method in product(experiment["graphs"][::-1], experiment.get("methods", METHODS)):
+        yield graph, method, experiment.get("caps", {}).get(method, {}).get(graph, {})
 
 
 def studies(experiment: Line) -> Iterator[Line]:
-    """Yield every search for settings, the slow ones first."""
+    """Yield every search for settings."""
     tuning = experiment["tuning"]
-    for graph in reversed(experiment["graphs"]):
-        for method in experiment.get("methods", METHODS):
-            if method_named(method).search:
-                yield {
-                    "graph": graph,
-                    "method": method,
-                    "trials": tuning["fewer"].get(method, {}).get(graph, tuning["trials"]),
-                    "split": tuning["split"],
-                    "fixed": caps_of(experiment, method, graph),
-                }
+    for graph, method, caps in _places(experiment):
+        if method_named(method).search:
+            trials = tuning["fewer"].get(method, {}).get(graph, tuning["trials"])
+            job = {"graph": graph, "method": method, "trials": trials, "split": tuning["split"]}
+            yield {**job, "fixed": caps}
 
 
 def runs(experiment: Line, tuned: dict[Key, Line]) -> Iterator[Line]:
     """Yield every run, split by split; those with settings that are still to be found are not."""
-    for seed in experiment["splits"]:
-        for graph in reversed(experiment["graphs"]):
-            for method in experiment.get("methods", METHODS):
-                caps = caps_of(experiment, method, graph)
-                settings = {"authors": {**method_named(method).authors_settings(graph), **caps}}
-                if (graph, method) in tuned:
-                    settings["tuned"] = tuned[graph, method]["settings"]
-                for kind, own in settings.items():
-                    job = {"graph": graph, "method": method, "kind": kind, "seed": seed}
-                    yield {**job, "settings": own}
+    for seed, (graph, method, caps) in product(experiment["splits"], [*_places(experiment)]):
+        settings = {"authors": {**method_named(method).authors_settings(graph), **caps}}
+        if (graph, method) in tuned:
+            settings["tuned"] = tuned[graph, method]["settings"]
+        for kind, own in settings.items():
+            job = {"graph": graph, "method": method, "kind": kind, "seed": seed}
+            yield {**job, "settings": own}
 
 
 def tune_once(job: Line, place: Line) -> Line | None:
     """Search for the settings of one method on one graph; None if time ran out."""
-    remaining = place["deadline"] - time.time()
-    if remaining <= 0:
-        return None
     graph, shares = cgcl.read(job["graph"], data_root=place["data_root"]), SplitConfig()
-    limit = f"{remaining:.0f}s"
+    limit = f"{max(1, place['deadline'] - time.time()):.0f}s"
     found = tune(
         graph,
         random_split(graph, shares.val, shares.test, job["split"]),
@@ -111,41 +86,23 @@ def tune_once(job: Line, place: Line) -> Line | None:
         "settings": found.settings,
         "values": [trial.auc for trial in found.trials],
         "fingerprint": graph.fingerprint,
-        **stamp(place),
+        **run.stamp(place),
     }
 
 
-def run_once(job: Line, place: Line) -> Line | None:
-    """Train and test once; None if time ran out."""
-    if time.time() >= place["deadline"]:
-        return None
-    graph = cgcl.read(job["graph"], data_root=place["data_root"])
-    recipe = RunConfig.of(job["method"], {**job["settings"], "seed": job["seed"]})
-    split = random_split(graph, recipe.split.val, recipe.split.test, job["seed"])
-    settings = recipe.settings
-    line = {**job, "settings": settings.to_json(), "caps": settings.caps, **stamp(place)}
-    return trained_once(line, graph, split, recipe, place)[0]
-
-
 def shown(result: Line) -> str:
-    """Return a result in a line."""
-    head = f"{result['graph']}, {result['method']}"
-    if "values" in result:
-        return f"{head}: {result['trials']} trials, validation AUC {result['val']['auc']:.4f}"
-    head = f"{head}, {result['kind']}, split {result['seed']}"
-    if "failure" in result:
-        return f"{head}: failed, {result['failure']}"
-    test = result["test"]
-    return f"{head}: AUC {test['auc']:.4f} AP {test['ap']:.4f}, {result['seconds']:.0f} s"
+    """Return a search in a line."""
+    found = f"{result['trials']} trials, validation AUC {result['val']['auc']:.4f}"
+    return f"{result['graph']}, {result['method']}: {found}"
 
 
 def results() -> dict[Key, list[Line]]:
     """Return the runs by graph, method and kind of settings, checked to be complete."""
     seeds = described("methods")["splits"]
-    by_seed = sorted(sound(RESULTS), key=lambda run: run["seed"])
-    found = grouped(by_seed, "graph", "method", "kind")
+    by_seed = sorted(run.sound(RESULTS), key=lambda line: line["seed"])
+    found = run.grouped(by_seed, "graph", "method", "kind")
     for key, own in found.items():
-        if [run["seed"] for run in own] != seeds[: len(own)]:
+        if [line["seed"] for line in own] != seeds[: len(own)]:
             raise SystemExit(f"{key}: the results are not those that the experiment asks for")
     return found
 
@@ -163,30 +120,18 @@ def published(method: str, graph: str) -> str:
 
 def against_ours(found: dict[Key, list[Line]], graph: str, kind: str) -> dict[str, str]:
     """Return the difference in AUC to CGCL with its corrected p-value, by method."""
-    ours = found.get((graph, OURS, kind), [])
-    apart: dict[str, Difference] = {}
-    for method in METHODS:
-        own = found.get((graph, method, kind), [])
-        if method != OURS and own and ours:
-            links, common = ours[0]["links"], min(len(own), len(ours))
-            values = [percent(side[:common], "auc") for side in (own, ours)]
-            overlap = links["test"] / links["train"]
-            apart[method] = paired_difference(*values, overlap=overlap)
+    of = {method: found.get((graph, method, kind), []) for method in METHODS}
+    apart = {name: run.apart(own, of[OURS], "auc") for name, own in of.items() if name != OURS}
     return {
-        method: f"{own.mean:+.2f}"
-        + ("" if own.adjusted_p is None else f" (p {_p(own.adjusted_p)})")
-        for method, own in zip(apart, corrected([*apart.values()]), strict=True)
+        name: f"{own.mean:+.2f}"
+        + ("" if own.adjusted_p is None else f" (p {p_words(own).replace('<', '< ')})")
+        for name, own in run.tested(apart).items()
     }
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def results_table(graph: str) -> str:
     """Every method on one graph: a row for each kind of settings."""
-    found, rows = results(), list[list[str]]()
-    notes: dict[str, str] = {}
+    found, rows, notes = results(), list[list[str]](), dict[str, str]()
     against = {kind: against_ours(found, graph, kind) for kind in KINDS}
     for method in METHODS:
         title, others = method_named(method).title, published(method, graph)
@@ -198,8 +143,8 @@ def results_table(graph: str) -> str:
             if caps:
                 mark = f" <sup>{notes.setdefault(caps, chr(ord('a') + len(notes)))}</sup>"
             means = [mean_sd(percent(own, name)) for name in ("auc", "ap", "hits@100", "mrr")]
-            seconds = spread_of([run["seconds"] for run in own]).mean
-            cells = [against[kind].get(method, ""), f"{seconds:.1f}", f"{own[0]['parameters']:,}"]
+            seconds = f"{fmean(line['seconds'] for line in own):.1f}"
+            cells = [against[kind].get(method, ""), seconds, f"{own[0]['parameters']:,}"]
             rows.append([title, _words(method, kind) + mark, *means, *cells, others])
             title = others = ""  # told once
     head = "method | settings | AUC | AP | Hits@100 | MRR | AUC minus CGCL | seconds | weights"
@@ -218,7 +163,7 @@ def _words(method: str, kind: str) -> str:
 def _about(found: dict[Key, list[Line]], graph: str) -> str:
     """Return how many links and splits results on a graph are of, and where they were made."""
     here = {key: own for key, own in found.items() if key[0] == graph}
-    every = [run for own in here.values() for run in own]
+    every = [line for own in here.values() for line in own]
     links, count = every[0]["links"], max(map(len, here.values()))
     fewer = [
         f", {method_named(method).title} {len(own)}"
@@ -228,24 +173,21 @@ def _about(found: dict[Key, list[Line]], graph: str) -> str:
     return (
         f"{TITLES[graph]}: {links['train']:,} links to learn from, {links['val']:,} to choose by, "
         f"{links['test']:,} to test on; mean and standard deviation over {count} splits"
-        f"{''.join(fewer)}; {', '.join(sorted({run['device'] for run in every}))}."
+        f"{''.join(fewer)}; {', '.join(sorted({line['device'] for line in every}))}."
     )
 
 
 def tuning_table() -> str:
     """What tuning chose, by how many trials."""
     found, rows = latest(results_of(TUNING), "method", "graph"), list[list[str]]()
-    for name, method in zip(METHODS, map(method_named, METHODS), strict=True):
-        for graph in described("methods")["graphs"]:
-            line = found.get((name, graph))
-            if line is not None:
-                first = "failed" if line["values"][0] is None else f"{100 * line['values'][0]:.2f}"
-                best = f"{100 * line['val']['auc']:.2f}"
-                chosen = ", ".join(f"{own} {line['settings'][own]}" for own in method.search)
-                where = [method.title, TITLES[graph], str(line["trials"])]
-                rows.append([*where, first, best, chosen])
-    head = "method | graph | trials | validation AUC: defaults | best | chosen"
-    return table(head, rows)
+    for name, graph in product(METHODS, described("methods")["graphs"]):
+        if (name, graph) in found:
+            line, method = found[name, graph], method_named(name)
+            first, best = line["values"][0], 100 * line["val"]["auc"]
+            figures = ["failed" if first is None else f"{100 * first:.2f}", f"{best:.2f}"]
+            chosen = ", ".join(f"{own} {line['settings'][own]}" for own in method.search)
+            rows.append([method.title, TITLES[graph], str(line["trials"]), *figures, chosen])
+    return table("method | graph | trials | validation AUC: defaults | best | chosen", rows)
 
 
 def seal_hops_table() -> str:
@@ -279,27 +221,26 @@ TABLES: dict[str, Callable[[], str]] = {
 
 def main() -> None:
     """Run what is missing."""
-    parser = options(__doc__)
+    parser = run.options(__doc__)
     parser.add_argument("what", choices=["tune", "run"])
-    parser.add_argument("--experiment", type=Path, default=HERE / "methods.toml")
-    parser.add_argument("--methods", help="only these, separated by commas")
-    parser.add_argument("--graphs", help="only these, separated by commas")
+    parser.add_argument("--experiment", type=Path, default=run.HERE / "methods.toml")
+    for name in ("methods", "graphs"):
+        parser.add_argument(f"--{name}", help="only these, separated by commas")
     parser.add_argument("--splits", type=int, help="only the first so many")
     parser.add_argument("--kinds", default=",".join(KINDS), help="authors, tuned or both")
     chosen = parser.parse_args()
     experiment = tomllib.loads(chosen.experiment.read_text(encoding="utf-8"))
     for name in ("methods", "graphs"):
         if getattr(chosen, name):
-            experiment[name] = listed(getattr(chosen, name))
+            experiment[name] = run.listed(getattr(chosen, name))
     experiment["splits"] = experiment["splits"][: chosen.splits]
+    key = ("graph", "method")
     if chosen.what == "tune":
-        run_missing(TUNING, studies(experiment), tune_once, shown, chosen, ("graph", "method"))
+        run.run_missing(TUNING, studies(experiment), tune_once, shown, chosen, key)
         return
-    tuned = latest(
-        results_of(TUNING, ("graph", "method", "settings"), chosen.out), "graph", "method"
-    )
-    jobs = [job for job in runs(experiment, tuned) if job["kind"] in listed(chosen.kinds)]
-    run_missing(RESULTS, jobs, run_once, shown, chosen, ("graph", "method", "kind", "seed"))
+    tuned = latest(results_of(TUNING, (*key, "settings"), chosen.out), *key)
+    jobs = [job for job in runs(experiment, tuned) if job["kind"] in run.listed(chosen.kinds)]
+    run.run_missing(RESULTS, jobs, run.run, run.shown, chosen, (*key, "kind", "seed"))
 
 
 if __name__ == "__main__":

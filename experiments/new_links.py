@@ -17,16 +17,17 @@ A result is one line of JSON. Results that are there are not computed again.
 
 from __future__ import annotations
 
-import csv
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import mean
 
 import torch
 
 import cgcl
+from cgcl.experiments.tables import csv_text
 from cgcl.graph import Graph
 from cgcl.methods.settings import PRESETS
 from cgcl.metrics import auc
@@ -71,13 +72,8 @@ def write_files(folder: Path, graph: Graph, links: Pairs) -> tuple[Path, Path]:
         for name, row in zip(graph.names, graph.x.to_dense().tolist(), strict=True)
     )
     head = ["node", *(f"f{i}" for i in range(graph.num_features))]
-    contents: dict[str, tuple[Sequence[str], Iterable[Sequence[str]]]] = {
-        "links": (("source", "target"), links),
-        "features": (head, features),
-    }
-    for name, (titles, rows) in contents.items():
-        with (folder / f"{name}.csv").open("w", newline="") as file:
-            csv.writer(file).writerows([titles, *rows])
+    (folder / "links.csv").write_text(csv_text(("source", "target"), links), "utf-8")
+    (folder / "features.csv").write_text(csv_text(head, features), "utf-8")
     return folder / "links.csv", folder / "features.csv"
 
 
@@ -134,17 +130,19 @@ def _about(lines: Sequence[Line]) -> tuple[str, str, str]:
     return f"{first['taken_out']:,} links taken out", f"{first['pairs']:,}", f"{seeds} seeds"
 
 
+def _precisions(lines: Sequence[Line], scale: float, digits: int) -> list[str]:
+    return [mean_sd([scale * line["precision"][str(k)] for line in lines], digits) for k in CUTS]
+
+
 def summary(records: Sequence[Line]) -> str:
     """Return a table of means, and standard deviations over seeds."""
     parts: list[str] = []
     for (graph, preset), group in sorted(grouped(records, "graph", "preset").items()):
         of, rows = grouped(group, "method"), list[list[str]]()
-        for method in [name for name in METHODS if (name,) in of]:
-            own, row = of[method,], [method]
-            for cut in map(str, CUTS):
-                recall = mean(line["recall"][cut] for line in own)
-                row.append(f"{mean_sd([x['precision'][cut] for x in own], 3)} ({recall:.3f})")
-            rows.append([*row, f"{mean(line['auc'] for line in own):.3f}"])
+        for own in (of[name,] for name in METHODS if (name,) in of):
+            recalls = [mean(line["recall"][str(k)] for line in own) for k in CUTS]
+            cells = map("{} ({:.3f})".format, _precisions(own, 1, 3), recalls)
+            rows.append([own[0]["method"], *cells, f"{mean(line['auc'] for line in own):.3f}"])
         gone, pairs, seeds = _about(group)
         words = f"{graph}, preset {preset}, {seeds}: {gone}, {pairs} unlinked pairs; precision "
         head = " | ".join(["method", *(f"k = {k:,}" for k in CUTS), "AUC"])
@@ -160,8 +158,8 @@ def new_links_table() -> str:
         for preset in ("quick", "paper") if method == "cgcl" else ("quick",):
             own = of[method, preset]
             label = f"{title}, {preset} preset" if method == "cgcl" else title
-            cells = [mean_sd([100 * x["precision"][str(k)] for x in own], 1) for k in CUTS]
-            rows.append([label, *cells, f"{100 * mean(line['auc'] for line in own):.1f}"])
+            area = 100 * mean(line["auc"] for line in own)
+            rows.append([label, *_precisions(own, 100, 1), f"{area:.1f}"])
     gone, pairs, seeds = _about(records)
     about = f"{gone}, {pairs} pairs to search, {seeds}; percent, mean ± sd."
     return table(" | ".join(["method", *(f"P@{k:,}" for k in CUTS), "AUC"]), rows, about)
@@ -181,9 +179,7 @@ def main() -> None:
     if not chosen.summary:
         jobs = [
             {"graph": graph, "method": method, "preset": chosen.preset, "seed": seed}
-            for graph in chosen.graphs
-            for seed in chosen.seeds
-            for method in METHODS
+            for graph, seed, method in product(chosen.graphs, chosen.seeds, METHODS)
         ]
         run_missing("new_links", jobs, run, shown, chosen, KEY)
     print(summary(results_of("new_links", KEY, chosen.out)))

@@ -19,42 +19,24 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from statistics import mean
 
 import cgcl
 import harder
-from cgcl.experiments.statistics import LEVEL, Difference, corrected, paired_difference
+import run
+from cgcl.experiments.statistics import LEVEL, Difference, paired_difference
 from cgcl.graph import Graph
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.split import random_split
 from cgcl.train.config import RunConfig
 from cgcl.train.top_of_list import ranking_metrics
-from run import (
-    TITLES,
-    Key,
-    Line,
-    described,
-    grouped,
-    key_of,
-    latest,
-    listed,
-    mean_sd,
-    options,
-    paired,
-    percent,
-    results_of,
-    run_missing,
-    runs_of,
-    sound,
-    stamp,
-    table,
-    trained_once,
-)
+from harder import not_run
+from run import TITLES, Key, Line, mean_sd, percent, table
 from speed import Curve, log_plot
 
 RESULTS, SEARCH = "ranking", "ranking_search"
@@ -66,21 +48,10 @@ BLIND = ("search", "ablation", "negatives", *harder.GOALS)
 READABLE = ("readable", "negatives")
 KEY = ("stage", "graph", "features", "name", "seed")
 
-FORMULAS = ("common-neighbours", "adamic-adar", "resource-allocation", "preferential-attachment")
-FORMULAS += ("katz", "pagerank")
-MEASURES = {
-    "node_mrr": "node MRR",
-    "precision@100": "P@100",
-    "precision@1000": "P@1,000",
-    "auc": "AUC",
-}
+ASKED = run.described("ranking")
+SHOWN = ASKED["shown"]
+EARLIER, FORMULAS, MEASURES = (SHOWN[name] for name in ("earlier", "formulas", "measures"))
 HEAD = " | ".join([*MEASURES.values(), "splits"])
-SHOWN = described("ranking")["shown"]
-EARLIER = SHOWN["earlier"]
-# So much of the best hundred, in points, may a setting cost that is chosen for its node MRR.
-MOST_LOST = 0.5
-# So far apart, in points, may the means of the fast engine and the readable path be.
-MOST_APART = {"auc": 0.1, "node_mrr": 0.3}
 
 
 def jobs_of(experiment: Line, stage: str) -> Iterator[Line]:
@@ -89,20 +60,18 @@ def jobs_of(experiment: Line, stage: str) -> Iterator[Line]:
     if stage in BLIND:
         for part in told.values():
             for graph, seeds in part["seeds"].items():
-                for seed in seeds:
-                    for name, changed in part["variants"].items():
-                        settings = {"preset": "best", **part.get("base", {}), **changed}
-                        job = _job(stage, graph, OURS, name, seed, settings)
-                        yield {**job, "features": part.get("features", True)}
+                for seed, (name, changed) in product(seeds, part["variants"].items()):
+                    settings = {"preset": "best", **part.get("base", {}), **changed}
+                    job = _job(stage, graph, OURS, name, seed, settings)
+                    yield {**job, "features": part.get("features", True)}
         return
-    for seed in range(told.get("first", 0), max(told["splits"].values())):
-        for graph in told["graphs"]:
-            for method, splits in told["splits"].items():
-                most = min(splits, told.get("most", {}).get(graph, splits))
-                if seed < most and graph in told.get("only", {}).get(method, told["graphs"]):
-                    settings = _settings(stage, graph, method)
-                    settings |= told.get("settings", {}).get(method, {})
-                    yield _job(stage, graph, method, method, seed, settings)
+    seeds = range(told.get("first", 0), max(told["splits"].values()))
+    for seed, graph, method in product(seeds, told["graphs"], told["splits"]):
+        most = min(told["splits"][method], told.get("most", {}).get(graph, seeds.stop))
+        if seed < most and graph in told.get("only", {}).get(method, told["graphs"]):
+            own = told.get("settings", {}).get(method, {})
+            settings = {**_settings(stage, graph, method), **own}
+            yield _job(stage, graph, method, method, seed, settings)
 
 
 def _job(stage: str, graph: str, method: str, name: str, seed: int, settings: Line) -> Line:
@@ -114,18 +83,16 @@ def _settings(stage: str, graph: str, method: str) -> Line:
     """Return what a method is told: for Table I's rows what Table I tells them."""
     if method == OURS:
         return {"preset": "quick" if stage == "quick" else "best"}
-    row = described("reproduce/table1")["rows"].get(method, {})
+    row = run.described("reproduce/table1")["rows"].get(method, {})
     own = row.get("on", {}).get(graph, {})
     names = [*row.get("chosen", ()), *own.get("chosen", ())]
-    found = described("reproduce/chosen").get(f"{method}-{graph}-10", {})
+    found = run.described("reproduce/chosen").get(f"{method}-{graph}-10", {})
     return {**row.get("settings", {}), **own.get("settings", {}), **{n: found[n] for n in names}}
 
 
 def run_once(job: Line, place: Line) -> Line | None:
-    """Train once and measure; None if that was done before, or time ran out."""
-    if time.time() >= place["deadline"]:
-        return None
-    stage, graph = job["stage"], _read(job["graph"], place["data_root"])
+    """Train once and measure; None if that was done before."""
+    stage, graph = job["stage"], _read(job["graph"], data_root=place["data_root"])
     if not job["features"]:
         graph = replace(graph, x=None, feature_names=())
     if job["settings"].get("normalised"):
@@ -137,75 +104,56 @@ def run_once(job: Line, place: Line) -> Line | None:
         split = random_split(graph, 0.05, 0.10, job["seed"])
     recipe = _recipe(job, graph)
     # A setting that a line does not know of had its default then.
-    default, have = type(recipe.settings)().to_json(), place["have"].get(key_of(job, KEY))
+    default, have = type(recipe.settings)().to_json(), place["have"].get(run.key_of(job, KEY))
     if have is not None and recipe.settings.to_json() == {**default, **have}:
         return None
-    line: Line = {**job, "settings": recipe.settings.to_json(), **stamp(place)}
-    line |= {"nodes": graph.num_nodes}
-    how = {"measure_test": not is_blind, "top_of_list": not is_harder}
+    line = {**job, "settings": recipe.settings.to_json(), "nodes": graph.num_nodes}
     engine = "plain" if stage in READABLE else "auto"
-    line, trained = trained_once(line, graph, split, recipe, place, engine=engine, **how)
+    how = {"measure_test": not is_blind, "top_of_list": not is_harder}
+    line, trained = run.trained_once(line, graph, split, recipe, place, engine, **how)
     if trained is None:
         return line
     val, test = dict(trained.val or {}), dict(trained.test or {})
-    sampled = trained.test_sampled
+    sampled, scorer = trained.test_sampled, trained.scorer(split.train)
     if is_harder:
-        val, test = harder.measured(job, trained, split, place["data_root"])
+        harder.measure(job, scorer, split, place["data_root"], {"val": val, "test": test})
     elif is_blind:
         # Test links are pairs like any other here.
-        val = ranking_metrics(trained.scorer(split.train), split, "val").metrics | val
+        val = ranking_metrics(scorer, split, "val").metrics | val
     elif "precision@1000" not in test:
         # Nobody waits here: all pairs, whatever it takes.
-        scorer = trained.scorer(split.train)
         test, sampled = test | ranking_metrics(scorer, split, budget=math.inf).metrics, None
     return {**line, "val": val, "test": test, "sampled": sampled}
 
 
-@cache
-def _read(name: str, data_root: str | None) -> Graph:
-    return cgcl.read(name, data_root=data_root)
+# A process makes many runs on a graph.
+_read = cache(cgcl.read)
 
 
 def _recipe(job: Line, graph: Graph) -> RunConfig:
-    method, told = method_named(job["method"]), dict(job["settings"])
-    times = told.pop("epochs_times", 1.0)
+    method, told = method_named(job["method"]), {**job["settings"], "seed": job["seed"]}
+    times = told.pop("epochs_times", None)
     told.pop("normalised", None)  # said of the graph, not of the method
     if issubclass(method.settings, TrainedSettings):
         told.setdefault("choose_by", harder.choose_by(job["stage"]))
     if job["method"] != OURS:
         told = {**method.authors_settings(job["graph"]), **told}
-    recipe = RunConfig.for_graph(job["method"], {**told, "seed": job["seed"]}, graph)
-    if times == 1:
+    recipe = RunConfig.for_graph(job["method"], told, graph)
+    if times is None:
         return recipe
-    told |= {"epochs": round(times * recipe.epochs), "seed": job["seed"]}
+    told["epochs"] = round(times * recipe.epochs)
     return RunConfig.for_graph(job["method"], told, graph)
 
 
 def shown(result: Line) -> str:
     """Return a result in a line."""
-    head = ", ".join(str(result[name]) for name in KEY if name != "features")
-    head += "" if result["features"] else ", no features"
-    if "failure" in result:
-        words = f"{head}: failed, {result['failure']}"
-        # Nothing runs after such an error in the same process.
-        return sys.exit(words) if "CUDA error" in result["failure"] else words
-    found = result["test"] or result["val"]
-    wanted = (*list(MEASURES)[:3], "heart_mrr", "hits@50", "hits@100", "auc")
-    figures = "  ".join(f"{name} {100 * found[name]:.2f}" for name in wanted if name in found)
-    return f"{head}: {figures}  (epoch {result['best_epoch']}, {result['seconds']:.0f} s)"
+    words = run.shown(result)
+    # Nothing runs after such an error in the same process.
+    return sys.exit(words) if "CUDA error" in result.get("failure", "") else words
 
 
 def _stage(stage: str) -> dict[Key, list[Line]]:
-    return runs_of(stage, RESULTS, SEARCH)
-
-
-def _asked(stage: str) -> Line:
-    asked: Line = described("ranking")[stage]
-    return asked
-
-
-def _missing(stage: str) -> str:
-    return f"Not run yet: `python experiments/ranking.py {stage} --device cuda`."
+    return run.runs_of(stage, RESULTS, SEARCH)
 
 
 def _cells(runs: Iterable[Line], part: str, shown: Iterable[str] = MEASURES) -> list[str]:
@@ -227,12 +175,14 @@ Variants = dict[Key, dict[str, list[Line]]]
 
 
 def _variants(stage: str, only: Sequence[str] = ()) -> Variants:
-    lines = [x for x in sound(SEARCH) if x["stage"] == stage and (not only or x["name"] in only)]
+    lines = [
+        x for x in run.sound(SEARCH) if x["stage"] == stage and (not only or x["name"] in only)
+    ]
     # Of two lines about the same run the later one counts.
-    last = latest(lines, "graph", "features", "name", "seed").values()
+    last = run.latest(lines, "graph", "features", "name", "seed").values()
     return {
-        key: {name: runs for (name,), runs in grouped(own, "name").items()}
-        for key, own in grouped(last, "graph", "features").items()
+        key: {name: runs for (name,), runs in run.grouped(own, "name").items()}
+        for key, own in run.grouped(last, "graph", "features").items()
     }
 
 
@@ -252,13 +202,13 @@ def _variant_rows(found: Variants) -> list[list[str]]:
 def search_table() -> str:
     """What the last search found on validation links, as the rule has it and otherwise."""
     rows = _variant_rows(_variants("search"))
-    first, second, third = (sum(x["stage"] == s for x in sound(SEARCH)) for s in EARLIER)
+    first, second, third = (sum(x["stage"] == s for x in run.sound(SEARCH)) for s in EARLIER)
     told = (
         f"Before that, {first} runs found roughly where to look, {second} compared what "
         f"is left, both with p linear in z itself, and {third} had p of z normalised and all w "
         f"positive."
     )
-    return table(f"graph | settings | {HEAD}", rows, told) if rows else _missing("search")
+    return table(f"graph | settings | {HEAD}", rows, told) if rows else not_run("search")
 
 
 def gone_table() -> str:
@@ -271,8 +221,7 @@ def gone_table() -> str:
         # The same settings, with p of z and of its normalised form.
         if key[1] and "input dropout 0.3" in found:
             shown[key]["p of z"] = found["input dropout 0.3"]
-            seeds = [run["seed"] for run in shown[key]["p of z"]]
-            same = [run for run in now[key]["base"] if run["seed"] in seeds]
+            same = run.paired(shown[key]["p of z"], now[key]["base"])[1]
             shown[key]["p of z normalised"] = same
     return table(f"graph |  | {HEAD}", _variant_rows(shown))
 
@@ -300,7 +249,7 @@ def left_out_table() -> str:
                 row.append(f"{name} ({' / '.join(f'{value:.1f}' for value in figures)})")
             rows.append(row)
     head = "left out | settings | by all | by the others | by itself"
-    return table(head, rows) if rows else _missing("search")
+    return table(head, rows) if rows else not_run("search")
 
 
 def _chosen(of: Mapping[str, Mapping[str, list[Line]]], names: Sequence[str]) -> str:
@@ -317,31 +266,30 @@ def _chosen(of: Mapping[str, Mapping[str, list[Line]]], names: Sequence[str]) ->
     top = {name: mean(values) for name, values in tops.items()}
     first = top.get("base", min(top.values()))
     return max(
-        (name for name in names if top[name] >= first - MOST_LOST),
+        (name for name in names if top[name] >= first - SHOWN["most_lost"]),
         key=lambda name: mean(x / y for x, y in zip(ranks[name], best, strict=True)),
     )
 
 
 def ablation_table() -> str:
     """What each part of the model is worth on validation links."""
-    found, told = _stage("ablation"), _asked("ablation")["all"]
+    found, told = _stage("ablation"), ASKED["ablation"]["all"]
     if not found:
-        return _missing("ablation")
-    shown = ("node_mrr", "precision@1000", "auc")
+        return not_run("ablation")
+    shown = [*product(told["seeds"], ("node_mrr", "precision@1000", "auc"))]
     rows = [
-        [name, *(x for g in told["seeds"] for x in _cells(found.get((g, name), ()), "val", shown))]
+        [name, *(_cells(found.get((graph, name), ()), "val", [m])[0] for graph, m in shown)]
         for name in told["variants"]
     ]
-    head = ["", *(f"{TITLES[graph]} {MEASURES[m]}" for graph in told["seeds"] for m in shown)]
-    return table(" | ".join(head), rows)
+    return table(" | ".join(["", *(f"{TITLES[graph]} {MEASURES[m]}" for graph, m in shown)]), rows)
 
 
 def _curves() -> dict[str, dict[str, list[Line]]]:
     """Return the runs of the stage `negatives` by graph and rows, on splits that have them all."""
     found, curves = _stage("negatives"), dict[str, dict[str, list[Line]]]()
-    for part in _asked("negatives").values():
+    for part in ASKED["negatives"].values():
         for graph in part["seeds"]:
-            runs = paired(*(found[graph, name] for name in part["variants"]))
+            runs = run.paired(*(found[graph, name] for name in part["variants"]))
             if runs[0]:
                 curves[graph] = dict(zip(part["variants"], runs, strict=True))
     return curves
@@ -351,9 +299,10 @@ def negatives_table() -> str:
     """Node MRR on validation links by the number of rows that a step looks at."""
     curves = _curves()
     if not curves:
-        return _missing("negatives")
-    names = {name for runs in curves.values() for name in runs} - {"all"}
-    order = [*sorted(names, key=lambda name: int(name.replace(",", ""))), "all"]
+        return not_run("negatives")
+    names = {name for runs in curves.values() for name in runs}
+    # Numbers by their size, then "all".
+    order = sorted(names, key=lambda name: (not name[0].isdigit(), len(name), name))
     rows = [
         [name, *(_cells(runs.get(name, ()), "val", ["node_mrr"])[0] for runs in curves.values())]
         for name in order
@@ -389,16 +338,16 @@ def negatives_plot() -> str:
 def engines_table() -> str:
     """The fast engine beside the readable path over the same splits."""
     rows, fast, more, plain = list[list[str]](), *map(_stage, ("run", "fast", "readable"))
-    for graph in _asked("readable")["graphs"]:
+    for graph in ASKED["readable"]["graphs"]:
         key = (graph, OURS)
-        both = paired(fast.get(key, []) + more.get(key, []), plain.get(key, ()))
+        both = run.paired(fast.get(key, []) + more.get(key, []), plain.get(key, ()))
         if not both[0]:
             rows.append([TITLES[graph], "`readable`: not run yet", *[""] * 9])
             continue
-        devices = dict.fromkeys(run["device"] for runs in both for run in runs)
+        devices = dict.fromkeys(line["device"] for runs in both for line in runs)
         preset = both[0][0]["settings"]["preset"]
         cells = [TITLES[graph], f"{preset}, {', '.join(devices)}", str(len(both[0]))]
-        for measure, most in MOST_APART.items():
+        for measure, most in SHOWN["most_apart"].items():
             one, other = (percent(runs, measure) for runs in both)
             apart = paired_difference(one, other)
             error = "" if apart.sd is None else f" ± {apart.sd / apart.runs**0.5:.2f}"
@@ -406,31 +355,24 @@ def engines_table() -> str:
             cells.append("yes" if abs(apart.mean) <= most else "**no**")
         rows.append(cells)
     names = "readable, {0} | fast, {0} | difference | at most {1}"
-    shown = (names.format(MEASURES[measure], most) for measure, most in MOST_APART.items())
+    shown = (names.format(MEASURES[measure], most) for measure, most in SHOWN["most_apart"].items())
     return table(" | ".join(["graph | preset, device | splits", *shown]), rows)
 
 
-def _difference(
-    found: dict[Key, list[Line]], graph: str, name: str, measure: str
-) -> Difference | None:
+def _apart(found: dict[Key, list[Line]], graph: str, name: str, measure: str) -> Difference | None:
     """Return ours minus another method's over common splits, None if there are none."""
-    sides = (found.get((graph, own), ()) for own in (OURS, name))
-    both = paired(*([run for run in runs if measure in run["test"]] for runs in sides))
-    if not both[0]:
-        return None
-    links = both[0][0]["links"]
-    values = [percent(runs, measure) for runs in both]
-    return paired_difference(*values, overlap=links["test"] / links["train"])
+    ours, theirs = (found.get((graph, own), ()) for own in (OURS, name))
+    return run.apart(ours, theirs, measure)
 
 
 def _tables(found: dict[Key, list[Line]], stage: str, names: Sequence[str]) -> list[str]:
     """Return a table for each graph, with an empty line after it."""
-    asked, lines = _asked(stage), list[str]()
+    asked, lines = ASKED[stage], list[str]()
     for graph in asked["graphs"]:
         rows = []
         for name in names:
             most = asked["splits"].get(name, 5)
-            runs = [run for run in found.get((graph, name), ()) if run["seed"] < most]
+            runs = [line for line in found.get((graph, name), ()) if line["seed"] < most]
             if runs:
                 rows.append(_row([method_named(name).title], runs))
         if rows:
@@ -440,24 +382,19 @@ def _tables(found: dict[Key, list[Line]], stage: str, names: Sequence[str]) -> l
 
 def run_table() -> str:
     """Every method on the same test links."""
-    found, asked = _stage("run"), _asked("run")
+    found, asked = _stage("run"), ASKED["run"]
     names = [name for name in METHODS if name in asked["splits"]]
+    tables = _tables(found, "run", names)
     if not any(name == OURS for _, name in found):
-        told = [_missing("run")]
-    else:
-        places = [(graph, name) for graph in asked["graphs"] for name in names if name != OURS]
-        told = [_ahead(found, places, "node_mrr"), "", _ahead(found, places, "precision@1000")]
-    return "\n".join([*_tables(found, "run", names), *told])
+        return "\n".join([*tables, not_run("run")])
+    places = [(graph, name) for graph in asked["graphs"] for name in names if name != OURS]
+    told = (_ahead(found, places, measure) for measure in ("node_mrr", "precision@1000"))
+    return "\n".join([*tables, "\n\n".join(told)])
 
 
 def _ahead(found: dict[Key, list[Line]], places: Sequence[tuple[str, str]], measure: str) -> str:
     """Return who is ahead of whom, by paired tests corrected for their number."""
-    apart = {
-        place: difference
-        for place in places
-        if (difference := _difference(found, *place, measure)) is not None
-    }
-    tested = dict(zip(apart, corrected([*apart.values()]), strict=True))
+    tested = run.tested({place: _apart(found, *place, measure) for place in places})
     behind = [
         f"{method_named(name).title} on {TITLES[graph]} ({own.mean:+.1f})"
         for (graph, name), own in tested.items()
@@ -477,15 +414,15 @@ def summary_table() -> str:
     """Ours, the paper's model and the best formula, a row for each graph."""
     found, shown = _stage("run"), ("node_mrr", "precision@100", "precision@1000", "auc")
     rows = []
-    for graph in _asked("run")["graphs"]:
+    for graph in ASKED["run"]["graphs"]:
         row = [TITLES[graph]]
         for measure in shown:
-            values = {n: percent(found.get((graph, n), ()), measure) for n in METHODS}
-            best = max(mean(values[name] or [0.0]) for name in FORMULAS)
-            figures = [mean(values[name]) if values[name] else None for name in (OURS, "cgcl")]
+            values = {name: percent(found.get((graph, name), ()), measure) for name in METHODS}
+            means = {name: mean(own) for name, own in values.items() if own}
+            best = max(means.get(name, 0.0) for name in FORMULAS)
             digits = 2 if measure == "auc" else 1
-            words = ("" if x is None else f"{x:.{digits}f}" for x in (*figures, best))
-            row.append(" / ".join(words))
+            figures = (means.get(OURS), means.get("cgcl"), best)
+            row.append(" / ".join("" if x is None else f"{x:.{digits}f}" for x in figures))
         rows.append(row)
     names = (MEASURES[measure] for measure in shown)
     return table(" | ".join(["CGCL-rank / CGCL / the best of six formulas", *names]), rows)
@@ -497,13 +434,12 @@ def bare_table() -> str:
     found = _stage("bare") | {k: runs for k, runs in _stage("run").items() if k[1] in FORMULAS}
     lines = _tables(found, "bare", [OURS, "cgcl", *FORMULAS])
     if not any(name == OURS for _, name in found):
-        return "\n".join([*lines, _missing("bare")])
+        return "\n".join([*lines, not_run("bare")])
     ahead = [
         f"{method_named(name).title} on {TITLES[graph]} ({MEASURES[measure]}, by {-less.mean:.1f})"
-        for graph in _asked("bare")["graphs"]
-        for measure in ("node_mrr", "precision@100")
+        for graph, measure in product(ASKED["bare"]["graphs"], ("node_mrr", "precision@100"))
         for name in ("cgcl", *FORMULAS)
-        if (less := _difference(found, graph, name, measure)) and less.mean < 0
+        if (less := _apart(found, graph, name, measure)) and less.mean < 0
     ]
     told = f"Ahead of CGCL-rank over the same splits: {', '.join(ahead)}; nothing else."
     return "\n".join([*lines, told if ahead else "Nothing is ahead of CGCL-rank here."])
@@ -514,8 +450,7 @@ def first_table() -> str:
     stages = {"today": _stage("run"), "as first tried": _stage("first")}
     rows = [
         _row([TITLES[graph], title], found.get((graph, OURS), []))
-        for graph in _asked("first")["graphs"]
-        for title, found in stages.items()
+        for graph, (title, found) in product(ASKED["first"]["graphs"], stages.items())
     ]
     return table(f" |  | {HEAD}", rows)
 
@@ -523,17 +458,14 @@ def first_table() -> str:
 def quick_table() -> str:
     """The quick preset on two cores, beside Adamic-Adar."""
     found, formulas, rows = _stage("quick"), _stage("run"), list[list[str]]()
-    for graph in _asked("quick")["graphs"]:
-        runs = found.get((graph, OURS), [])
-        if runs:
-            seconds = mean_sd([run["seconds"] for run in runs], 0)
-            rows.append([TITLES[graph], *_cells(runs, "test"), seconds, str(len(runs))])
-            there, _ = paired(formulas.get((graph, "adamic-adar"), ()), runs)
-            if there:
-                cells = [*_cells(there, "test"), "", str(len(there))]
-                rows.append(["Adamic-Adar there", *cells])
+    for graph in ASKED["quick"]["graphs"]:
+        ours = found.get((graph, OURS), [])
+        there, _ = run.paired(formulas.get((graph, "adamic-adar"), ()), ours)
+        seconds = mean_sd([line["seconds"] for line in ours], 0)
+        sides = ((TITLES[graph], ours, seconds), ("Adamic-Adar there", there, ""))
+        rows += [[title, *_cells(x, "test"), time, str(len(x))] for title, x, time in sides if x]
     if not rows:
-        return _missing("quick").replace("--device cuda", "--threads 2")
+        return not_run("quick").replace("--device cuda", "--threads 2")
     return table(" | ".join(["", *MEASURES.values(), "seconds", "splits"]), rows)
 
 
@@ -556,34 +488,30 @@ IMAGES: dict[str, Callable[[], str]] = {"docs/images/ranking-rows.svg": negative
 
 def main() -> None:
     """Run what is missing."""
-    parser = options(__doc__)
+    parser = run.options(__doc__)
     stages = ["search", "ablation", *READABLE, "run", "fast", "bare", "first", "quick"]
     parser.add_argument("stage", choices=[*stages, *harder.STAGES])
-    parser.add_argument("--methods", default="", help="only these, with commas")
-    parser.add_argument("--graphs", default="", help="only these, with commas")
+    for name in ("methods", "graphs"):
+        parser.add_argument(f"--{name}", default="", help="only these, with commas")
     chosen = parser.parse_args()
     is_harder = chosen.stage in harder.STAGES
-    experiment = described("harder" if is_harder else "ranking")
     logs = (harder.RESULTS, harder.SEARCH) if is_harder else (RESULTS, SEARCH)
     log = logs[chosen.stage in BLIND]
-    lines = results_of(log, (*KEY, "settings"), chosen.out)
-    have = {key_of(line, KEY): line["settings"] for line in lines if "failure" not in line}
+    lines = run.results_of(log, (*KEY, "settings"), chosen.out)
+    have = {run.key_of(line, KEY): line["settings"] for line in lines if "failure" not in line}
+    only = {"method": run.listed(chosen.methods), "graph": run.listed(chosen.graphs)}
     todo = [
-        job
-        for job in jobs_of(experiment, chosen.stage)
-        if job["method"] in (listed(chosen.methods) or [job["method"]])
-        and job["graph"] in (listed(chosen.graphs) or [job["graph"]])
+        harder.with_winner(job, chosen.out)
+        if chosen.stage in harder.SEARCHES and job["method"] == OURS
+        else job
+        for job in jobs_of(harder.ASKED if is_harder else ASKED, chosen.stage)
+        if all(job[name] in (own or [job[name]]) for name, own in only.items())
     ]
-    if chosen.stage in harder.SEARCHES:
-        todo = [
-            harder.with_winner(job, experiment, chosen.out) if job["method"] == OURS else job
-            for job in todo
-        ]
     # What has failed before comes last.
-    failed = latest(lines, *KEY).keys() - have.keys()
-    todo.sort(key=lambda job: key_of(job, KEY) in failed)
+    failed = run.latest(lines, *KEY).keys() - have.keys()
+    todo.sort(key=lambda job: run.key_of(job, KEY) in failed)
     # What is there with the same settings is left out by `run_once`, which knows them.
-    run_missing(log, todo, run_once, shown, chosen, is_fresh=False, have=have)
+    run.run_missing(log, todo, run_once, shown, chosen, is_fresh=False, have=have)
 
 
 if __name__ == "__main__":

@@ -11,48 +11,50 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import time
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
-from typing import Any
-
-import torch
+from statistics import median
+from typing import Any, Literal, TypeVar
 
 import cgcl
 from cgcl.errors import CGCLError
 from cgcl.experiments.log import AppendOnlyLog, read_log, run_side_by_side
-from cgcl.experiments.statistics import spread_of
+from cgcl.experiments.statistics import Difference, corrected, paired_difference, spread_of
+from cgcl.experiments.study import read_data
 from cgcl.experiments.tables import markdown_table
 from cgcl.graph import Graph
 from cgcl.methods.settings import PRESETS
-from cgcl.split import Split
+from cgcl.split import Split, random_split
 from cgcl.train.config import Resources, RunConfig
-from cgcl.train.execution import versions
+from cgcl.train.execution import machine, resolve_device, versions
 from cgcl.train.fit import Fitted, fit
 
 ROOT = Path(__file__).parents[1]
 HERE = ROOT / "experiments"
 RESULTS = HERE / "results"
 TITLES = {
-    "cora": "Cora",
-    "citeseer": "CiteSeer",
-    "pubmed": "PubMed",
-    "photo": "Photo",
-    "computers": "Computers",
+    graph: about["title"]
+    for graph, about in read_data("paper")["datasets"].items()
+    if graph != "publisher"
 }
 KEY = ("graph", "variant", "seed")
+# What is told of a result while others are made.
+SHOWN = ("node_mrr", "precision@100", "precision@1000", "heart_mrr")
+SHOWN += ("hits@50", "hits@100", "auc", "ap")
 
 Line = dict[str, Any]
 """A job, its result, or what every job is told."""
 Key = tuple[Any, ...]
+K = TypeVar("K")
 
 
 def described(name: str) -> Line:
     """Return what an experiment's file says."""
-    return tomllib.loads((HERE / f"{name}.toml").read_text(encoding="utf-8"))
+    return read_data(name, HERE)
 
 
 def results_of(name: str, needed: Sequence[str] = (), folder: Path = RESULTS) -> list[Line]:
@@ -107,6 +109,23 @@ def percent(lines: Iterable[Line], metric: str, part: str = "test") -> list[floa
     return [100 * line[part][metric] for line in lines if metric in (line[part] or {})]
 
 
+def apart(ours: Iterable[Line], theirs: Iterable[Line], metric: str) -> Difference | None:
+    """Return ours minus theirs over the splits that both have, None if there are none."""
+    sides = ([line for line in own if metric in line["test"]] for own in (ours, theirs))
+    both = paired(*sides)
+    if not both[0]:
+        return None
+    links = both[0][0]["links"]
+    values = (percent(lines, metric) for lines in both)
+    return paired_difference(*values, overlap=links["test"] / links["train"])
+
+
+def tested(differences: Mapping[K, Difference | None]) -> dict[K, Difference]:
+    """Return the differences that there are, with p-values that allow for their number."""
+    there = {key: own for key, own in differences.items() if own is not None}
+    return dict(zip(there, corrected([*there.values()]), strict=True))
+
+
 def mean_sd(values: Sequence[float], digits: int = 2, sign: str = "") -> str:
     """Return mean and, of several values, standard deviation as text; of no values nothing."""
     if not values:
@@ -146,12 +165,9 @@ def listed(text: str) -> list[str]:
 
 def stamp(place: Line) -> Line:
     """Return what decides the last bits of a result: the device, threads and versions."""
-    cuda = torch.cuda.is_available() and place["device"] != "cpu"
-    return {
-        "device": torch.cuda.get_device_name() if cuda else "cpu",
-        "threads": place["threads"],
-        "versions": {name: versions()[name] for name in ("cgcl", "python", "torch", "numpy")},
-    }
+    resources = Resources(device=place["device"], threads=place["threads"])
+    own = {name: versions()[name] for name in ("cgcl", "python", "torch", "numpy")}
+    return {**machine(resources, resolve_device(resources)), "versions": own}
 
 
 def trained_once(
@@ -160,6 +176,7 @@ def trained_once(
     split: Split,
     recipe: RunConfig,
     place: Line,
+    engine: Literal["auto", "plain"] = "auto",
     **how: Any,  # noqa: ANN401
 ) -> tuple[Line, Fitted | None]:
     """Train and test once; return the line with what came out, and the model if it went well.
@@ -170,13 +187,13 @@ def trained_once(
         split: As for `fit`.
         recipe: As for `fit`.
         place: Where to compute.
-        how: What else `fit` is told, and the engine.
+        engine: What trains.
+        how: What else `fit` is told.
     """
-    line = {**line, "links": split.sizes, "split": split.fingerprint}
+    line = {**line, **stamp(place), "links": split.sizes, "split": split.fingerprint}
     line |= {"fingerprint": graph.fingerprint}
+    resources = Resources(device=place["device"], threads=place["threads"], engine=engine)
     try:
-        engine = how.pop("engine", "auto")
-        resources = Resources(device=place["device"], threads=place["threads"], engine=engine)
         trained = fit(graph, split, recipe, resources, **how)
     except (CGCLError, RuntimeError, MemoryError) as error:
         return {**line, "failure": f"{type(error).__name__}: {error}"[:500]}, None
@@ -228,46 +245,42 @@ def run_missing(
 def jobs_of(experiment: Line) -> list[Line]:
     """List what an experiment asks for: each run with the settings of its preset and its own."""
     jobs: list[Line] = []
-    for seed in experiment["seeds"]:
-        for graph in experiment["graphs"]:
-            for variant, told in experiment["variants"].items():
-                own = dict(told)
-                preset = PRESETS[own.pop("preset", experiment.get("preset", "quick"))]
-                job = {"graph": graph, "variant": variant, "seed": seed}
-                jobs.append({**job, "settings": {**preset, **own, "seed": seed}})
+    variants = experiment["variants"].items()
+    for seed, graph, (name, told) in product(experiment["seeds"], experiment["graphs"], variants):
+        own = dict(told)
+        preset = PRESETS[own.pop("preset", experiment.get("preset", "quick"))]
+        job = {"graph": graph, "variant": name, "seed": seed}
+        jobs.append({**job, "settings": {**preset, **own, "seed": seed}})
     return jobs
 
 
 def run(job: Line, place: Line) -> Line:
-    """Train and test once."""
+    """Train and test once, on the split of the same seed."""
     graph = cgcl.read(job["graph"], data_root=place["data_root"])
-    start = time.perf_counter()
-    predictor = cgcl.LinkPredictor(
-        "cgcl", **job["settings"], device=place["device"], threads=place["threads"]
-    ).fit(graph)
-    return {
-        **job,
-        "val": predictor.val_,
-        "test": predictor.test_,
-        "best_epoch": predictor.best_epoch_,
-        "stopped": predictor.stopped_.reason if predictor.stopped_ else None,
-        "seconds": round(time.perf_counter() - start, 2),
-        "fingerprint": graph.fingerprint,
-        **stamp(place),
-    }
+    recipe = RunConfig.of(job.get("method", "cgcl"), {**job["settings"], "seed": job["seed"]})
+    split = random_split(graph, recipe.split.val, recipe.split.test, job["seed"])
+    about = {"settings": recipe.settings.to_json(), "caps": recipe.settings.caps}
+    return trained_once({**job, **about}, graph, split, recipe, place)[0]
 
 
 def shown(result: Line) -> str:
     """Return a result in a line."""
-    figures = f"AUC {result['test']['auc']:.4f} AP {result['test']['ap']:.4f}"
-    head = f"{result['graph']}, {result['variant']}, seed {result['seed']}"
-    return f"{head}: {figures}, {result['seconds']:.0f} s"
+    names = ("stage", "graph", "method", "kind", "variant", "name")
+    head = ", ".join(dict.fromkeys(result[name] for name in names if name in result))
+    head += f", {'' if result.get('features', True) else 'no features, '}seed {result['seed']}"
+    if "failure" in result:
+        return f"{head}: failed, {result['failure']}"
+    found = result["test"] or result["val"]
+    figures = (f"{name} {100 * found[name]:.2f}" for name in SHOWN if name in found)
+    return (
+        f"{head}: {'  '.join(figures)}  (epoch {result['best_epoch']}, {result['seconds']:.0f} s)"
+    )
 
 
 def complete(name: str) -> tuple[Line, dict[Key, list[Line]]]:
     """Return an experiment and its results by graph and variant, if they are what it asks for."""
     experiment = described(name)
-    results = sorted(results_of(name), key=lambda line: line["seed"])
+    results = sorted(sound(name), key=lambda line: line["seed"])
     found, asked = (sorted(key_of(x, KEY) for x in own) for own in (results, jobs_of(experiment)))
     if found != asked:
         raise SystemExit(f"{name}: the results are not those that the experiment asks for")
@@ -285,7 +298,7 @@ def presets_table() -> str:
     ]
     published = [f"{mean:.2f} ± {sd:.2f}" for mean, sd in experiment["published"].values()]
     rows += [["**mean ± sd**", *map(mean_sd, columns)], ["the paper's Table I | |", *published]]
-    quick, paper = (statistics.median(run["seconds"] for run in own) for own in runs.values())
+    quick, paper = (median(run["seconds"] for run in own) for own in runs.values())
     one = runs["quick"][0]
     return table(
         "split | quick AUC | quick AP | paper AUC | paper AP",
@@ -298,7 +311,7 @@ def presets_table() -> str:
 def readings_table() -> str:
     """What each reading changes, as paired differences over the same splits."""
     experiment, of = complete("readings")
-    columns = [(graph, metric) for graph in experiment["graphs"] for metric in ("auc", "ap")]
+    columns = [*product(experiment["graphs"], ("auc", "ap"))]
     base = {place: percent(of[place[0], "base"], place[1]) for place in columns}
     rows = [["`paper` preset", *map(mean_sd, base.values())]]
     for variant in [name for name in experiment["variants"] if name != "base"]:

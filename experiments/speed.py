@@ -7,45 +7,40 @@ its own: same numbers, same bytes, legible in light and dark.
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader
 
-from run import HERE, ROOT, TITLES, Key, Line, grouped, latest, mean_sd, paired, table
+from cgcl.experiments.log import read_log
+from run import HERE, TITLES, Line, described, grouped, latest, mean_sd, paired, percent, table
 
-RESULTS = ROOT / "benchmarks" / "results"
+RESULTS = HERE.parent / "benchmarks" / "results"
 YARDSTICK, READABLE, FAST, DIRECTED = "plain PyG", "readable", "fast", "fast, directed"
-CHOICES = {
-    FAST: "TF32 (default), ms",
-    "fast, fp32": "`--precision fp32`, ms",
-    "fast, bf16": "`--precision bf16`, ms",
-    "fast, deterministic": "`--deterministic`, ms",
-}
 PARTS = ("draws", "features", "propagation", "decoder", "optimizer", "other", "idle")
 MISSING = "Not measured yet."
 
 # What was asked for, not what was measured.
-ALLOWED_MS = {"cora": 0.9, "citeseer": 1.0, "pubmed": 2.4, "photo": 5.0, "computers": 8.0}
-ALLOWED_RANKING_MS = {"cora": 0.9, "citeseer": 1.1, "pubmed": 16.0, "photo": 4.0, "computers": 9.0}
-ASKED_RATIO = {"cora": 2.5, "citeseer": 2.5, "pubmed": 2.0, "photo": 3.5, "computers": 3.5}
-ALLOWED_GIB = {"computers": 1.5}
-ALLOWED_DIFFERENCE = 0.1
-ALLOWED_ROW_MINUTES = 6
-ALLOWED_BUSY = 4
+ASKED = described("speed")
+# What is drawn against size: the name in a line, its unit and its title.
+COSTS = {
+    "time": ("ms", 1, "Milliseconds an epoch"),
+    "memory": ("memory_bytes", 2**20, "Peak memory, MiB"),
+}
 
 
 def lines_of(kind: str, results: Path = RESULTS) -> list[Line]:
     """Return all lines of a kind that are no failure, in the order of files and lines."""
-    texts = [path.read_text(encoding="utf-8") for path in sorted(results.glob("speed*.jsonl"))]
-    lines = [json.loads(line) for text in texts for line in text.splitlines()]
+    paths = sorted(results.glob("speed*.jsonl"))
+    lines = (line for path in paths for line in read_log(path, ["kind"]))
     return [line for line in lines if line["kind"] == kind and "failure" not in line]
 
 
@@ -66,8 +61,10 @@ def machine_of(line: Line) -> str:
 
 
 def _by_place(lines: Iterable[Line]) -> dict[str, list[Line]]:
-    named = grouped(({"place": machine_of(line), "line": line} for line in lines), "place")
-    return {place: [one["line"] for one in own] for (place,), own in named.items()}
+    found = defaultdict[str, list[Line]](list)
+    for line in lines:
+        found[machine_of(line)].append(line)
+    return found
 
 
 def _places(lines: Iterable[Line]) -> str:
@@ -100,13 +97,12 @@ def _verdict(is_met: bool) -> str:
     return "yes" if is_met else "**no**"
 
 
-def epochs_table(*, gpu: bool) -> str:
+def epochs_table(lines: Sequence[Line]) -> str:
     """Milliseconds, ratios and memory of an epoch, a table for each machine."""
-    # A line without a ratio was timed without the yardstick beside it.
-    lines = [x for x in lines_of("epoch") if x["ratio"] is not None and is_gpu(x) == gpu]
     parts = []
-    for place, own in _by_place(lines).items():
-        found, rows = latest(own, "graph", "way"), list[list[str]]()
+    # A line without a ratio was timed without the yardstick beside it.
+    for place, own in _by_place(x for x in lines if x["ratio"] is not None).items():
+        found, rows, gpu = latest(own, "graph", "way"), list[list[str]](), is_gpu(own[0])
         for graph, title in TITLES.items():
             every = [found.get((graph, way)) for way in (YARDSTICK, READABLE, FAST, DIRECTED)]
             if any(every):
@@ -114,31 +110,28 @@ def epochs_table(*, gpu: bool) -> str:
                 times = [*map(_ms, every[:3]), _ratio(fast), *_asked(graph, fast, gpu=gpu)]
                 memory = map(_gib, every[:3])
                 rows.append([title, *times, _ms(directed), _ratio(directed), *memory])
+        asked = "at most, ms" if gpu else "at least"
         parts.append(
             table(
-                "graph | plain PyG, ms | readable, ms | **fast, ms** | ratio | "
-                f"{'at most, ms' if gpu else 'at least'} | met | fast, `directed`, ms | ratio "
-                "| memory, GiB: plain PyG | readable | fast",
+                f"graph | plain PyG, ms | readable, ms | **fast, ms** | ratio | {asked} | met "
+                "| fast, `directed`, ms | ratio | memory, GiB: plain PyG | readable | fast",
                 rows,
                 f"{_width(own)}; {place}; {_rounds(found.values())}.",
-                *([] if gpu else _memory_words(found)),
+                *([] if gpu else _memory_words(found.get(("computers", FAST)))),
             )
         )
     return "\n\n".join(parts) or MISSING
 
 
-def ranking_table() -> str:
+def ranking_table(lines: Sequence[Line]) -> str:
     """Milliseconds and memory of an epoch of CGCL-rank on a GPU, beside the readable torch."""
-    lines = [line for line in lines_of("cgcl-rank epoch") if is_gpu(line)]
     found, rows = latest(lines, "graph", "way"), list[list[str]]()
-    if not found:
-        return MISSING
     for graph, title in TITLES.items():
         readable, fast = found.get((graph, READABLE)), found.get((graph, FAST))
         if readable is None or fast is None:
             rows.append([title, "not measured yet", *[""] * 6])
             continue
-        limit = ALLOWED_RANKING_MS[graph]
+        limit = ASKED["ranking_ms"][graph]
         times = [_ms(readable), _ms(fast), _ratio(fast), str(limit), _verdict(fast["ms"] <= limit)]
         rows.append([title, *times, _gib(readable), _gib(fast)])
     head = "graph | readable, ms | **fast, ms** | ratio | at most, ms | met "
@@ -150,84 +143,75 @@ def _width(lines: Iterable[Line]) -> str:
     return "d_v " + ", ".join(str(hidden) for hidden in sorted({line["hidden"] for line in lines}))
 
 
-def _rounds(lines: Collection[Line]) -> str:
+def _rounds(lines: Iterable[Line]) -> str:
     """Return of how many rounds the milliseconds are, and what is beside them."""
-    counts = sorted({len(line["rounds"]) for line in lines})
-    spread = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"median of {spread} rounds, the smallest in brackets"
+    counts = _span(str(len(line["rounds"])) for line in lines)
+    return f"median of {counts} rounds, the smallest in brackets"
 
 
 def _asked(graph: str, fast: Line | None, *, gpu: bool) -> list[str]:
     """Return two cells: what was asked for, and whether it is met."""
-    limit = ALLOWED_MS[graph] if gpu else ASKED_RATIO[graph]
+    limit = ASKED["ms" if gpu else "ratio"][graph]
     is_met = fast is not None and (fast["ms"] <= limit if gpu else fast["ratio"] >= limit)
     return [f"{limit}{'' if gpu else 'x'}", "" if fast is None else _verdict(is_met)]
 
 
-def _memory_words(found: dict[Key, Line]) -> list[str]:
-    words = []
-    for graph, limit in ALLOWED_GIB.items():
-        line = found.get((graph, FAST))
-        if line and line["memory_bytes"] is not None:
-            used = line["memory_bytes"] / 2**30
-            words.append(
-                f"{TITLES[graph]} takes {used:.2f} GiB beyond the imports; at most {limit} is "
-                f"the target: {'met' if used < limit else '**not met**'}."
-            )
-    return words
+def _memory_words(line: Line | None) -> list[str]:
+    if line is None or line["memory_bytes"] is None:
+        return []
+    limit = ASKED["computers_gib"]
+    met = "met" if line["memory_bytes"] / 2**30 < limit else "**not met**"
+    about = f"{TITLES[line['graph']]} takes {_gib(line)} GiB beyond the imports"
+    return [f"{about}; at most {limit} is the target: {met}."]
 
 
-def choices_table() -> str:
+def choices_table(lines: Sequence[Line]) -> str:
     """What another precision and repeatable last bits cost on a GPU."""
-    lines = [line for line in lines_of("epoch") if is_gpu(line) and line["way"] in CHOICES]
-    found = latest(lines, "graph", "way")
+    choices = ASKED["choices"]
+    found = latest((line for line in lines if line["way"] in choices), "graph", "way")
     if not {way for _, way in found} - {FAST}:
         return MISSING
-    of = {title: [_ms(found.get((g, way))) for way in CHOICES] for g, title in TITLES.items()}
+    of = {title: [_ms(found.get((g, way))) for way in choices] for g, title in TITLES.items()}
     rows = [[title, *cells] for title, cells in of.items() if any(cells)]
-    return table(" | ".join(["graph", *CHOICES.values()]), rows, f"{_places(found.values())}.")
+    return table(" | ".join(["graph", *choices.values()]), rows, f"{_places(found.values())}.")
 
 
-def bits_table() -> str:
+def bits_table(lines: Sequence[Line]) -> str:
     """Return which ways give the same bits twice, and what they take."""
-    lines = [*latest(lines_of("bits"), "on", "graph", "method", "way").values()]
-    rows = [
-        [
-            *(str(line[name]) for name in ("method", "way", "epochs")),
-            f"{line['seconds']:.2f}",
-            "yes" if line["same_bits"] else "no",
-            f"{line['largest_difference']:.1g}",
-        ]
-        for line in lines
-    ]
-    if not rows:
-        return MISSING
-    notes = dict.fromkeys(line["note"] for line in lines if "note" in line)
-    words = "; ".join([lines[-1]["graph"].capitalize(), machine_of(lines[-1]), *notes])
+    last = [*latest(lines, "on", "graph", "method", "way").values()]
+    rows = []
+    for line in last:
+        about = [str(line[name]) for name in ("method", "way", "epochs")]
+        same = "yes" if line["same_bits"] else "no"
+        rows.append([*about, f"{line['seconds']:.2f}", same, f"{line['largest_difference']:.1g}"])
+    notes = dict.fromkeys(line["note"] for line in last if "note" in line)
+    words = "; ".join([last[-1]["graph"].capitalize(), machine_of(last[-1]), *notes])
     head = "method | way | epochs | seconds | same bits twice | largest difference"
     return table(head, rows, f"{words}.")
 
 
-def breakdown_table(*, gpu: bool) -> str:
+def breakdown_table(lines: Sequence[Line]) -> str:
     """Where the milliseconds of the fast engine go, beside the least possible."""
-    lines = [x for x in lines_of("breakdown") if is_gpu(x) == gpu and x["way"] == FAST]
-    found = latest(lines, "graph")
-    if not found:
-        return MISSING
-    shown = [part for part in PARTS if any(part in line["shares"] for line in found.values())]
+    found = _by_graph(lines)
+    shown = [part for part in PARTS if any(part in line["shares"] for line in found)]
     rows = []
-    for line in (found[graph,] for graph in TITLES if (graph,) in found):
+    for line in found:
         cells = [_figures(line["ms"] * line["shares"].get(part, 0)) for part in shown]
         floor = sum(line["floor_ms"].values())
         ends = [f"{line['tflop']:.3f}", _figures(floor), f"{line['ms'] / floor:.1f}"]
         rows.append([TITLES[line["graph"]], _figures(line["ms"]), *cells, *ends])
-    machines = [line["machine"] for line in found.values()]
-    rates = _span(f"{_figures(1000 * machine['tflops'])} GFLOP/s" for machine in machines)
-    speeds = _span(f"{_figures(1000 * machine['tb_per_s'])} GB/s" for machine in machines)
-    source = "as its maker says" if gpu else "as measured beside it"
+    rates = _span(f"{_figures(1000 * line['machine']['tflops'])} GFLOP/s" for line in found)
+    speeds = _span(f"{_figures(1000 * line['machine']['tb_per_s'])} GB/s" for line in found)
+    source = "as its maker says" if is_gpu(lines[0]) else "as measured beside it"
     words = f"{rates} of matrix products and {speeds} of memory, {source}"
     head = " | ".join(["graph | ms", *shown, "TFLOP | floor, ms | times the floor"])
-    return table(head, rows, f"{_places(found.values())}; the floor is for {words}.")
+    return table(head, rows, f"{_places(found)}; the floor is for {words}.")
+
+
+def _by_graph(lines: Iterable[Line]) -> list[Line]:
+    """Return the last line of each graph, in the order of graphs."""
+    found = latest(lines, "graph")
+    return [found[graph,] for graph in TITLES if (graph,) in found]
 
 
 def _span(words: Iterable[str]) -> str:
@@ -236,13 +220,12 @@ def _span(words: Iterable[str]) -> str:
     return ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
 
 
-def kernels_table() -> str:
+def kernels_table(lines: Sequence[Line]) -> str:
     """What each kernel takes of an epoch, on the largest graph that was profiled."""
-    lines = [x for x in lines_of("breakdown") if x.get("kernels") and x["way"] == FAST]
-    found = latest(lines, "graph")
-    line = next((found[graph,] for graph in reversed(TITLES) if (graph,) in found), None)
-    if line is None:
+    found = _by_graph(line for line in lines if line.get("kernels"))
+    if not found:
         return MISSING
+    line = found[-1]
     rows = [
         [f"`{_short(own['name'])}`", own["part"], _figures(own["ms"]), f"{own['calls']:.1f}"]
         for own in line["kernels"]
@@ -259,11 +242,10 @@ def _short(name: str) -> str:
     return re.split(r"[<(]", name.removeprefix("void "))[0].replace("|", "/")
 
 
-def _series() -> dict[str, list[Line]]:
-    """Return the measured sizes in order, by machine; a GPU last."""
-    lines = [line for line in lines_of("scaling") if line["asked_engine"] == "auto"]
+def _series(lines: Iterable[Line]) -> dict[str, dict[int, Line]]:
+    """Return what was measured by machine, a GPU last, and by the number of links, in order."""
     return {
-        place: [line for _, line in sorted(latest(own, "links").items())]
+        place: {links: line for (links,), line in sorted(latest(own, "links").items())}
         for place, own in _by_place(sorted(lines, key=is_gpu)).items()
     }
 
@@ -273,148 +255,104 @@ def slope(sizes: list[int], values: list[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
-def scaling_table() -> str:
+def scaling_table(lines: Sequence[Line]) -> str:
     """Time and memory by size, and the slopes over all sizes and over the upper ones."""
-    series, rows = _series(), list[list[str]]()
-    if not series:
-        return MISSING
-    nodes = {line["links"]: line["nodes"] for lines in series.values() for line in lines}
-    for links in sorted(nodes):
-        row = [f"{links:,}", f"{nodes[links]:,}"]
-        for lines in series.values():
-            line = next((line for line in lines if line["links"] == links), None)
+    series, rows = _series(lines), list[list[str]]()
+    for links, nodes in sorted({line["links"]: line["nodes"] for line in lines}.items()):
+        row = [f"{links:,}", f"{nodes:,}"]
+        for line in (own.get(links) for own in series.values()):
             mib = f"{line['memory_bytes'] / 2**20:,.0f}" if line else ""
             row += [_figures(line["ms"]) if line else "", mib]
         rows.append(row)
     for smallest, words in ((0, "all sizes"), (10**6, "from 1,000,000")):
         row = [f"**slope, {words}** |"]
-        for lines in series.values():
-            own = [line for line in lines if line["links"] >= smallest]
-            sizes = [line["links"] for line in own]
+        for own in series.values():
+            sizes = [links for links in own if links >= smallest]
             for what in ("ms", "memory_bytes"):
-                values = [line[what] for line in own]
-                row.append(f"{slope(sizes, values):.2f}" if len(own) > 1 else "")
+                values = [own[links][what] for links in sizes]
+                row.append(f"{slope(sizes, values):.2f}" if len(sizes) > 1 else "")
         rows.append(row)
     return table(" | ".join(["links | nodes", *(f"{own}: ms | MiB" for own in series)]), rows)
 
 
-def scaling_plot(what: str) -> str:
-    """Return cost against size on a log-log plot, as a file of its own; empty without lines.
-
-    Args:
-        what: `ms` or `memory_bytes`.
-    """
-    unit, name = (1.0, "Milliseconds an epoch") if what == "ms" else (2.0**20, "Peak memory, MiB")
-    curves = [
-        Curve(
-            lines[0]["device"] if is_gpu(lines[0]) else f"CPU, {lines[0]['threads']} threads",
-            [line["links"] for line in lines],
-            [line[what] / unit for line in lines],
-        )
-        for lines in _series().values()
-    ]
-    return log_plot(curves, "Links", name, "in proportion to links") if curves else ""
+def scaling_plot(cost: str, lines: Sequence[Line]) -> str:
+    """Return one of the costs against size on a log-log plot, as a file of its own."""
+    what, unit, name = COSTS[cost]
+    curves = []
+    for sizes in _series(lines).values():
+        first, values = next(iter(sizes.values())), [line[what] / unit for line in sizes.values()]
+        label = first["device"] if is_gpu(first) else f"CPU, {first['threads']} threads"
+        curves.append(Curve(label, [*sizes], values))
+    return log_plot(curves, "Links", name, "in proportion to links")
 
 
-def plots() -> str:
+def plots(_: Sequence[Line]) -> str:
     """Show the plots."""
-    if not _series():
-        return MISSING
     return (
         "![Milliseconds an epoch against the number of links](images/speed-time.svg)\n"
         "![Peak memory against the number of links](images/speed-memory.svg)"
     )
 
 
-def accuracy_table() -> str:
+def accuracy_table(lines: Sequence[Line]) -> str:
     """Mean test AUC of both engines over the same splits, and their difference.
 
     The runs of the row of Table I with a tenth of the links to test on count, too.
     """
-    lines = lines_of("accuracy") + [
+    more = [
         {**line, "asked_engine": "auto", "test": {"auc": line["auc"]}}
         for line in lines_of("row")
         if line["test"] == 0.1 and line["runs"] > 1
     ]
     where = ("epochs", "views", "lr", "graph")
-    last = latest(lines, *where, "seed", "asked_engine").values()
+    last = latest([*lines, *more], *where, "seed", "asked_engine").values()
     found, rows = grouped(last, *where, "asked_engine"), list[list[str]]()
-    for place in dict.fromkeys(key[:3] for key in found):
-        for graph, title in TITLES.items():
-            key = (*place, graph)
-            both = paired(*(found.get((*key, engine), ()) for engine in ("auto", "plain")))
-            if not both[0]:
-                continue
-            fast, readable = ([100 * line["test"]["auc"] for line in own] for own in both)
+    places, most = dict.fromkeys(key[:3] for key in found), ASKED["difference"]
+    for place, (graph, title) in product(places, TITLES.items()):
+        both = paired(*(found.get((*place, graph, engine), ()) for engine in ("auto", "plain")))
+        if both[0]:
+            fast, readable = (percent(own, "auc") for own in both)
             apart = fmean(fast) - fmean(readable)
             here, other = map(_places, both)
             cells = [f"{here}; {place[0]} epochs, `{place[1]}`", other, str(len(fast))]
-            cells += [mean_sd(readable), mean_sd(fast), f"{apart:+.3f}", str(ALLOWED_DIFFERENCE)]
-            rows.append([title, *cells, _verdict(abs(apart) <= ALLOWED_DIFFERENCE)])
+            cells += [mean_sd(readable), mean_sd(fast), f"{apart:+.3f}", str(most)]
+            rows.append([title, *cells, _verdict(abs(apart) <= most)])
     head = "graph | fast | readable | splits | readable, AUC | fast, AUC | difference | at most"
     return table(f"{head} | met", rows) if rows else MISSING
 
 
-def row_table() -> str:
-    """The CGCL row of Table I, trained cell by cell: AUC, AP and time."""
-
-    def about(_: dict[Key, list[Line]], seconds: float) -> str:
-        met = _verdict(seconds / 60 <= ALLOWED_ROW_MINUTES)
-        words = f"the target is at most {ALLOWED_ROW_MINUTES}: {met}"
-        return f"{seconds / 60:.1f} minutes in all, {words}"
-
-    head = "graph | test links | runs | AUC | AP | seconds"
-    return _row_tables("row", ("graph", "test"), ("auc", "ap"), head, about)
-
-
-def ranking_row_table() -> str:
-    """The same row of CGCL-rank: AUC, node MRR and time."""
-
-    def about(cells: dict[Key, list[Line]], seconds: float) -> str:
-        runs = sum(map(len, cells.values()))
-        return f"{runs} runs on {len(cells)} of {len(TITLES)} graphs in {seconds:.0f} s"
-
-    head = "graph | runs | AUC | node MRR | seconds"
-    return _row_tables("cgcl-rank row", ("graph",), ("auc", "node_mrr"), head, about)
-
-
-def _row_tables(
-    kind: str,
-    fields: Sequence[str],
-    metrics: Sequence[str],
-    head: str,
-    about: Callable[[dict[Key, list[Line]], float], str],
-) -> str:
-    """Return a row of Table I for each machine, cell by cell; a cell's seconds count once."""
+def row_table(lines: Sequence[Line]) -> str:
+    """A row of Table I for each machine, cell by cell; a cell's seconds count once."""
+    # The row of CGCL, or of CGCL-rank at one share of test links.
+    is_paper, most = lines[0]["kind"] == "row", ASKED["row_minutes"]
+    fields = ("graph", "test") if is_paper else ("graph",)
+    titles = {"auc": "AUC", "ap": "AP"} if is_paper else {"auc": "AUC", "node_mrr": "node MRR"}
+    head = ["graph | test links" if is_paper else "graph", "runs", *titles.values(), "seconds"]
     parts = []
-    for place, lines in _by_place(lines_of(kind)).items():
-        cells = grouped(latest(lines, *fields, "seed").values(), *fields)
-        rows = [
-            [
-                TITLES[graph],
-                *(f"{share:.0%}" for share in shares),
-                str(len(own)),
-                *(mean_sd([100 * line[name] for line in own]) for name in metrics),
-                f"{own[0]['cell_seconds']:.1f}",
-            ]
-            for (graph, *shares), own in cells.items()
-        ]
+    for place, every in _by_place(lines).items():
+        cells, rows = grouped(latest(every, *fields, "seed").values(), *fields), list[list[str]]()
+        for (graph, *shares), own in cells.items():
+            about = [TITLES[graph], *(f"{share:.0%}" for share in shares), str(len(own))]
+            means = [mean_sd([100 * line[name] for line in own]) for name in titles]
+            rows.append([*about, *means, f"{own[0]['cell_seconds']:.1f}"])
         seconds = sum(own[0]["cell_seconds"] for own in cells.values())
-        parts.append(table(head, rows, f"{place}: {about(cells, seconds)}."))
-    return "\n\n".join(parts) or MISSING
+        if is_paper:
+            words = f"{seconds / 60:.1f} minutes in all, the target is at most "
+            words += f"{most}: {_verdict(seconds / 60 <= most)}"
+        else:
+            words = f"{sum(map(len, cells.values()))} runs on {len(cells)} of {len(TITLES)} graphs "
+            words += f"in {seconds:.0f} s"
+        parts.append(table(" | ".join(head), rows, f"{place}: {words}."))
+    return "\n\n".join(parts)
 
 
-def startup_table() -> str:
+def startup_table(lines: Sequence[Line]) -> str:
     """How long a command takes that trains one epoch, beside the import of torch."""
-    lines, rows = lines_of("startup"), list[list[str]]()
-    if not lines:
-        return MISSING
-    for place, own in _by_place(lines).items():
-        line = own[-1]
+    rows = []
+    for place, (*_, line) in _by_place(lines).items():
         limit = 3 * line["import_torch"] + 1
-        times = [
-            f"{line[x]:.2f} ({line[f'{x}_smallest']:.2f})" for x in ("seconds", "import_torch")
-        ]
+        both = ("seconds", "import_torch")
+        times = [f"{line[x]:.2f} ({line[f'{x}_smallest']:.2f})" for x in both]
         names = [f"`{name}`" for name, is_there in line["imported"].items() if is_there]
         met = _verdict(line["seconds"] <= limit)
         rows.append([place, *times, f"{limit:.2f}", met, ", ".join(names) or "none of them"])
@@ -427,46 +365,55 @@ def startup_table() -> str:
     )
 
 
-def busy_table() -> str:
+def busy_table(lines: Sequence[Line]) -> str:
     """How long whole commands take on a quiet machine and beside busy processes."""
-    lines = lines_of("busy")
-    if not lines:
-        return MISSING
-    newest = {line["command"]: line for line in lines}
-    rows = list[list[str]]()
-    for command, line in newest.items():
+    rows = []
+    for line in latest(lines, "command").values():
         times = [", ".join(f"{s:.1f}" for s in line[x]) for x in ("quiet_s", "busy_s")]
-        met = _verdict(line["ratio"] <= ALLOWED_BUSY)
-        rows.append([f"`{command}`", *times, f"{line['ratio']:.1f}x", met])
+        met = _verdict(line["ratio"] <= ASKED["busy"])
+        rows.append([f"`{line['command']}`", *times, f"{line['ratio']:.1f}x", met])
     last = lines[-1]
     return table(
         f"command | quiet, s | beside {last['busy']} busy processes, s | ratio "
-        f"| at most {ALLOWED_BUSY}x",
+        f"| at most {ASKED['busy']}x",
         rows,
         f"{machine_of(last)}; {last['cores']} cores. A ratio is the median over rounds.",
     )
 
 
+def _made(
+    make: Callable[[Sequence[Line]], str], kind: str, missing: str = MISSING, **where: str
+) -> Callable[[], str]:
+    """Return what makes a table or a plot of the lines of a kind, if there are any such."""
+
+    def made() -> str:
+        lines = [x for x in lines_of(kind) if all(x[own] == is_ for own, is_ in where.items())]
+        return make(lines) if lines else missing
+
+    return made
+
+
+_SIZES = {"asked_engine": "auto"}
 TABLES: dict[str, Callable[[], str]] = {
-    "speed-cpu": partial(epochs_table, gpu=False),
-    "speed-gpu": partial(epochs_table, gpu=True),
-    "speed-ranking": ranking_table,
-    "speed-choices": choices_table,
-    "speed-bits": bits_table,
-    "speed-breakdown-cpu": partial(breakdown_table, gpu=False),
-    "speed-breakdown-gpu": partial(breakdown_table, gpu=True),
-    "speed-kernels": kernels_table,
-    "speed-scaling": scaling_table,
-    "speed-plots": plots,
-    "speed-accuracy": accuracy_table,
-    "speed-row": row_table,
-    "speed-ranking-row": ranking_row_table,
-    "speed-startup": startup_table,
-    "speed-busy": busy_table,
+    "speed-cpu": _made(epochs_table, "epoch", on="cpu"),
+    "speed-gpu": _made(epochs_table, "epoch", on="cuda"),
+    "speed-ranking": _made(ranking_table, "cgcl-rank epoch", on="cuda"),
+    "speed-choices": _made(choices_table, "epoch", on="cuda"),
+    "speed-bits": _made(bits_table, "bits"),
+    "speed-breakdown-cpu": _made(breakdown_table, "breakdown", way=FAST, on="cpu"),
+    "speed-breakdown-gpu": _made(breakdown_table, "breakdown", way=FAST, on="cuda"),
+    "speed-kernels": _made(kernels_table, "breakdown", way=FAST),
+    "speed-scaling": _made(scaling_table, "scaling", **_SIZES),
+    "speed-plots": _made(plots, "scaling", **_SIZES),
+    "speed-accuracy": _made(accuracy_table, "accuracy"),
+    "speed-row": _made(row_table, "row"),
+    "speed-ranking-row": _made(row_table, "cgcl-rank row"),
+    "speed-startup": _made(startup_table, "startup"),
+    "speed-busy": _made(busy_table, "busy"),
 }
 IMAGES: dict[str, Callable[[], str]] = {
-    "docs/images/speed-time.svg": partial(scaling_plot, "ms"),
-    "docs/images/speed-memory.svg": partial(scaling_plot, "memory_bytes"),
+    f"docs/images/speed-{name}.svg": _made(partial(scaling_plot, name), "scaling", "", **_SIZES)
+    for name in COSTS
 }
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 406.0, 54.0, 256.0

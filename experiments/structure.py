@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from statistics import fmean
 from typing import cast
 
@@ -23,6 +24,7 @@ from torch import Tensor
 
 from cgcl.graph import Graph
 from cgcl.graph.features import Structure
+from cgcl.model import symmetric
 from cgcl.readers.datasets import load_dataset
 from cgcl.seeds import stream
 from cgcl.split import random_split
@@ -100,12 +102,12 @@ def propagated(links: Tensor, n: int, width: int) -> Tensor:
 
 def neighbours(links: Tensor, n: int, *, itself: bool = False, scaled: bool = False) -> Tensor:
     """One feature per node: who is linked to it, or is it; or over the root of their number."""
-    x = _bag(*_ends(links, n, itself), (n, n))
+    nodes = torch.arange(n if itself else 0)
+    entries = torch.cat([symmetric(links), nodes.expand(2, -1)], dim=1)
     if not scaled:
-        return x
+        return _sparse(entries, n)
     scale = (_degrees(links, n) + 1).rsqrt().float()
-    values = x.values() * scale.index_select(0, x.indices()[0])
-    return torch.sparse_coo_tensor(x.indices(), values, (n, n), check_invariants=True).coalesce()
+    return _sparse(entries, n, scale.index_select(0, entries[0]))
 
 
 def folded(links: Tensor, n: int, width: int, way: str) -> Tensor:
@@ -114,7 +116,7 @@ def folded(links: Tensor, n: int, width: int, way: str) -> Tensor:
     Nodes share features at random; or only the nodes with most links are features; or half of the
     features are for the nodes with most links, half for all others.
     """
-    row, column = _ends(links, n)
+    entries = symmetric(links)
     rank, half = torch.empty(n, dtype=torch.int64), width // 2
     rank[_degrees(links, n).argsort(descending=True, stable=True)] = torch.arange(n)
     if way == "shared":
@@ -123,8 +125,8 @@ def folded(links: Tensor, n: int, width: int, way: str) -> Tensor:
         place = rank
     else:
         place = torch.where(rank < half, rank, half + rank % (width - half))
-    kept = place[column] < width
-    return _bag(row[kept], place[column][kept], (n, width))
+    entries[1] = place[entries[1]]
+    return _sparse(entries[:, entries[1] < width], n, width=width)
 
 
 Maker = Callable[[Tensor, int], Tensor]
@@ -136,8 +138,7 @@ def beside(*makers: Maker) -> Maker:
     def make(links: Tensor, n: int) -> Tensor:
         parts = [maker(links, n) for maker in makers]
         if any(part.is_sparse for part in parts):
-            sparse = [part if part.is_sparse else part.to_sparse_coo() for part in parts]
-            return torch.cat(sparse, dim=1).coalesce()
+            return torch.cat([part.to_sparse_coo() for part in parts], dim=1).coalesce()
         return torch.cat(parts, dim=1)
 
     return make
@@ -145,7 +146,7 @@ def beside(*makers: Maker) -> Maker:
 
 def identity(links: Tensor, n: int) -> Tensor:  # noqa: ARG001
     """One feature per node: itself."""
-    return _bag(torch.arange(n), torch.arange(n), (n, n))
+    return _sparse(torch.arange(n).expand(2, -1), n)
 
 
 SPECTRAL, ITSELF = partial(spectral, width=64), partial(neighbours, itself=True)
@@ -170,8 +171,7 @@ CANDIDATES: dict[str, Callable[[Tensor, int], Tensor | Structure]] = {
     "neighbours, itself + spectral 64": beside(ITSELF, SPECTRAL),
     **{
         f"neighbours, {width} {way}": partial(folded, width=width, way=way)
-        for width in (1024, 256)
-        for way in ("shared", "landmarks", "half shared")
+        for width, way in product((1024, 256), ("shared", "landmarks", "half shared"))
     },
     "neighbours, 256 shared + spectral 64": beside(SHARED, SPECTRAL),
 }
@@ -219,16 +219,13 @@ def summary(results: Sequence[Line]) -> str:
     """Return a table: mean AUC in percent, validation and test, per graph and over all."""
     of, rows = grouped(results, "graph", "features"), list[tuple[float, str]]()
     graphs = [graph for graph in GRAPHS if any(graph == own for own, _ in of)]
+    shown = (("val", "auc"), ("test", "auc"), ("test", "ap"))
     for features in CANDIDATES:
-        found = [of.get((graph, features), []) for graph in graphs]
-        columns = [
-            [fmean(percent(own, metric, part)) for own in found if own]
-            for part, metric in (("val", "auc"), ("test", "auc"), ("test", "ap"))
-        ]
-        if columns[0]:
-            figures = zip(*columns[:2], strict=True)
-            cells = [" / ".join(f"{x:.1f}" for x in next(figures)) if own else "" for own in found]
-            total = [fmean(column) for column in columns]
+        found = {graph: of[graph, features] for graph in graphs if (graph, features) in of}
+        means = {g: [fmean(percent(own, m, part)) for part, m in shown] for g, own in found.items()}
+        if means:
+            cells = [" / ".join(f"{x:.1f}" for x in means.get(graph, ())[:2]) for graph in graphs]
+            total = [fmean(column) for column in zip(*means.values(), strict=True)]
             cells += [f"{value:.2f}" for value in total]
             rows.append((total[0], f"| {features} | {' | '.join(cells)} |"))
     head = f"| features | {' | '.join(graphs)} | mean validation | mean test | mean test AP |"
@@ -254,27 +251,21 @@ def _column(values: dict[int, float]) -> Tensor:
     return torch.tensor([values[node] for node in sorted(values)], dtype=torch.float64)
 
 
-def _ends(links: Tensor, n: int, itself: bool = False) -> tuple[Tensor, Tensor]:
-    nodes = torch.arange(n if itself else 0)
-    return torch.cat([links[0], links[1], nodes]), torch.cat([links[1], links[0], nodes])
-
-
-def _bag(row: Tensor, column: Tensor, shape: tuple[int, int]) -> Tensor:
-    entries = torch.stack([row, column])
-    ones = torch.ones(entries.shape[1])
-    return torch.sparse_coo_tensor(entries, ones, shape, check_invariants=True).coalesce()
+def _sparse(
+    entries: Tensor, n: int, values: Tensor | None = None, width: int | None = None
+) -> Tensor:
+    """Return a matrix with n rows and, unless told otherwise, n columns; of ones or values."""
+    values = torch.ones(entries.shape[1]) if values is None else values
+    shape = (n, n if width is None else width)
+    return torch.sparse_coo_tensor(entries, values, shape, check_invariants=True).coalesce()
 
 
 def _adjacency(links: Tensor, n: int, normalised: bool) -> Tensor:
-    row, column = _ends(links, n)
-    degrees = _degrees(links, n)
+    entries, degrees = symmetric(links), _degrees(links, n)
     scale = (degrees + degrees.mean()).rsqrt() if normalised else torch.ones_like(degrees)
-    weight = scale[row] * scale[column]
-    matrix = torch.sparse_coo_tensor(
-        torch.stack([row, column]), weight, (n, n), check_invariants=True
-    )
+    matrix = _sparse(entries, n, scale[entries].prod(dim=0))
     with warnings.catch_warnings(action="ignore"):  # torch calls its compressed matrices unfinished
-        return matrix.coalesce().to_sparse_csr()
+        return matrix.to_sparse_csr()
 
 
 def main() -> None:
@@ -289,9 +280,7 @@ def main() -> None:
         return
     jobs = [
         {"graph": graph, "features": features, "seed": seed}
-        for seed in SEEDS
-        for graph in chosen.graphs
-        for features in chosen.features
+        for seed, graph, features in product(SEEDS, chosen.graphs, chosen.features)
         if not (graph in ONCE and seed)
     ]
     run_missing("structure", jobs, measure, shown, chosen, KEY)

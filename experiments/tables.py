@@ -26,8 +26,7 @@ import ranking
 import run
 import speed
 import structure
-from cgcl.experiments.reproduction import CHOSEN_HEAD, RUNS, index, read_records, records_of
-from cgcl.experiments.study import NAMES
+from cgcl.experiments.reproduction import CHOSEN_HEAD, RUNS, index, read_records
 from cgcl.experiments.tables import csv, latex
 from cgcl.experiments.tables import toml_text as chosen_toml
 from reproduce import figure_of, page
@@ -116,15 +115,14 @@ def figure_svg(name: str) -> str:
     """Return a figure as SVG; empty before all of its runs are there."""
     if reproduced().missing(name)[0]:
         return ""
-    experiment, places = reproduced().places(name)
-    figure = figure_of(experiment, records_of(places, reproduced().found))
+    figure = figure_of(reproduced().places(name)[0], reproduced().records(name))
     return rendered(figure, "svg", name).decode()
 
 
 _OF_RUNS: dict[str, Callable[[page.Reproduced], str]] = {
-    "summary": lambda own: summary(own, NAMES),
+    "summary": summary,
     "repeats": page.repeats,
-    "progress": lambda own: page.progress(own, NAMES),
+    "progress": page.progress,
     "choices": page.choices,
     "level": page.level,
     "table1": lambda own: page.table(own, "table1"),

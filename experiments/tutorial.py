@@ -44,12 +44,18 @@ def execute(folder: str, *command: str) -> tuple[list[str], str]:
     return done.stderr.splitlines(), done.stdout.rstrip()
 
 
+def keep(name: str, said: list[str], answer: str) -> None:
+    """Keep what a command said, without the line of progress, and what it answered."""
+    lasting = [line for line in said if not line.startswith("  Training    epoch")]
+    text = "\n".join([*lasting, answer]).rstrip()
+    (RESULTS / f"{name}.txt").write_text(f"{text}\n", encoding="utf-8")
+
+
 def demo(folder: str) -> None:
     """Run what `make demo` runs."""
     said, run = execute(folder, "-m", "cgcl", "train", "cora", "--out", "runs/demo")
     found, links = execute(folder, "-m", "cgcl", "predict", run, "--top", "10")
-    lasting = [line for line in said if not line.startswith("  Training ")]
-    (RESULTS / "demo.txt").write_text("\n".join([*lasting, *found, links, ""]))
+    keep("demo", [*said, *found], links)
 
 
 def tutorial(folder: str) -> None:
@@ -57,9 +63,7 @@ def tutorial(folder: str) -> None:
     execute(folder, str(ROOT / "examples" / "make_graphs.py"), folder)
     for step, words in STEPS.items():
         said, answer = execute(folder, "-m", "cgcl", *words.split())
-        lasting = [line for line in said if not line.startswith("  Training    epoch")]
-        text = "\n".join([f"$ cgcl {words}", *lasting, answer]).rstrip()
-        (RESULTS / f"tutorial-{step}.txt").write_text(f"{text}\n", encoding="utf-8")
+        keep(f"tutorial-{step}", [f"$ cgcl {words}", *said], answer)
     draw(Path(folder, "novel+.graphml"))
     photograph(Path(folder, "runs/novel-1/report.html"), Path(folder))
 

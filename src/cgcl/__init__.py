@@ -12,36 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cgcl.graph import Graph
-    from cgcl.model import CGCL, consistency_loss, draw_views
-    from cgcl.predict import LinkPredictor, Links
-    from cgcl.readers import read
-    from cgcl.split import (
-        NegativeSampler,
-        Split,
-        audit_split,
-        given_split,
-        random_split,
-        time_split,
-    )
-
-__all__ = [
-    "CGCL",
-    "Graph",
-    "LinkPredictor",
-    "Links",
-    "NegativeSampler",
-    "Split",
-    "__version__",
-    "audit_split",
-    "consistency_loss",
-    "draw_views",
-    "given_split",
-    "load",
-    "random_split",
-    "read",
-    "time_split",
-]
+    from cgcl.graph import Graph as Graph
+    from cgcl.model import CGCL as CGCL
+    from cgcl.model import consistency_loss as consistency_loss
+    from cgcl.model import draw_views as draw_views
+    from cgcl.predict import LinkPredictor as LinkPredictor
+    from cgcl.predict import Links as Links
+    from cgcl.readers import read as read
+    from cgcl.split import NegativeSampler as NegativeSampler
+    from cgcl.split import Split as Split
+    from cgcl.split import audit_split as audit_split
+    from cgcl.split import given_split as given_split
+    from cgcl.split import random_split as random_split
+    from cgcl.split import time_split as time_split
 
 # Imported on first use: `import cgcl` and `cgcl --help` must not wait for torch.
 _HOME = {
@@ -59,6 +42,8 @@ _HOME = {
     "random_split": "cgcl.split",
     "read": "cgcl.readers",
 }
+
+__all__ = ["__version__", "load", *_HOME]
 
 try:
     __version__ = version("cgcl")

@@ -84,16 +84,13 @@ def make_folder(path: Path) -> None:
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        files = [own for own in (path, *path.parents) if own.is_file()]
-        raise ResourceError(
-            f"Cannot create the folder {path}: {files[0] if files else path} is a file. "
-            f"Choose another one."
-        ) from error
     except OSError as error:
-        raise ResourceError(
-            f"Cannot create the folder {path}: {error.strerror}. Choose another one."
-        ) from error
+        why = error.strerror
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            files = [own for own in (path, *path.parents) if own.is_file()]
+            why = f"{files[0] if files else path} is a file"
+        told = f"Cannot create the folder {path}: {why}. Choose another one."
+        raise ResourceError(told) from error
 
 
 def is_leftover(path: Path) -> bool:

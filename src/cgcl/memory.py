@@ -42,10 +42,9 @@ def _within_limits(cgroups: Path, own_groups: Path) -> list[int]:
     """Return what is left within each limit that holds for this process, if any does."""
     left: list[int] = []
     for line in _read(own_groups).splitlines():
-        _, _, group = line.split(":", 2)
-        controllers = line.split(":")[1].split(",")
+        _, controllers, group = line.split(":", 2)
         for controller, files in _LAYOUTS.items():
-            if controller in controllers:
+            if controller in controllers.split(","):
                 folder = cgroups / controller
                 # In a container the group's path may be the one outside it.
                 for place in (folder / group.lstrip("/"), folder):

@@ -6,14 +6,16 @@ Nothing heavy is imported, so that the command line can ask for its options at o
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from functools import cache
+from operator import ge, gt, le, lt
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from cgcl.errors import ConfigError
 
+# What each bound of a range asks for, in the order of its fields.
+_BOUNDS = (("at least", ge), ("above", gt), ("at most", le), ("below", lt))
 _KIND_IN_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
@@ -66,12 +68,7 @@ def check_range(name: str, value: float, bounds: Range) -> None:
     """
     asked = [
         (bound, words, holds)
-        for bound, words, holds in (
-            (bounds.low, "at least", operator.ge),
-            (bounds.above, "above", operator.gt),
-            (bounds.high, "at most", operator.le),
-            (bounds.below, "below", operator.lt),
-        )
+        for bound, (words, holds) in zip(astuple(bounds), _BOUNDS, strict=True)
         if bound is not None
     ]
     is_number = isinstance(value, int) or math.isfinite(value)
@@ -82,14 +79,15 @@ def check_range(name: str, value: float, bounds: Range) -> None:
 
 @cache
 def _hints(kind: type[Settings]) -> dict[str, Any]:
-    return get_type_hints(kind)
+    """Return the type of every field."""
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
 
 
 def _check_types(config: Settings) -> None:
     """Refuse what its field's type does not admit: no type checker sees files and callers."""
-    hints = _hints(type(config))
-    for name in (field.name for field in fields(config)):
-        hint, value = hints[name], getattr(config, name)
+    for name, hint in _hints(type(config)).items():
+        value = getattr(config, name)
         if get_origin(hint) is Literal:
             if value not in get_args(hint):
                 choices = ", ".join(get_args(hint))

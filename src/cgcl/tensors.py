@@ -41,11 +41,8 @@ def write_tensors(
     """
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     description = json.dumps(about)
-    header = {
-        "kind": kind,
-        "about": description,
-        "sha256": _checksum(kind, description, stored),
-    }
+    checksum = _checksum(kind, description, stored)
+    header = {"kind": kind, "about": description, "sha256": checksum}
     # One entry only: safetensors writes several in an order that changes from run to run.
     metadata = {_HEADER: json.dumps(header, sort_keys=True)}
     write_atomically(path, safetensors.torch.save(stored, metadata))
@@ -58,29 +55,25 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
         ModelFileError: The file is missing, damaged, of another kind or not ours at all.
     """
     _refuse_foreign(path)
+    where = f"{path.name} in {path.parent}"
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             header = json.loads((file.metadata() or {}).get(_HEADER, "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
-        raise ModelFileError(
-            f"{path.name} in {path.parent} is damaged and cannot be read ({error})."
-        ) from error
+        raise ModelFileError(f"{where} is damaged and cannot be read ({error}).") from error
     found = header.get("kind")
     if found is None:
         raise ModelFileError(
-            f"{path.name} in {path.parent} is a safetensors file, but not one of cgcl's. "
+            f"{where} is a safetensors file, but not one of cgcl's. "
             f"Models from other tools cannot be opened."
         )
     description = header.get("about", "")
     if header.get("sha256") != _checksum(found, description, tensors):
-        raise ModelFileError(
-            f"{path.name} in {path.parent} is damaged (its checksum does not match)."
-        )
+        raise ModelFileError(f"{where} is damaged (its checksum does not match).")
     if found != kind:
         raise ModelFileError(
-            f"{path.name} in {path.parent} holds '{found}', expected '{kind}'. "
-            f"It may come from another version of cgcl."
+            f"{where} holds '{found}', expected '{kind}'. It may come from another version of cgcl."
         )
     return tensors, json.loads(description)
 

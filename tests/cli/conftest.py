@@ -6,6 +6,8 @@ import contextlib
 import io
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -24,12 +26,16 @@ class Result(NamedTuple):
 Cli = Callable[..., Result]
 
 
+def enter(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Go to a folder, with no settings in the environment."""
+    patch.chdir(folder)
+    for name in [name for name in os.environ if name.startswith("CGCL_")]:
+        patch.delenv(name)
+
+
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Cli:
-    monkeypatch.chdir(tmp_path)
-    for name in list(os.environ):
-        if name.startswith("CGCL_"):
-            monkeypatch.delenv(name)
+    enter(tmp_path, monkeypatch)
 
     def run(*arguments: str | Path) -> Result:
         capsys.readouterr()
@@ -67,9 +73,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train = ["train", "friends.csv", "--features", "nodes.csv", "--epochs", "20", "--hidden", "8"]
     shares = ["--test", "0.2", "--val", "0.1", "--threads", "1", "--quiet"]
     with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(io.StringIO()):
-        patched.chdir(folder)
-        for name in [name for name in os.environ if name.startswith("CGCL_")]:
-            patched.delenv(name)
+        enter(folder, patched)
         with pytest.raises(SystemExit, match="0"):
             main([*train, *shares])
     return folder / "runs"
@@ -80,3 +84,22 @@ def run_folder(cli: Cli, runs: Path, friends: Path) -> Path:
     """A copy of that run, in the current folder."""
     shutil.copytree(runs, friends.parent / "runs")
     return friends.parent / "runs" / "friends-1"
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path) -> Cli:
+    """Run the program in a process of its own, and send it a signal when it has said something."""
+
+    def run(words: list[str], said: str, number: int) -> Result:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        kept = {name: own for name, own in os.environ.items() if not name.startswith("CGCL_")}
+        command = [sys.executable, "-m", "cgcl", *words]
+        with subprocess.Popen(command, cwd=tmp_path, env=kept, **pipes) as process:
+            assert process.stderr is not None
+            assert any(said in line for line in process.stderr), "it ended without saying that"
+            process.send_signal(number)
+            out, err = process.communicate()
+        assert "Traceback" not in err
+        return Result(process.returncode, out, err)
+
+    return run

@@ -23,24 +23,16 @@ def files(cli) -> list[str]:
     ]  # fmt: skip
 
 
-def test_a_run_of_ours_is_clean(cli, run_folder: Path) -> None:
-    result = cli("audit", run_folder)
-    assert (result.code, result.err) == (0, "")
-    lines = result.out.splitlines()
-    assert lines[0] == (
-        "Links: 18 to learn from, 2 for validation, 5 for the test; 7 counter-examples."
-    )
-    assert lines[-1] == "No leak found."
-    assert "leak  " not in result.out
-
-
-def test_files_without_a_fault_are_clean(cli, files: list[str]) -> None:
-    result = cli("audit", *files)
-    assert (result.code, result.err) == (0, "")
-    assert result.out == (
-        "Links: 4 to learn from, 1 for validation, 1 for the test; 0 counter-examples.\n"
-        "No leak found.\n"
-    )
+def test_a_run_of_ours_and_files_without_a_fault_are_clean(cli, run_folder, files) -> None:
+    for arguments, told in (
+        ([run_folder], "18 to learn from, 2 for validation, 5 for the test; 7 counter-examples."),
+        (files, "4 to learn from, 1 for validation, 1 for the test; 0 counter-examples."),
+    ):
+        result = cli("audit", *arguments)
+        assert (result.code, result.err) == (0, "")
+        lines = result.out.splitlines()
+        assert (lines[0], lines[-1]) == (f"Links: {told}", "No leak found.")
+        assert "leak  " not in result.out
 
 
 def test_a_leak_is_told_with_its_pairs_and_ends_with_1(cli, files: list[str]) -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -60,17 +57,14 @@ def test_the_table_is_the_answer_and_the_story_goes_to_stderr(compared):
     assert len(results()) == 6
 
 
-def test_the_same_command_again_does_nothing_again(compared, cli):
+def test_what_is_there_is_not_done_again_and_what_nobody_asked_for_is_mentioned(compared, cli):
     before = (FOLDER / "runs.jsonl").read_bytes()
     again = cli(*command())
     assert again.out == compared.out
     assert "6 of 6 results are there" in again.err
     assert (FOLDER / "runs.jsonl").read_bytes() == before
-
-
-def test_methods_nobody_asked_for_this_time_are_mentioned(compared, cli):
-    again = cli(*command(methods="mlp"))
-    assert "The folder also holds results of adamic-adar, cgcl; name them in --methods" in again.out
+    part = cli(*command(methods="mlp"))
+    assert "The folder also holds results of adamic-adar, cgcl; name them in --methods" in part.out
 
 
 def test_what_is_printed_for_programs(compared, cli):
@@ -130,13 +124,8 @@ def test_a_method_that_fails_is_shown_and_stops_nothing(cli, friends, monkeypatc
     assert again.code == 0
     assert "failed" not in again.out
     assert len(results()) == 8  # six of the first time, two tried again
-
-
-def test_if_everything_fails_the_code_says_so(cli, friends, monkeypatch):
-    from cgcl.methods.networks import FeaturesMLP
-
     monkeypatch.setattr(FeaturesMLP, "steps", lambda *_: 1 / 0)
-    result = cli(*command(methods="mlp"))
+    result = cli(*command(methods="mlp", out="other"))
     assert result.code == 1
     assert "ZeroDivisionError" in result.out
 
@@ -152,26 +141,20 @@ def test_tuned_settings_get_a_row_of_their_own(cli, friends):
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "message"),
+    ("words", "code", "message"),
     [
-        ({"runs": "0"}, 2, "runs is 0; it must be at least 1"),
-        ({"time": "when"}, 2, "compare draws its splits at random"),
-        ({"tuned": "nowhere"}, 2, "There is no folder nowhere"),
-        ({"time_limit": "soon"}, 2, "time_limit is 'soon'"),
-        ({"device": "cuda:99"}, 1, "CUDA device"),
+        (["--runs", "0"], 2, "runs is 0; it must be at least 1"),
+        (["--time", "when"], 2, "compare draws its splits at random"),
+        (["--tuned", "nowhere"], 2, "There is no folder nowhere"),
+        (["--time-limit", "soon"], 2, "time_limit is 'soon'"),
+        (["--device", "cuda:99"], 1, "CUDA device"),
+        (["--json", "--format", "csv"], 2, "--json and --format csv contradict each other"),
     ],
 )
-def test_what_cannot_be_done_is_refused(cli, friends, options, code, message):
-    result = cli(*command(**options))
-    assert result.code == code
+def test_what_cannot_be_done_is_refused(cli, friends, words, code, message):
+    result = cli("compare", "friends.csv", "--test", "0.2", "--val", "0.1", *words)
+    assert (result.code, result.out) == (code, "")
     assert message in result.err
-    assert result.out == ""
-
-
-def test_two_formats_at_once_are_refused(cli, friends):
-    result = cli(*command("--json", format="csv"))
-    assert result.code == 2
-    assert "--json and --format csv contradict each other" in result.err
 
 
 def test_a_command_with_odd_words_can_be_pasted(cli, friends, tmp_path):
@@ -186,31 +169,22 @@ def test_a_command_with_odd_words_can_be_pasted(cli, friends, tmp_path):
     assert told.endswith("--out 'my results'")
 
 
-def start(**options: str) -> subprocess.Popen:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("CGCL_")}
-    return subprocess.Popen(
-        [sys.executable, "-m", "cgcl", *command(**options)],
-        env={**environment, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def test_ctrl_c_says_how_to_go_on(friends, interrupted):
+    # Epochs enough that the second method is still in its first training.
+    words = command(epochs="100000", methods="adamic-adar,mlp")
+    code, out, err = interrupted(words, "Adamic-Adar", signal.SIGINT)
+    assert (code, out) == (130, "")
+    last = err.strip().splitlines()[-1]
+    assert last.startswith("Stopped: 1 of 4 results are there. Go on with: cgcl compare ")
+    assert "--epochs 100000" in last
+    folder = friends.parent / FOLDER
+    assert len(results(folder)) == 1
+    assert (folder / "comparison.html").exists()
 
 
-def wait_for(process: subprocess.Popen, text: str) -> None:
-    assert process.stderr is not None
-    for line in process.stderr:
-        if text in line:
-            return
-    pytest.fail(f"the program ended without saying {text!r}")
-
-
-def test_kill_9_loses_at_most_the_running_cell(compared, cli):
-    process = start(out="killed")
-    wait_for(process, "Run 1/2     CGCL")
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+def test_kill_9_loses_at_most_the_running_cell(compared, cli, interrupted):
+    killed = interrupted(command(out="killed"), "Run 1/2     CGCL", signal.SIGKILL)
+    assert killed.code == -signal.SIGKILL
     before = results(Path("killed"))
     assert 2 <= len(before) < 6
     again = cli(*command(out="killed"))
@@ -218,19 +192,3 @@ def test_kill_9_loses_at_most_the_running_cell(compared, cli):
     assert f"{len(before)} of 6 results are there" in again.err
     assert results(Path("killed"))[: len(before)] == before
     assert without_times(results(Path("killed"))) == without_times(results())
-
-
-def test_ctrl_c_says_how_to_go_on(cli, friends):
-    # Epochs enough that the second method is still in its first training.
-    process = start(epochs="100000", methods="adamic-adar,mlp")
-    wait_for(process, "Adamic-Adar")
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate()
-    assert process.returncode == 130
-    assert out == ""
-    assert "Traceback" not in err
-    last = err.strip().splitlines()[-1]
-    assert last.startswith("Stopped: 1 of 4 results are there. Go on with: cgcl compare ")
-    assert "--epochs 100000" in last
-    assert len(results()) == 1
-    assert (FOLDER / "comparison.html").exists()

@@ -125,12 +125,6 @@ def test_too_little_memory_is_pointed_out(cli, monkeypatch: pytest.MonkeyPatch) 
     assert paper.endswith("(width 512, 800 epochs); does not fit into memory")
 
 
-def test_a_file_that_cannot_be_read_is_an_error_of_ours(cli) -> None:
-    result = cli("inspect", "none.csv")
-    assert (result.code, result.out) == (1, "")
-    assert "No such file: 'none.csv'" in result.err
-
-
 def test_long_lines_are_wrapped_on_a_terminal(cli, capsys, monkeypatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")

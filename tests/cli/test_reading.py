@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -50,6 +50,7 @@ OTHERS: dict[str, st.SearchStrategy] = {
 
 def test_every_option_takes_part_below() -> None:
     assert set(OTHERS) == {field.name for field in fields(Reading)}
+    assert Reading().words_of_command() == []
 
 
 @given(st.builds(Reading, **OTHERS))
@@ -61,10 +62,6 @@ def test_a_command_says_all_that_differs_from_the_defaults(reading) -> None:
     words = reading.words_of_command()
     assert parsed(words) == reading
     assert parsed(shlex.split(shlex.join(words))) == reading
-
-
-def test_defaults_need_no_words() -> None:
-    assert Reading().words_of_command() == []
 
 
 CHANGED = {
@@ -97,14 +94,6 @@ def seen(monkeypatch) -> list[dict]:
 
     monkeypatch.setattr("cgcl.readers.read", read)
     return calls
-
-
-@pytest.mark.parametrize("field", CHANGED)
-def test_each_option_is_passed_on_by_itself(seen, field: str) -> None:
-    Reading(**{field: CHANGED[field]}).read("graph.csv", also=(Path("more.csv"),))
-    expected = replace(Reading(), **{field: CHANGED[field]})
-    assert seen == [{"graph": "graph.csv", "also": (Path("more.csv"),), **vars(expected)}]
-    assert seen[0][field] == CHANGED[field]
 
 
 @pytest.mark.parametrize("command", ["inspect", "train"])

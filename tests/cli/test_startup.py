@@ -17,23 +17,27 @@ from cgcl.cli.train import _import_torch
 # the checks of `cgcl.testing`.
 UNUSED = ("torch_geometric", "matplotlib", "networkx", "sklearn", "scipy", "pandas", "optuna")
 PROGRAM = """
-import json, sys
+import gc, json, sys
 from cgcl.cli.main import main
 try:
     main(sys.argv[1:])
 finally:
-    print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+    names = sorted({name.partition(".")[0] for name in sys.modules})
+    torch = sys.modules.get("torch", gc)
+    watched = any(thing is torch for thing in gc.get_objects())
+    print(json.dumps([names, gc.isenabled(), gc.get_freeze_count(), watched]))
 """
 
 
-def imported_by(folder: Path, *arguments: str, code: int = 0) -> set[str]:
-    """Run a command in a process of its own and return every package that it imported."""
+def at_the_end_of(folder: Path, *arguments: str, code: int = 0) -> tuple[set[str], list]:
+    """Run a command in a process of its own; return which packages it imported, and of garbage."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments], cwd=folder, capture_output=True, text=True
     )
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
-    return set(json.loads(done.stdout.splitlines()[-1]))
+    names, *collector = json.loads(done.stdout.splitlines()[-1])
+    return set(names), collector
 
 
 @pytest.fixture
@@ -51,11 +55,15 @@ def test_training_and_its_report_import_nothing_that_they_do_not_use(
     """Everything a run does by default: split, training, calibration, comparison, figures."""
     likes = [f"{node},{node % 2},{node % 3}\n" for node in range(40)]
     (tmp_path / "nodes.csv").write_text("name,tea,coffee\n" + "".join(likes))
-    imported = imported_by(tmp_path, *ring, *options)
+    imported, collector = at_the_end_of(tmp_path, *ring, *options)
     page = (tmp_path / "runs" / "ring-1" / "report.html").read_text()
     assert page.count("<svg") >= 6
     assert {"torch", "numpy", "jinja2"} <= imported
     assert imported.isdisjoint(UNUSED), imported & set(UNUSED)
+    # To look for garbage among torch's objects at import and at exit would take half a second.
+    is_enabled, frozen, is_torch_watched = collector
+    assert (is_enabled, is_torch_watched) == (True, False)
+    assert frozen > 10_000
 
 
 @pytest.mark.parametrize(
@@ -75,30 +83,9 @@ def test_help_and_mistakes_answer_without_importing_anything_heavy(
     tmp_path, arguments, code
 ) -> None:
     """This is what keeps them under half a second; the time itself is measured by hand."""
-    imported = imported_by(tmp_path, *arguments, code=code)
+    imported, _ = at_the_end_of(tmp_path, *arguments, code=code)
     assert "cyclopts" in imported
     assert imported.isdisjoint({"torch", "numpy", "pyarrow", "jinja2", *UNUSED})
-
-
-COLLECTOR = """
-import gc, sys
-from cgcl.cli.main import main
-try:
-    main(sys.argv[1:])
-finally:
-    import torch
-    print(gc.isenabled(), gc.get_freeze_count(), any(o is torch for o in gc.get_objects()))
-"""
-
-
-def test_training_never_looks_for_garbage_in_torch(tmp_path, ring) -> None:
-    """Looking through its objects at import and at exit would take half a second."""
-    command = [sys.executable, "-c", COLLECTOR, *ring, "--quiet", "--no-compare"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    enabled, frozen, watched = done.stdout.splitlines()[-1].split()
-    assert (enabled, watched) == ("True", "False")
-    assert int(frozen) > 10_000
 
 
 def test_where_torch_is_there_already_the_collector_is_left_alone() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -18,13 +16,33 @@ QUICK = [*MLP, "--epochs", "3", "--trials", "3"]
 FOLDER = Path("runs/tune-friends-mlp")
 
 
-def config_of(run: str) -> dict:
-    return json.loads(Path(run.strip(), "run.json").read_text())
+@pytest.fixture
+def tuned(cli, friends):
+    """Search, and return what was told."""
+
+    def run(*words: str, asked=QUICK):
+        found = cli("tune", "friends.csv", *asked, *words)
+        assert found.code == 0, found.err
+        return found
+
+    return run
 
 
-def test_what_is_found_can_be_trained_and_gives_what_was_promised(cli, friends) -> None:
-    found = cli("tune", "friends.csv", *QUICK, "--seed", "2")
-    assert found.code == 0, found.err
+@pytest.fixture
+def trained(cli):
+    """Train with the settings of a file; return what the run says of itself, and what was told."""
+
+    def run(file: str, *words: str) -> tuple[dict, str]:
+        words = ("--config", file, "--threads", "1", "--no-compare", *words)
+        found = cli("train", "friends.csv", *words)
+        assert found.code == 0, found.err
+        return json.loads(Path(found.out.strip(), "run.json").read_text()), found.err
+
+    return run
+
+
+def test_what_is_found_can_be_trained_and_gives_what_was_promised(tuned, trained) -> None:
+    found = tuned("--seed", "2")
     assert found.out == f"{FOLDER}/best.toml\n"
     lines = [line for line in found.err.splitlines() if line.startswith("  Trial ")]
     assert [line.split()[1] for line in lines] == ["1/3", "2/3", "3/3"]
@@ -37,75 +55,44 @@ def test_what_is_found_can_be_trained_and_gives_what_was_promised(cli, friends) 
     assert (settings["seed"], settings["val"], settings["epochs"]) == (2, 0.2, 3)
     trials = [json.loads(line) for line in (FOLDER / "trials.jsonl").read_text().splitlines()]
     best = max(trials, key=lambda trial: (trial["auc"], trial["ap"], -trial["number"]))
-    trained = cli(
-        "train", "friends.csv", "--features", "nodes.csv", "--config", f"{FOLDER}/best.toml",
-        "--threads", "1", "--no-compare",
-    )  # fmt: skip
-    assert trained.code == 0, trained.err
-    run = config_of(trained.out)
+    run, _ = trained(f"{FOLDER}/best.toml", "--features", "nodes.csv")
     assert run["val"] == {"auc": best["auc"], "ap": best["ap"]}
     assert {name: run["config"][name] for name in best["settings"]} == best["settings"]
 
 
-def test_a_goal_is_told_and_reaches_the_training(cli, friends) -> None:
-    found = cli("tune", "friends.csv", *QUICK, "--goal", "node_mrr")
-    assert found.code == 0, found.err
+def test_a_goal_is_told_and_reaches_the_training(tuned, trained) -> None:
+    found = tuned("--goal", "node_mrr")
     assert re.search(r"  Best        trial \d of 3: validation node MRR 0\.\d{4}   AUC", found.err)
-    assert (
-        json.loads(cli("tune", "friends.csv", *QUICK, "--goal", "node_mrr", "--json").out)["goal"]
-        == "node_mrr"
-    )
-    trained = cli(
-        "train", "friends.csv", "--features", "nodes.csv", "--config", found.out.strip(),
-        "--threads", "1", "--no-compare",
-    )  # fmt: skip
-    assert trained.code == 0, trained.err
-    run = config_of(trained.out)
+    answer = json.loads(tuned("--goal", "node_mrr", "--json").out)
+    assert answer["file"] == f"{FOLDER}/best.toml"
+    assert [trial["number"] for trial in answer["trials"]] == [1, 2, 3]
+    assert answer["best"] in answer["trials"]
+    about = (answer["method"], answer["goal"], answer["stopped"])
+    assert about == ("mlp", "node_mrr", None)
+    run, told = trained(found.out.strip(), "--features", "nodes.csv")
     assert run["config"]["choose_by"] == "node_mrr"
     assert set(run["val"]) == {"auc", "ap", "node_mrr"}
-    assert re.search(r"  Validation  node MRR 0\.\d{4}   AUC 0\.", trained.err)
+    assert re.search(r"  Validation  node MRR 0\.\d{4}   AUC 0\.", told)
 
 
-def test_settings_that_are_no_flags_reach_the_training(cli, friends) -> None:
-    found = cli(
-        "tune", "friends.csv", *SMALL, "--val", "0.2", "--method", "vgae", "--trials", "1",
-        "--epochs", "3",
-    )  # fmt: skip
-    assert found.code == 0, found.err
-    best = found.out.strip()
+def test_settings_that_are_no_flags_reach_the_training(tuned, trained) -> None:
+    vgae = [*SMALL, "--val", "0.2", "--method", "vgae", "--epochs", "3", "--trials", "1"]
+    best = tuned(asked=vgae).out.strip()
     assert tomllib.loads(Path(best).read_text())["train"]["set"]
     text = Path(best).read_text()
     changed = re.sub(r"(?m)^embedding = .*$", "embedding = 6", text)
     assert changed != text
     Path(best).write_text(changed)
-    trained = cli("train", "friends.csv", "--config", best, "--threads", "1", "--no-compare")
-    assert trained.code == 0, trained.err
-    assert config_of(trained.out)["config"]["embedding"] == 6
+    assert trained(best)[0]["config"]["embedding"] == 6
 
 
-def test_the_same_command_goes_on_and_finds_nothing_left_to_do(cli, friends) -> None:
-    first = cli("tune", "friends.csv", *QUICK)
-    longer = [*MLP, "--epochs", "3", "--trials", "5"]
-    more = cli("tune", "friends.csv", *longer)
-    assert more.code == 0, more.err
+def test_the_same_command_goes_on_and_finds_nothing_left_to_do(tuned) -> None:
+    first, longer = tuned(), [*MLP, "--epochs", "3", "--trials", "5"]
+    more = tuned(asked=longer)
     assert "Resuming    3 trials finished before" in more.err
     assert more.err.count("  Trial ") == 2
-    again = cli("tune", "friends.csv", *longer, "--quiet")
-    assert (again.code, again.out, again.err) == (0, first.out, "")
-
-
-def test_json_has_every_trial(cli, friends) -> None:
-    answer = json.loads(cli("tune", "friends.csv", *QUICK, "--json").out)
-    assert answer["file"] == f"{FOLDER}/best.toml"
-    assert [trial["number"] for trial in answer["trials"]] == [1, 2, 3]
-    assert answer["best"] in answer["trials"]
-    assert (answer["method"], answer["stopped"]) == ("mlp", None)
-
-
-def test_a_time_limit_that_is_over_at_once_says_so(cli, friends) -> None:
-    result = cli("tune", "friends.csv", *QUICK, "--time-limit", "0s")
-    assert (result.code, result.out) == (1, "")
-    assert "Error: The search was stopped before a first trial was finished." in result.err
+    again = tuned("--quiet", asked=longer)
+    assert (again.out, again.err) == (first.out, "")
 
 
 def test_a_time_limit_ends_the_search_with_what_there_is(cli, friends, monkeypatch) -> None:
@@ -145,23 +132,10 @@ def test_what_cannot_be_done_is_refused(cli, friends, arguments, code: int, text
     assert text in " ".join(result.err.replace("│", " ").split())
 
 
-def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(friends) -> None:
-    command = ["tune", "friends.csv", *MLP, "--trials", "40", "--epochs", "60"]
-    program = "import sys; from cgcl.cli.main import main; main(sys.argv[1:])"
-    with subprocess.Popen(
-        [sys.executable, "-c", program, *command],
-        cwd=friends.parent,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if "Trial 2/40" in line:
-                break
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate()
-    assert (process.returncode, out) == (130, "")
+def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(friends, interrupted) -> None:
+    words = ["tune", "friends.csv", *MLP, "--trials", "40", "--epochs", "60"]
+    code, out, err = interrupted(words, "Trial 2/40", signal.SIGINT)
+    assert (code, out) == (130, "")
     last = err.strip().splitlines()[-1]
     match = re.match(r"Stopped\. (\d+) of 40 trials are finished and kept\. Continue with: ", last)
     assert match is not None, err

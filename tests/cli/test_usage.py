@@ -19,9 +19,6 @@ def test_help_explains_every_setting(cli) -> None:
         "--out", "--time-limit", "--resume", "--features", "--data-root", "--track-consistency",
     ):  # fmt: skip
         assert flag in text
-
-
-def test_the_version_is_the_packages(cli) -> None:
     assert cli("--version").out.strip() == __version__
 
 
@@ -37,6 +34,7 @@ def test_the_version_is_the_packages(cli) -> None:
         (["train", "--val", "0.6", "--test", "0.5"], "leave no links to learn from"),
         (["train", "--time-limit", "soon"], "write a number with s, m or h, such as 5m"),
         (["train", "--config", "none.toml"], "There is no settings file none.toml"),
+        (["train", "--out", "o\udcff"], "is not valid UTF-8"),
         (["predict"], "requires an argument"),
         (["predict", "r", "--pairs", "p.csv", "--top", "3"], "so --top cannot go with it"),
     ],
@@ -53,6 +51,7 @@ def test_a_mistake_says_what_was_meant_and_exits_with_2(cli, arguments, text: st
     [
         (["train", "corra"], "cora"),
         (["train", "none.csv"], "none.csv"),
+        (["inspect", "none.csv"], "No such file: 'none.csv'"),
         (["train", "--resume", "runs/none-1"], "There is no run folder runs/none-1"),
         (["predict", "runs/none-1"], "runs/none-1 does not exist. Name a run folder"),
         (["evaluate", "runs/none-1"], "runs/none-1 does not exist. Name a run folder"),
@@ -68,25 +67,20 @@ def test_an_error_of_ours_exits_with_1_and_prints_no_traceback(cli, arguments, t
     assert result.out == ""
 
 
-def test_a_bug_exits_with_70_and_keeps_its_traceback_in_a_file(cli, monkeypatch) -> None:
-    monkeypatch.setattr("cgcl.readers.read", Mock(side_effect=KeyError("surprise")))
-    result = cli("train", "cora")
-    assert result.code == 70
-    first, second = result.err.strip().splitlines()
-    assert first == "This is a bug in cgcl: KeyError: 'surprise'"
-    path = second.rsplit(" ", 1)[1]
-    assert "Traceback" in Path(path).read_text()
-
-
-@pytest.mark.parametrize(
-    "error",
-    [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")],
-)
-def test_a_failed_allocation_is_reworded(cli, monkeypatch, error) -> None:
-    monkeypatch.setattr("cgcl.readers.read", Mock(side_effect=error))
-    result = cli("train", "cora")
-    assert result.code == 1
-    assert "There is not enough memory for this.\nTry a smaller --hidden" in result.err
+def test_a_failed_allocation_is_reworded_and_a_bug_keeps_its_traceback(cli, monkeypatch) -> None:
+    torch_says = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
+    for error in (MemoryError(), torch_says):
+        monkeypatch.setattr("cgcl.readers.read", Mock(side_effect=error))
+        result = cli("train", "cora")
+        assert result.code == 1
+        assert "There is not enough memory for this.\nTry a smaller --hidden" in result.err
+    for error in (KeyError("surprise"), RuntimeError("'surprise'")):
+        monkeypatch.setattr("cgcl.readers.read", Mock(side_effect=error))
+        result = cli("train", "cora")
+        assert result.code == 70
+        first, second = result.err.strip().splitlines()
+        assert first == f"This is a bug in cgcl: {type(error).__name__}: 'surprise'"
+        assert "Traceback" in Path(second.rsplit(" ", 1)[1]).read_text()
 
 
 def test_flags_win_over_the_environment_over_the_file_over_the_preset(
@@ -129,9 +123,3 @@ def test_a_settings_file_with_mistakes_is_refused(cli, tmp_path, content, texts)
     # The frame folds lines wherever the folder's name makes them too long.
     told = "".join(result.err.replace("│", " ").split())
     assert all("".join(text.split()) in told for text in texts), told
-
-
-def test_an_output_folder_that_is_not_utf_8_is_refused_before_training(cli) -> None:
-    result = cli("train", "--out", "o\udcff")
-    assert result.code == 2
-    assert "is not valid UTF-8" in result.err

@@ -15,14 +15,15 @@ Start = Callable[..., subprocess.Popen]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
-    """Start `cgcl` in a fresh folder, without settings from outside."""
+    """Start `cgcl`, or another program of Python, in a fresh folder without outer settings."""
 
-    def run(*arguments: str) -> subprocess.Popen:
+    def run(*arguments: str, program: tuple[str, ...] = ("-m", "cgcl")) -> subprocess.Popen:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("CGCL_")}
         return subprocess.Popen(
-            [sys.executable, "-m", "cgcl", *arguments],
+            [sys.executable, *program, *arguments],
             cwd=tmp_path,
             env=environment,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -25,9 +25,10 @@ from cgcl.cli.main import main
 from cgcl.train.engines.plain import Adam
 
 TRAIN = [
-    "train", "toy.csv", "--epochs", "12", "--evaluate-every", "3", "--hidden", "8", "--threads",
+    "train", "friends.csv", "--epochs", "12", "--evaluate-every", "3", "--hidden", "8", "--threads",
     "1", "--checkpoint-every", "0", "--quiet", "--no-compare", "--method",
 ]  # fmt: skip
+RESUME = ["train", "--resume", "runs/friends-1", "--quiet", "--no-compare"]
 
 
 def kill_at(number: int, kind: str) -> None:
@@ -77,17 +78,14 @@ def hashes(run: Path) -> dict[str, str]:
 def trial(folder: Path, kind: str, number: int) -> dict[str, Any]:
     """Kill, resume and kill again until the run ends; say how often it was killed."""
     folder.mkdir()
-    (folder / "toy.csv").write_bytes(Path("toy.csv").read_bytes())
+    (folder / "friends.csv").symlink_to(Path("friends.csv").absolute())
     os.chdir(folder)
     kills = 0
-    first = [*TRAIN, sys.argv[3]]
-    code = attempt(first, number, kind)
-    while code == -signal.SIGKILL:
+    told = first = [*TRAIN, sys.argv[3]]
+    while (code := attempt(told, number if kills < 3 else 0, kind)) == -signal.SIGKILL:
         kills += 1
-        started = Path("runs/toy-1/run.json").exists()
-        again = ["train", "--resume", "runs/toy-1", "--quiet", "--no-compare"] if started else first
         # Killed before there was a run: there is nothing to resume, so train anew.
-        code = attempt(again, number if kills < 3 else 0, kind)
+        told = RESUME if Path("runs/friends-1/run.json").exists() else first
     runs = sorted(Path("runs").iterdir())
     result = {"kind": kind, "number": number, "kills": kills, "code": code}
     result["hashes"] = hashes(runs[-1]) if code == 0 else None

@@ -19,24 +19,24 @@ FRIENDS = "source,target\n" + "".join(
 )
 
 
+@pytest.fixture(autouse=True)
+def friends(tmp_path: Path) -> None:
+    (tmp_path / "friends.csv").write_text(FRIENDS)
+
+
 @pytest.mark.parametrize(("method", "first"), [("cgcl-rank", 1), ("cgcl", 4)])
 def test_killed_at_every_kind_of_moment_a_run_ends_with_the_same_bits(
-    tmp_path: Path, method: str, first: int
+    start, method: str, first: int
 ) -> None:
     """At 28 moments, up to three times a run: before a write reaches the disk, before it takes its
     name, before the folder is synced, between two steps of an epoch.
     """
-    (tmp_path / "toy.csv").write_text(FRIENDS)
     disk, steps = list(range(first, 80, 9)), [1, 2, 3, 13, 24]
     script = Path(__file__).with_name("kill_trials.py")
-    done = subprocess.run(
-        [sys.executable, str(script), json.dumps(disk), json.dumps(steps), method],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    untouched, *trials = map(json.loads, done.stdout.splitlines())
+    process = start(json.dumps(disk), json.dumps(steps), method, program=(str(script),))
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    untouched, *trials = map(json.loads, out.splitlines())
     assert (untouched["kills"], untouched["code"]) == (0, 0)
     assert len(trials) == len(disk) + len(steps)
     for trial in trials:
@@ -45,10 +45,12 @@ def test_killed_at_every_kind_of_moment_a_run_ends_with_the_same_bits(
         assert not trial["leftovers"]
 
 
-LONG = [
-    "train", "friends.csv", "--epochs", "400", "--hidden", "16", "--threads", "1",
-    "--checkpoint-every", "0", "--no-compare",
+TRAIN = [
+    "train", "friends.csv", "--hidden", "16", "--threads", "1", "--checkpoint-every", "0",
+    "--no-compare", "--epochs",
 ]  # fmt: skip
+LONG = [*TRAIN, "400"]
+RESUME = ["train", "--resume", "runs/friends-1", "--quiet", "--no-compare"]
 
 
 def wait_for(process: subprocess.Popen, text: str) -> None:
@@ -73,11 +75,6 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> str:
     return model_hash(folder / done.stdout.strip())
 
 
-@pytest.fixture(autouse=True)
-def friends(tmp_path: Path) -> None:
-    (tmp_path / "friends.csv").write_text(FRIENDS)
-
-
 def test_kill_9_from_outside(start, cgcl, untouched: str, tmp_path: Path) -> None:
     process = start(*LONG)
     wait_for(process, "epoch 120/400")
@@ -85,7 +82,7 @@ def test_kill_9_from_outside(start, cgcl, untouched: str, tmp_path: Path) -> Non
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert not (tmp_path / "runs/friends-1/model.safetensors").exists()
-    assert cgcl("train", "--resume", "runs/friends-1", "--no-compare") == "runs/friends-1\n"
+    assert cgcl(*RESUME) == "runs/friends-1\n"
     assert model_hash(tmp_path / "runs/friends-1") == untouched
 
 
@@ -107,7 +104,7 @@ def test_a_polite_signal_saves_and_says_how_to_go_on(
     assert (about["status"], about["stopped"]["reason"]) == ("interrupted", "signal")
     assert about["epochs"] == about["stopped"]["epoch"] >= 120
     assert about["best_epoch"] is not None
-    assert cgcl("train", "--resume", "runs/friends-1", "--no-compare") == "runs/friends-1\n"
+    assert cgcl(*RESUME) == "runs/friends-1\n"
     assert model_hash(tmp_path / "runs/friends-1") == untouched
 
 
@@ -144,17 +141,10 @@ main()
     ],
 )
 def test_a_signal_after_the_last_epoch_ends_at_once_and_a_report_does_the_rest(
-    cgcl, tmp_path: Path, sign: str, number, code: int
+    start, cgcl, tmp_path: Path, sign: str, number, code: int
 ) -> None:
     told = ["train", "friends.csv", "--epochs", "20", "--hidden", "8", "--threads", "1"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", WAITING, sign, *told],
-        cwd=tmp_path,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = start(sign, *told, program=("-c", WAITING))
     wait_for(process, f"Here: {sign}")
     process.send_signal(number)
     out, err = process.communicate(timeout=2)
@@ -179,13 +169,10 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_survives(start, cgcl, tmp_p
         "resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000));"
         "from cgcl.cli.main import main; main(sys.argv[1:])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *LONG], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 1
-    assert "No space left in runs/friends-1" in done.stderr
-    assert "Traceback" not in done.stderr
+    process = start(*TRAIN, "40", program=("-c", code))
+    _, err = process.communicate()
+    assert process.returncode == 1
+    assert "No space left in runs/friends-1" in err
+    assert "Traceback" not in err
     assert not list((tmp_path / "runs/friends-1").glob("*.tmp"))
-    assert (
-        cgcl("train", "--resume", "runs/friends-1", "--quiet", "--no-compare") == "runs/friends-1\n"
-    )
+    assert cgcl(*RESUME) == "runs/friends-1\n"

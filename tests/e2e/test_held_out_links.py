@@ -9,10 +9,10 @@ that are made of links are the first place where a held-out link would show.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -44,16 +44,15 @@ HERE = Resources(device="cpu", threads=1, precision="fp32")
 SMALL = {"hidden": 8, "epochs": 2, "evaluate_every": 2}
 
 
-@dataclass(frozen=True, eq=False)
-class World:
-    """A graph and its split."""
-
+class World(NamedTuple):
     graph: Graph
     split: Split
 
 
-def worlds() -> dict[str, World]:
-    """Return graphs with the same links to learn from, and others to choose by or to test on."""
+def worlds() -> list[World]:
+    """Return graphs with the same links to learn from; the second has others to choose by, the
+    third others to test on.
+    """
     pairs = torch.combinations(torch.arange(NODES), 2)
     drawn = pairs[torch.randperm(len(pairs), generator=stream(0, "worlds"))].T
     train, val, other_val, test, other_test, *unlinked = drawn[:, :140].split(
@@ -65,23 +64,7 @@ def worlds() -> dict[str, World]:
         graph = Graph.from_pairs("toy", [f"n{i:02d}" for i in range(NODES)], links)
         return World(graph, Split(NODES, train, val, test, *unlinked))
 
-    return {
-        "plain": world(val, test),
-        "other validation links": world(other_val, test),
-        "other test links": world(val, other_test),
-    }
-
-
-@dataclass
-class Outcome:
-    """What came out of one way into training."""
-
-    weights: list[Tensor] = field(default_factory=list)
-    """Those of each trainer, one after the other."""
-    val: list[Any] = field(default_factory=list)
-    """What validation links and unlinked pairs score, and what is said about them."""
-    test: list[Any] = field(default_factory=list)
-    """The same for the test links."""
+    return [world(val, test), world(other_val, test), world(val, other_test)]
 
 
 def recipe(**told: Any) -> RunConfig:
@@ -125,7 +108,7 @@ def by_compare(world: World, folder: Path) -> tuple[Any, Any]:
     specs, _ = resolve_methods(world.graph, ["cgcl"], plan)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("cgcl.experiments.comparison.random_split", lambda *_: world.split)
-        comparison = Comparison.open(world.graph, specs, plan, folder, "cgcl compare toy")
+        comparison = Comparison(world.graph, specs, plan, folder, "cgcl compare toy")
         with comparison.folder:
             comparison.run(HERE, train=small)
             [result] = comparison.folder.results
@@ -158,8 +141,6 @@ WAYS: dict[str, Strategy] = {
     "tune": by_tune,
     "reproduce": by_reproduce,
 }
-WITH_TEST = [name for name in WAYS if name != "tune"]
-"""A search does not even get the test links."""
 
 
 @pytest.fixture(autouse=True)
@@ -171,25 +152,28 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+RANKS = {name for name, metric in METRICS.items() if metric.is_at_top}
+
+
 def without_ranks(told: Any) -> Any:
     """Leave out where links stand among all pairs: validation links are known, so never in the way.
 
     The scores that these come from are compared by themselves.
     """
     if isinstance(told, dict):
-        return {key: value for key, value in told.items() if not _is_rank(key)}
+        return {key: value for key, value in told.items() if key not in RANKS}
     if isinstance(told, list | tuple):
         return [without_ranks(own) for own in told]
     return told
 
 
-def _is_rank(key: str) -> bool:
-    return key in METRICS and METRICS[key].is_at_top
+def outcome(way: Strategy, world: World, folder: Path) -> SimpleNamespace:
+    """Go one way; keep the weights that each trainer arrived at, and what was judged and told.
 
-
-def outcome(way: Strategy, world: World, folder: Path) -> Outcome:
-    """Go one way, and keep the weights that it arrived at and all scores that were judged."""
-    found = Outcome()
+    `val` is what validation links and unlinked pairs score, and what is said about them; `test` the
+    same for the test links.
+    """
+    found = SimpleNamespace(weights=[], val=[], test=[])
     original = Trainer.keep_best
 
     def noted(own: Trainer) -> None:
@@ -218,12 +202,12 @@ def outcome(way: Strategy, world: World, folder: Path) -> Outcome:
 
 def require_no_trace(way: Strategy, folder: Path) -> None:
     """Assert that held-out links leave none where they are not asked about."""
-    found = {name: outcome(way, own, folder / name) for name, own in worlds().items()}
-    plain = found["plain"]
-    for other in (found["other validation links"], found["other test links"]):
-        assert all(map(torch.equal, plain.weights, other.weights)), "weights tell"
-    assert plain.test == found["other validation links"].test, "the test tells of validation links"
-    assert plain.val == found["other test links"].val, "the validation tells of test links"
+    plain, *others = worlds()
+    expected = outcome(way, plain, folder / "plain")
+    for other, (part, kept) in zip(others, (("val", "test"), ("test", "val")), strict=True):
+        found = outcome(way, other, folder / part)
+        assert all(map(torch.equal, expected.weights, found.weights)), "weights tell"
+        assert vars(expected)[kept] == vars(found)[kept], f"{kept} tells of {part}"
 
 
 @pytest.mark.parametrize("most", [50_000, 8], ids=["a feature each", "shared features"])
@@ -236,67 +220,69 @@ def test_held_out_links_change_no_bit(name: str, most: int, tmp_path: Path, monk
 # Whether it barks: faults that are put in on purpose.
 
 
-def of_all_links(graph: Graph, train: Tensor) -> Graph:
+def features_of_all_links(patched: pytest.MonkeyPatch) -> None:
     """Make features of all links, once, as if they were given."""
-    x = Structure.of(graph.edges, graph.num_nodes).features(graph.edge_index)
-    return graph.with_features(x, "Leaks.")
+
+    def leaking(graph: Graph, train: Tensor) -> Graph:
+        x = Structure.of(graph.edges, graph.num_nodes).features(graph.edge_index)
+        return graph.with_features(x, "Leaks.")
+
+    patched.setattr(fitting, "prepare", leaking)
 
 
-@pytest.mark.parametrize("name", WAYS)
-def test_it_barks_at_features_made_of_all_links(name: str, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(fitting, "prepare", of_all_links)
-    with pytest.raises(AssertionError, match="weights tell"):
-        require_no_trace(WAYS[name], tmp_path)
-
-
-@pytest.mark.parametrize("name", [name for name in WAYS if name != "train_together"])
-def test_it_barks_at_features_shared_by_the_degrees_of_all_links(
-    name: str, tmp_path: Path, monkeypatch
-) -> None:
-    monkeypatch.setattr("cgcl.graph.features.MAX_FEATURES", 8)
+def features_shared_by_the_degrees_of_all_links(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr("cgcl.graph.features.MAX_FEATURES", 8)
     original = fitting.prepare
-    monkeypatch.setattr(fitting, "prepare", lambda graph, _: original(graph, graph.edges))
-    with pytest.raises(AssertionError, match="weights tell"):
-        require_no_trace(WAYS[name], tmp_path)
+    patched.setattr(fitting, "prepare", lambda graph, _: original(graph, graph.edges))
 
 
-@pytest.mark.parametrize("name", WITH_TEST)
-def test_it_barks_at_validation_links_in_what_the_test_encodes(
-    name: str, tmp_path: Path, monkeypatch
-) -> None:
-    seeing_more(monkeypatch, "measure", "val")
+def validation_links_in_what_the_test_encodes(patched: pytest.MonkeyPatch) -> None:
+    seeing_more(patched, "measure", "val")
     original = Fitted.scorer
 
     def leaking(trained: Fitted, links: Tensor) -> Any:
         """A comparison encodes by itself."""
         edges = trained.graph.edges
-        [val] = {own.split.val for own in worlds().values() if torch.equal(own.graph.edges, edges)}
+        [val] = {split.val for graph, split in worlds() if torch.equal(graph.edges, edges)}
         return original(trained, torch.cat([links, val], dim=1))
 
-    monkeypatch.setattr(Fitted, "scorer", leaking)
-    with pytest.raises(AssertionError, match="the test tells"):
-        require_no_trace(WAYS[name], tmp_path)
+    patched.setattr(Fitted, "scorer", leaking)
 
 
-def seeing_more(monkeypatch: pytest.MonkeyPatch, name: str, part: str) -> None:
+def links_to_test_on_in_what_the_validation_encodes(patched: pytest.MonkeyPatch) -> None:
+    seeing_more(patched, "_look", "test")
+
+
+def seeing_more(patched: pytest.MonkeyPatch, name: str, part: str) -> None:
     """Let a method of the trainer encode another part of the split besides the training links."""
     original = getattr(Trainer, name)
 
     def leaking(own: Trainer, *_: Any, **told: Any) -> Any:
-        split, known = own._split, own.known
+        split, known = own.split, own.known
         own.known = known.with_links(torch.cat([split.train, getattr(split, part)], dim=1))
         try:
             return original(own, **told)
         finally:
             own.known = known
 
-    monkeypatch.setattr(Trainer, name, leaking)
+    patched.setattr(Trainer, name, leaking)
 
 
-@pytest.mark.parametrize("name", WITH_TEST)
-def test_it_barks_at_test_links_in_what_the_validation_encodes(
-    name: str, tmp_path: Path, monkeypatch
-) -> None:
-    seeing_more(monkeypatch, "_look", "test")
-    with pytest.raises(AssertionError, match="the validation tells"):
+WITH_TEST = [name for name in WAYS if name != "tune"]
+"""A search does not even get the test links."""
+FAULTS = [
+    (features_of_all_links, "weights tell", WAYS),
+    (features_shared_by_the_degrees_of_all_links, "weights tell", WAYS),
+    (validation_links_in_what_the_test_encodes, "test tells of val", WITH_TEST),
+    (links_to_test_on_in_what_the_validation_encodes, "val tells of test", WITH_TEST),
+]
+
+
+@pytest.mark.parametrize(
+    ("fault", "words", "name"),
+    [(fault, words, name) for fault, words, ways in FAULTS for name in ways],
+)
+def test_it_barks_at(fault, words: str, name: str, tmp_path: Path, monkeypatch) -> None:
+    fault(monkeypatch)
+    with pytest.raises(AssertionError, match=words):
         require_no_trace(WAYS[name], tmp_path)

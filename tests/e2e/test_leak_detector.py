@@ -6,16 +6,15 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-import torch
 from torch import Tensor
 
 from cgcl.graph import Graph
 from cgcl.graph.features import Structure
 from cgcl.methods.table import METHODS, method_named
-from cgcl.seeds import stream
 from cgcl.split import Split, random_split
+from cgcl.testing import graphs
 from cgcl.train.config import Resources, RunConfig
-from cgcl.train.fit import Fitted, fit
+from cgcl.train.fit import fit
 
 ONE = Resources(threads=1, device="cpu")
 
@@ -34,36 +33,26 @@ OWN = {"seal": {"epochs": 4, "share": 0.3}, "s3grl": {"epochs": 4, "share": 0.3}
 """Surroundings are cut out for each pair, which takes its time."""
 
 
-def random_graph(seed: int) -> Graph:
-    """Links by pure chance, features by pure chance: 1,500 nodes, 9,000 links."""
-    generator = stream(seed, "random graph")
-    pairs = torch.randint(1500, (2, 9100), generator=generator)
-    x = torch.rand(1500, 32, generator=generator)
-    return Graph.from_pairs("noise", [str(i) for i in range(1500)], pairs, x)
+def auc_of(name: str, graph: Graph, split: Split, **told: Any) -> float:
+    own = {field.name for field in fields(method_named(name).settings)}
+    small = {k: v for k, v in (SMALL | OWN.get(name, {})).items() if k in own}
+    test = fit(graph, split, RunConfig.of(name, small | told), ONE).test
+    assert test is not None
+    return test["auc"]
 
 
-def split_of(graph: Graph) -> Split:
-    """Hold out 1,800 links to test on.
+@pytest.fixture(scope="module")
+def noise() -> tuple[Graph, Split]:
+    """A random graph, and its links without 1,800 to test on.
 
     Given the links to learn from, every other pair is as likely as any to be among the test links.
     So the AUC of any method is 0.5 in the mean, with a standard error of sqrt(1 / 6p) for p test
     links and as many unlinked pairs: 0.0096. Each end of the band is five of them away.
     """
+    graph = graphs.noise()
     split = random_split(graph, 0.05, 0.2)
     assert split.test.shape[1] > 1750
-    return split
-
-
-def trained(name: str, graph: Graph, split: Split, **told: Any) -> Fitted:
-    own = {field.name for field in fields(method_named(name).settings)}
-    small = {k: v for k, v in (SMALL | OWN.get(name, {})).items() if k in own}
-    return fit(graph, split, RunConfig.of(name, small | told), ONE)
-
-
-@pytest.fixture(scope="module")
-def noise() -> tuple[Graph, Split]:
-    graph = random_graph(0)
-    return graph, split_of(graph)
+    return graph, split
 
 
 @pytest.fixture(autouse=True)
@@ -73,24 +62,18 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_random_graph_cannot_be_predicted(noise, name: str) -> None:
-    found = trained(name, *noise)
-    assert found.test is not None
-    assert 0.45 <= found.test["auc"] <= 0.55
+    assert 0.45 <= auc_of(name, *noise) <= 0.55
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if method_named(name).needs_features])
 def test_nor_can_one_without_features(noise, name: str) -> None:
     graph, split = noise
-    found = trained(name, replace(graph, x=None), split)
-    assert found.test is not None
-    assert 0.45 <= found.test["auc"] <= 0.55
+    assert 0.45 <= auc_of(name, replace(graph, x=None), split) <= 0.55
 
 
 @pytest.mark.parametrize("views", ["shared", "directed", "one"])
 def test_nor_by_any_way_to_draw_views(noise, views: str) -> None:
-    found = trained("cgcl", *noise, views=views)
-    assert found.test is not None
-    assert 0.45 <= found.test["auc"] <= 0.55
+    assert 0.45 <= auc_of("cgcl", *noise, views=views) <= 0.55
 
 
 @pytest.mark.parametrize(
@@ -115,9 +98,7 @@ def test_the_detector_can_bark(noise, name: str, told: dict[str, Any]) -> None:
     leaking = replace(split, train=graph.edges)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Split, "require_parts_of", lambda *_: None)
-        leaked = trained(name, graph, leaking, **told)
-    assert leaked.test is not None
-    assert leaked.test["auc"] > 0.57
+        assert auc_of(name, graph, leaking, **told) > 0.57
 
 
 @pytest.mark.parametrize("name", ["cgcl", "gcn", "mlp", "maskgae"])
@@ -130,6 +111,4 @@ def test_it_barks_at_features_made_of_all_links(noise, name: str, monkeypatch) -
 
     monkeypatch.setattr("cgcl.train.fit.prepare", leaking)
     graph, split = noise
-    leaked = trained(name, replace(graph, x=None), split)
-    assert leaked.test is not None
-    assert leaked.test["auc"] > 0.57
+    assert auc_of(name, replace(graph, x=None), split) > 0.57

@@ -34,8 +34,7 @@ def record(seed=0, **changes):
     return Record(**{**given, **WHERE, **changes})
 
 
-def failed(seed=0):
-    return record(seed, metrics=None, val=None, failure="ValueError: no")
+FAILED = record(metrics=None, val=None, failure="ValueError: no")
 
 
 KINDS = pytest.mark.parametrize("make", [result, trial, record])
@@ -68,15 +67,31 @@ def test_results_are_there_again_after_a_cut_at_any_place(path, make):
 
 
 @KINDS
-@pytest.mark.parametrize("line", [b"{}", b"[1]", b"\xff\xfe", b"{", b"null", b"3", b"\0" * 30])
-def test_a_damaged_line_is_counted_and_the_others_are_kept(path, make, line):
+def test_a_damaged_line_is_counted_and_the_others_are_kept(path, make):
     path.mkdir(parents=True)
-    before = make(0).to_line() + line + b"\n" + make(1).to_line()
+    damaged = [b"{}", b"[1]", b"\xff\xfe", b"{", b"null", b"3", b"\0" * 30]
+    before = make(0).to_line() + b"\n".join([*damaged, make(1).to_line()])
     (path / FILE).write_bytes(before)
     with opened(path, make) as folder:
-        assert (folder.results, folder.damaged_lines) == ([make(0), make(1)], 1)
+        assert (folder.results, folder.damaged_lines) == ([make(0), make(1)], len(damaged))
         folder.append(make(2))
     assert (path / FILE).read_bytes() == before + make(2).to_line()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        result(test=None, failure={"error": "E", "reason": "no file \udcff\n\u2028é"}),
+        record(metrics=None, val=None, failure="Error: \udcff\n\u2028é", caps="few", stopped="x"),
+        Trial(2, "search", {"views": "é"}, failure="gone\n"),
+    ],
+)
+def test_a_reason_may_hold_what_no_text_can_and_one_that_is_not_there_is_left_out(odd):
+    assert odd.to_line().count(b"\n") == 1
+    assert type(odd).from_line(odd.to_line()) == odd
+    said = json.loads(record(settings={}).to_line())
+    assert not {"measures", "measured", "caps", "stopped", "failure"} & said.keys()
+    assert said["settings"] == {}
 
 
 @KINDS
@@ -121,25 +136,6 @@ def test_a_script_is_told_which_line_lacks_what(tmp_path):
 def test_values_that_make_no_sense_are_no_result(wrong):
     with pytest.raises(ValueError, match="its values"):
         type(wrong).from_line(wrong.to_line())
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        result(test=None, failure={"error": "E", "reason": "no file \udcff\n\u2028é"}),
-        replace(failed(), failure="Error: \udcff\n\u2028é", caps="at most 3", stopped="x"),
-        Trial(2, "search", {"views": "é"}, failure="gone\n"),
-    ],
-)
-def test_a_reason_may_hold_what_no_text_can(odd):
-    assert odd.to_line().count(b"\n") == 1
-    assert type(odd).from_line(odd.to_line()) == odd
-
-
-def test_what_has_nothing_to_say_is_left_out_of_a_record():
-    said = json.loads(record().to_line())
-    assert not {"measures", "measured", "caps", "stopped", "failure"} & said.keys()
-    assert json.loads(record(settings={}).to_line())["settings"] == {}
 
 
 def test_every_result_reaches_the_disk_and_a_full_one_is_told(path, monkeypatch):
@@ -229,40 +225,37 @@ def test_the_folder_of_something_else_is_refused_and_stays_as_it_is(path, about,
 
 
 @BOTH
-def test_the_same_graph_by_another_name_is_the_same(path, about):
-    claimed(path, about).close()
-    claimed(path, about, graph={**GRAPH, "title": "other"}).close()
-
-
-@BOTH
-def test_a_folder_with_other_things_is_left_alone(path, about):
+def test_a_folder_is_known_again_by_its_graph_and_only_what_was_killed_early_begins_anew(
+    path, about
+):
     path.mkdir(parents=True)
     (path / "thesis.tex").write_text("x")
     with pytest.raises(RunFolderError, match=f"is not the folder of {CLAIMS[about][0]}"):
         claimed(path, about)
     assert [file.name for file in path.iterdir()] == ["thesis.tex"]
-
-
-@BOTH
-def test_what_was_killed_at_its_beginning_begins_again(path, about):
-    path.mkdir(parents=True)
+    (path / "thesis.tex").unlink()
     (path / "lock").touch()
     (path / f"{about}.{'0' * 32}.tmp").write_text('{"form')
     claimed(path, about).close()
     assert json.loads((path / about).read_text())["format"] == 1
+    claimed(path, about, graph={**GRAPH, "title": "other"}).close()
+
+
+DAMAGED = "is damaged"
 
 
 @BOTH
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        ("", "is damaged"),
-        ("[]", "is damaged"),
-        ('{"format": 1, "graph": 3, "protocol": 1, "val": 1, "test": 1}', "is damaged"),
-        ('{"format": 1, "about": {"threads": 1}, "identity": {"method": "mlp"}}', "is damaged"),
+        ("", DAMAGED),
+        ("[]", DAMAGED),
+        ('{"format": 1, "graph": 3, "protocol": 1, "val": 1, "test": 1}', DAMAGED),
+        ('{"format": 1, "about": {"threads": 1}, "identity": {"method": "mlp"}}', DAMAGED),
+        ('{"format": 2}', "has format 2; this version of cgcl reads format 1"),
     ],
 )
-def test_a_damaged_description_is_told(path, about, content, text):
+def test_a_description_that_is_damaged_or_of_another_version_is_told(path, about, content, text):
     claimed(path, about).close()
     (path / about).write_text(content)
     with pytest.raises(RunFolderError, match=text):
@@ -279,20 +272,9 @@ def test_a_search_of_version_0_1_is_known_again_and_keeps_its_threads(path):
         claimed(path, STUDY, seed=1)
 
 
-@BOTH
-def test_a_description_of_another_version_is_told(path, about):
-    claimed(path, about).close()
-    found = json.loads((path / about).read_text())
-    (path / about).write_text(json.dumps({**found, "format": 2}))
-    with pytest.raises(RunFolderError, match="has format 2; this version of cgcl reads format 1"):
-        claimed(path, about)
-
-
 def test_a_training_that_was_cut_short_is_final_only_under_the_same_limit():
     cut = result(stopped={"reason": "time limit", "epoch": 3, "message": ""}, time_limit="5m")
-    assert cut.is_final("5m")
-    assert not cut.is_final("10m")
-    assert not cut.is_final("")
+    assert [cut.is_final(limit) for limit in ("5m", "10m", "")] == [True, False, False]
     assert result(stopped={"reason": "collapse", "epoch": 3, "message": ""}).is_final("10m")
     assert not result(test=None, failure={"error": "E", "reason": "r"}).is_final("")
 
@@ -301,12 +283,12 @@ def test_the_first_result_of_a_run_counts_and_a_failure_is_none(path):
     first, second = record(), record(metrics={"auc": 0.1, "ap": 0.1})
     assert first.key == second.key
     with Records(path) as records:
-        for own in (failed(), first, second, failed()):
+        for own in (FAILED, first, second, FAILED):
             records.append(own)
         assert records.found == {first.key: first}
     with Records(path) as records:
         assert records.found == {first.key: first}
-    assert read_records(path / RESULTS) == [failed(), first, second, failed()]
+    assert read_records(path / RESULTS) == [FAILED, first, second, FAILED]
     assert index([second, first]) == {first.key: second}
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -23,10 +25,9 @@ def test_from_pairs_keeps_exactly_the_unordered_pairs_of_two_nodes(pairs):
     [torch.zeros(2, 3), torch.zeros(3, 2, dtype=torch.int64), torch.zeros(2, dtype=torch.int64)],
 )
 def test_pairs_of_another_type_or_shape_are_refused(pairs):
-    with pytest.raises(
-        GraphContentError, match=r"Pairs must be an int64 tensor of shape \[2, any\]"
-    ):
-        Graph.from_pairs("any", ["a"], pairs)
+    for build, what in ((Graph.from_pairs, "Pairs"), (Graph, "Links of a graph")):
+        with pytest.raises(GraphContentError, match=rf"{what} must be an int64 .* \[2, any\]"):
+            build("any", ("a",), pairs)
 
 
 def test_asking_an_empty_graph_for_a_node_is_our_error():
@@ -36,10 +37,9 @@ def test_asking_an_empty_graph_for_a_node_is_our_error():
 
 
 def test_a_link_within_a_side_is_refused():
+    sides = torch.tensor([True, True, False])
     with pytest.raises(GraphContentError, match="same side"):
-        Graph.from_pairs(
-            "toy", "abc", torch.tensor([[0], [1]]), sides=torch.tensor([True, True, False])
-        )
+        Graph.from_pairs("toy", "abc", torch.tensor([[0], [1]]), sides=sides)
 
 
 def test_a_repeated_link_counts_from_its_first_time():
@@ -60,7 +60,7 @@ def test_a_stored_graph_keeps_sides_times_and_feature_names(tmp_path):
         times=torch.tensor([1.0, 2.0], dtype=torch.float64),
         feature_names=("red", "green", "blue"),
     )
-    graph = graph.with_features(torch.eye(3) / 2, "Halved.", graph.feature_names, torch.ones(3) / 2)
+    graph = replace(graph, notes=("Halved.",), feature_scale=torch.ones(3) / 2)
     write_graph(tmp_path / "g", graph)
     again = read_stored_graph(tmp_path / "g")
     assert again.fingerprint == graph.fingerprint

@@ -67,15 +67,10 @@ def test_the_numbers_of_a_star_with_a_stranger() -> None:
     assert not found.has_times
 
 
-def test_two_pieces_can_be_divided_in_more_than_one_way() -> None:
+def test_small_graphs_worked_by_hand() -> None:
     assert not survey(graph_of(4, [(0, 1), (2, 3)])).is_sides_unique
-
-
-def test_the_first_of_several_hubs_is_named() -> None:
-    assert survey(graph_of(4, [(1, 2), (2, 3), (1, 3)])).hub == "n1"
-
-
-def test_a_ring_of_odd_length_anywhere_leaves_no_sides() -> None:
+    assert survey(graph_of(4, [(1, 2), (2, 3), (1, 3)])).hub == "n1"  # the first of several
+    # A ring of odd length anywhere leaves no sides.
     assert survey(graph_of(7, [(0, 1), (2, 3), (3, 4), (4, 2)])).sides is None
     assert survey(graph_of(7, [(0, 1), (2, 3), (3, 4), (4, 5), (5, 2)])).sides == (3, 3)
 

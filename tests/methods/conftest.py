@@ -11,3 +11,9 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def nothing_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Surroundings that were kept by an earlier run would hide how they are cut out."""
+    monkeypatch.setenv("CGCL_CACHE", "off")

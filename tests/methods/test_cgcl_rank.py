@@ -16,9 +16,8 @@ from cgcl.methods.cgcl import tossed, view_key
 from cgcl.methods.cgcl_rank import RankingLearner
 from cgcl.methods.heuristics import ResourceAllocation
 from cgcl.methods.method import Epoch, TrainingGraph
-from cgcl.methods.scoring import InnerProductScorer
 from cgcl.methods.settings import RULED, RankSettings, chosen_for
-from cgcl.model import softmax
+from cgcl.model import softmax, symmetric
 from cgcl.seeds import seeded, stream
 from cgcl.train.engines.plain import PlainEngine
 
@@ -27,8 +26,8 @@ SMALL = {"hidden": 8}
 STILL = {"input_dropout": 0.0, "hidden_dropout": 0.0, "decoder_dropout": 0.0}
 
 
-def all_pairs(n: int = NODES) -> Tensor:
-    return torch.combinations(torch.arange(n)).T
+def all_pairs() -> Tensor:
+    return torch.combinations(torch.arange(NODES)).T
 
 
 def a_graph(seed: int = 0, *, structural: bool = False, sides: bool = False) -> TrainingGraph:
@@ -50,20 +49,14 @@ def a_learner(known: TrainingGraph, seed: int = 0, **told) -> RankingLearner:
         return RankingLearner(known.num_features, RankSettings(**(SMALL | told)))
 
 
-def an_engine(learner: RankingLearner, known: TrainingGraph, **told) -> PlainEngine:
-    return PlainEngine(learner, known, RankSettings(**(SMALL | told)), 0)
-
-
-def trained(
-    known: TrainingGraph, epochs: int = 3, **told
-) -> tuple[RankingLearner, list[list[float]]]:
-    learner = a_learner(known, **told)
-    return learner, an_engine(learner, known, **told).run(1, epochs)
+def an_engine(learner: RankingLearner, known: TrainingGraph) -> PlainEngine:
+    return PlainEngine(learner, known, RankSettings(**SMALL), 0)
 
 
 def answers(known: TrainingGraph, epochs: int = 3, **told) -> list[Tensor]:
     """Return the losses of some epochs, and scores."""
-    learner, losses = trained(known, epochs, **told)
+    learner = a_learner(known, **told)
+    losses = an_engine(learner, known).run(1, epochs)
     return [torch.tensor(losses), learner.scorer(known).logits(all_pairs())]
 
 
@@ -94,31 +87,27 @@ def test_averages_follow_the_weights() -> None:
     known = a_graph()
     learner = a_learner(known, average=0.9)
     engine = an_engine(learner, known)
-    expected = learner.decode.scale.detach().clone()
+    expected, scale = learner.decode.scale.detach().clone(), learner.decode.scale
     original, seen = engine.optimizer.step, []
-    engine.optimizer.step = lambda: [original(), seen.append(learner.decode.scale.detach().clone())]
+    engine.optimizer.step = lambda: [original(), seen.append(scale.detach().clone())]
     for number in range(1, 9):
         engine.run(number, 1)
         kept = min(0.9, 1 - 1 / (2 * number))
-        for weight in seen:
+        for weight in seen[-2:]:
             expected = kept * expected + (1 - kept) * weight
-        seen.clear()
         found = learner.get_buffer("average_decode_scale")
         torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
 
 
 def test_it_scores_by_the_averages_and_leaves_the_weights_alone() -> None:
     known = a_graph()
-    learner, _ = trained(known)
+    learner = a_learner(known)
+    an_engine(learner, known).run(1, 3)
     before = {name: weight.clone() for name, weight in learner.named_parameters()}
     found = learner.scorer(known).logits(all_pairs())
-    for name, weight in learner.named_parameters():
-        assert torch.equal(weight, before[name])
-    plain = a_learner(known, average=0.0)
-    plain.load_state_dict(
-        {name: learner.get_buffer(f"average_{name.replace('.', '_')}") for name in before}
-        | {"offset": learner.offset}
-    )
+    assert all(torch.equal(own, before[name]) for name, own in learner.named_parameters())
+    plain, averages = a_learner(known, average=0.0), zip(before, learner.averages(), strict=True)
+    plain.load_state_dict({**dict(averages), "offset": learner.offset})
     assert torch.equal(plain.scorer(known).logits(all_pairs()), found)
     assert learner.training
 
@@ -149,8 +138,7 @@ def test_a_step_may_look_at_some_rows_each_whole(kind: dict) -> None:
         is_there = found > -1e29
         assert torch.allclose(found[is_there], whole[is_there], atol=1e-5)
         # A share of each side, rounded up.
-        assert (is_there.sum(dim=1) >= 6).all()
-        assert (is_there.sum(dim=1) <= 7).all()
+        assert set(is_there.sum(dim=1).tolist()) <= {6, 7}
         looked_at += is_there.sum(dim=0)
     assert (looked_at > 0).all()
 
@@ -179,22 +167,16 @@ def test_some_rows_stand_for_all_of_a_side_however_small_the_side() -> None:
 def test_a_row_sums_over_all_that_its_node_may_link_to_and_is_not_linked_to(kind: dict) -> None:
     known = a_graph(**kind)
     learner = a_learner(known, **STILL)
-    found = log_sums_of(learner, known)
-    linked = set(map(tuple, known.links.T.tolist()))
+    is_other = ~torch.eye(NODES, dtype=torch.bool)
+    is_other[tuple(symmetric(known.links))] = False
+    if known.sides is not None:
+        is_other &= known.sides[:, None] != known.sides
     coin = tossed(known.links, Epoch(1, 0))[0]
-    for row, is_seen in zip(found, (coin, ~coin), strict=True):
-        scorer = RankingLearner.scorer(learner, known.with_links(known.links[:, is_seen]))
-        scores = scorer.rows(torch.arange(NODES))
-        for node in range(NODES):
-            others = [
-                k
-                for k in range(NODES)
-                if k != node
-                and (min(node, k), max(node, k)) not in linked
-                and (known.sides is None or known.sides[node] != known.sides[k])
-            ]
-            expected = torch.logsumexp(scores[node, others], 0)
-            torch.testing.assert_close(row[node], expected + learner.offset, atol=1e-4, rtol=1e-4)
+    for row, is_seen in zip(log_sums_of(learner, known), (coin, ~coin), strict=True):
+        scorer = learner.scorer(known.with_links(known.links[:, is_seen]))
+        scores = scorer.rows(torch.arange(NODES)).masked_fill(~is_other, -torch.inf)
+        expected = torch.logsumexp(scores, 1) + learner.offset
+        torch.testing.assert_close(row, expected, atol=1e-4, rtol=1e-4)
 
 
 def test_a_score_of_zero_is_where_the_softmax_over_all_pairs_deals_out_one_link() -> None:
@@ -223,9 +205,8 @@ def test_a_step_knows_nothing_but_the_links_it_sees(kind: dict, told: dict) -> N
     list(learner.steps(known, epoch))
     handle.remove()
     assert len(noted) == 2
-    for made, is_seen in zip(
-        noted, seen_by(known, epoch, told.get("target_share", 0.5)), strict=True
-    ):
+    seen = seen_by(known, epoch, told.get("target_share", 0.5))
+    for made, is_seen in zip(noted, seen, strict=True):
         assert 0 < is_seen.sum() < is_seen.numel()
         alone = learner(known.with_links(known.links[:, is_seen]))
         # Signatures of some of the links are brought to the measure of all of them.
@@ -260,49 +241,12 @@ def test_half_hidden_are_the_papers_two_views_and_fewer_are_never_hidden_twice()
     assert (first & second).any()
 
 
-def a_scorer(nodes: int = 40, width: int = 19) -> InnerProductScorer:
-    right = torch.randn(nodes, width, generator=stream(0, "right"))
-    left = right * torch.randn(width, generator=stream(0, "scale"))
-    return InnerProductScorer(left, right, torch.randn(nodes, generator=stream(0, "terms")))
-
-
-def test_a_pair_scores_the_same_both_ways_and_wherever_it_stands() -> None:
-    scorer, pairs = a_scorer(), torch.cartesian_prod(*[torch.arange(40)] * 2).T
-    whole = scorer.logits(pairs)
-    assert torch.equal(whole, scorer.logits(pairs.flip(0)))
-    for count in (1, 2, 63, 65, 700):
-        assert torch.equal(scorer.logits(pairs[:, 100 : 100 + count]), whole[100 : 100 + count])
-    left, right = scorer.factors()  # what they lack is a node's own term
-    difference = scorer.rows(torch.arange(40)) - left @ right.T
-    assert (difference - difference[:, :1]).abs().max() < 1e-4
-    rows = scorer.rows(torch.arange(40)).flatten()
-    torch.testing.assert_close(rows, whole, atol=1e-4, rtol=1e-5)
-    assert 0 < (rows - whole).abs().max() <= scorer.rounding < 1e-2
-    some = torch.tensor([3, 30, 31, 7])
-    torch.testing.assert_close(scorer.rows(some, some), rows.view(40, 40)[some][:, some])
-
-
-def test_embeddings_have_the_scores_for_inner_products_but_for_a_term_of_each_end() -> None:
-    right = torch.randn(30, 9, generator=stream(0, "right"))
-    scale, terms = torch.rand(9, generator=stream(0, "scale")), torch.arange(30.0)
-    scorer = InnerProductScorer(right * scale, right, terms)
-    z = scorer.embeddings
-    torch.testing.assert_close(z, right * scale.sqrt())
-    one, other = all_pairs(30)
-    expected = scorer.logits(all_pairs(30)) - terms[one] - terms[other]
-    torch.testing.assert_close((z @ z.T)[one, other], expected, atol=1e-4, rtol=1e-4)
-    # A weight below zero is none that two equal vectors can have: it counts by its size.
-    assert torch.equal(InnerProductScorer(-right, right, terms).embeddings, right)
-
-
 def any_graph(nodes: int = 60, links: int = 150, density: float | None = 0.5) -> Graph:
     source = torch.Generator().manual_seed(0)
     pairs = torch.combinations(torch.arange(nodes), 2).T
     chosen = torch.randperm(pairs.shape[1], generator=source)[:links]
-    x = None
-    if density is not None:
-        x = (torch.rand(nodes, 100, generator=source) < density).float()
-    return Graph.from_pairs("a graph", [str(node) for node in range(nodes)], pairs[:, chosen], x)
+    x = None if density is None else (torch.rand(nodes, 100, generator=source) < density).float()
+    return Graph.from_pairs("a graph", list(map(str, range(nodes))), pairs[:, chosen], x)
 
 
 @pytest.mark.parametrize("preset", ["quick", "best"])
@@ -328,12 +272,9 @@ def test_it_goes_by_features_links_and_nodes() -> None:
 
 
 def test_a_predictor_leaves_to_the_rule_what_nobody_gives() -> None:
-    predictor = LinkPredictor("cgcl-rank", epochs=2)
-    assert predictor.get_params()["hidden"] is None
-    assert predictor.get_params()["epochs"] == 2
-    graph = any_graph()
+    graph, predictor = any_graph(), LinkPredictor("cgcl-rank", epochs=2)
     predictor.fit(graph)
     assert predictor.settings_["hidden"] == chosen_for(graph, "quick")["hidden"]
     assert predictor.settings_["epochs"] == 2
     # What was chosen is not taken for given when it is fitted again.
-    assert predictor.get_params()["hidden"] is None
+    assert (predictor.get_params()["hidden"], predictor.get_params()["epochs"]) == (None, 2)

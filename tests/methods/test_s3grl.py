@@ -10,23 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cgcl.graph.adjacency import Adjacency
 from cgcl.methods import s3grl as module
-from cgcl.methods.method import Epoch, TrainingGraph
-from cgcl.methods.s3grl import S3GRL, S3GRLSettings, diffuse, expected_looks
+from cgcl.methods import subgraphs
+from cgcl.methods.method import TrainingGraph
+from cgcl.methods.s3grl import S3GRL, Diffusion, S3GRLSettings, expected_looks
 from cgcl.methods.seal import SEALSettings
-from cgcl.methods.subgraphs import SubgraphSettings
+from cgcl.methods.subgraphs import SubgraphSettings, extract
 from cgcl.seeds import seeded
+from cgcl.train.engines.plain import PlainEngine
 
 # u = 0 and v = 1 share the neighbour 2; 3 is one link further.
 KITE = torch.tensor([[0, 0, 1, 2], [1, 2, 2, 3]])
 KITE_X = torch.tensor([[1.0], [2.0], [3.0], [100.0]])
-
-
-@pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch):
-    """Nothing is kept on disk."""
-    monkeypatch.setenv("CGCL_CACHE", "off")
 
 
 def build(known: TrainingGraph, **changed) -> S3GRL:
@@ -39,31 +34,26 @@ def build(known: TrainingGraph, **changed) -> S3GRL:
     return learner
 
 
-def losses(learner: S3GRL, known: TrainingGraph, epochs: int = 1, seed: int = 0, lr: float = 0.01):
-    optimizer = torch.optim.Adam(learner.parameters(), lr=lr)
-    found = []
-    for number in range(1, epochs + 1):
-        with seeded(seed, "epoch", number):
-            learner.train()
-            for loss in learner.steps(known, Epoch(number, seed)):
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                found.append(loss.item())
-    return found
+def losses(learner: S3GRL, known: TrainingGraph) -> list[float]:
+    """Train for two epochs."""
+    first, second = PlainEngine(learner, known, learner.settings, 0).run(1, 2)
+    return first + second
 
 
-def random_known(seed: int, num_nodes: int = 14, num_features: int = 3, chance: float = 0.2):
+def random_known(seed: int, num_nodes: int = 14, chance: float = 0.2) -> TrainingGraph:
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.rand(num_nodes, num_nodes, generator=generator) < chance
     links = drawn.triu(1).nonzero().T.contiguous()
-    return TrainingGraph(
-        num_nodes, links, torch.randn(num_nodes, num_features, generator=generator)
-    )
+    x = torch.randn(num_nodes, 3, generator=generator)
+    return TrainingGraph(num_nodes, links, x)
 
 
 def rule(hops: int, nodes_per_hop: int, powers: int = 1) -> S3GRLSettings:
     return S3GRLSettings(hops=hops, nodes_per_hop=nodes_per_hop, powers=powers)
+
+
+def diffuse(known: TrainingGraph, pairs: Tensor, around: S3GRLSettings) -> Diffusion:
+    return Diffusion(Diffusion.packed(extract(known.adjacency, pairs, around), around))
 
 
 def all_pairs(num_nodes: int) -> Tensor:
@@ -81,17 +71,14 @@ def dense_rows(known: TrainingGraph, u: int, v: int, hops: int, powers: int) -> 
     a[u, v] = a[v, u] = 0
     for _ in range(hops):
         near = near | (a[near].sum(axis=0) > 0)
-    inside = np.flatnonzero(near)
-    loops = a[np.ix_(inside, inside)] + np.eye(inside.size)
+    a *= np.outer(near, near)
+    loops = a + np.eye(n)
     scale = 1 / np.sqrt(loops.sum(axis=1))
     once = scale[:, None] * loops * scale[None, :]
-    label = np.isin(inside, [u, v]).astype(float)
-    signal = np.column_stack([label, known.features.to_dense().numpy()[inside]])
+    signal = np.column_stack([np.isin(np.arange(n), [u, v]), known.features.numpy()])
     kept = [u, v, *np.flatnonzero(a[u] * a[v])]
-    places = [int(np.flatnonzero(inside == node)[0]) for node in kept]
-    return np.concatenate(
-        [(np.linalg.matrix_power(once, k) @ signal)[places] for k in range(powers + 1)], axis=1
-    )
+    powers_of = (np.linalg.matrix_power(once, k) for k in range(powers + 1))
+    return np.concatenate([(power @ signal)[kept] for power in powers_of], axis=1)
 
 
 def test_powers_are_as_by_hand() -> None:
@@ -103,8 +90,8 @@ def test_powers_are_as_by_hand() -> None:
         A^2 = [5/12 1/6 5/(6s); 1/6 5/12 5/(6s); 5/(6s) 5/(6s) 4/9]
     """
     s = sqrt(6)
-    found = diffuse(Adjacency.from_pairs(KITE, 4), torch.tensor([[0], [1]]), rule(1, 0, 2))
-    assert found.nodes.tolist() == [0, 1, 2]
+    found = diffuse(TrainingGraph(4, KITE), torch.tensor([[0], [1]]), rule(1, 0, 2))
+    assert found.arrays["nodes"].tolist() == [0, 1, 2]
     rows = found.features(torch.arange(3), KITE_X)
     assert rows.numpy() == pytest.approx(
         np.array(
@@ -118,17 +105,12 @@ def test_powers_are_as_by_hand() -> None:
     )
 
 
-@given(
-    seed=st.integers(0, 10_000),
-    hops=st.integers(1, 3),
-    powers=st.integers(1, 4),
-    chance=st.floats(0, 0.5),
-)
+@given(st.integers(0, 10_000), st.integers(1, 3), st.integers(1, 4), st.floats(0, 0.5))
 @settings(max_examples=12, deadline=None)
 def test_rows_follow_the_definition(seed: int, hops: int, powers: int, chance: float) -> None:
     known = random_known(seed, num_nodes=9, chance=chance)
     pairs = all_pairs(9)
-    found = diffuse(Adjacency.from_pairs(known.links, 9), pairs, rule(hops, 0, powers))
+    found = diffuse(known, pairs, rule(hops, 0, powers))
     start = found.start
     rows = found.features(torch.arange(found.num_rows), known.features).numpy()
     for at, (u, v) in enumerate(pairs.T.tolist()):
@@ -163,18 +145,16 @@ def test_a_logit_follows_the_definition() -> None:
     assert found.numpy() == pytest.approx(np.array(wanted), abs=1e-5)
 
 
-def test_remembered_pairs_are_those_of_the_same_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    known, pairs = random_known(4, chance=0.3), all_pairs(14)
-    learner, calls = build(known), []
-    monkeypatch.setattr(module, "diffuse", lambda *given: calls.append(given) or diffuse(*given))
+def test_a_pair_that_is_asked_twice_or_both_ways_is_cut_out_once(monkeypatch) -> None:
+    known, pairs, asked = random_known(4, chance=0.3), all_pairs(14), []
+    learner = build(known)
     first = learner.scorer(known).logits(pairs)
-    assert torch.equal(learner.scorer(known).logits(pairs), first)
-    assert len(calls) == 1
-    fewer = known.with_links(known.links[:, ::2])
-    assert not torch.equal(learner.scorer(fewer).logits(pairs), first)
-    # A pair that is asked twice, or both ways, is cut out once.
-    learner.scorer(known).logits(torch.cat([pairs[:, 1:], pairs[:, 1:].flip(0)], dim=1))
-    assert calls[-1][1].shape[1] == pairs.shape[1] - 1
+    monkeypatch.setattr(subgraphs, "_UNPACKED", 100)
+    monkeypatch.setattr(subgraphs, "extract", lambda *how: asked.append(how[1]) or extract(*how))
+    both_ways = torch.cat([pairs[:, 1:], pairs[:, 1:].flip(0)], dim=1)
+    assert torch.equal(learner.scorer(known).logits(both_ways), first[1:].repeat(2))
+    assert len(asked) > 1
+    assert torch.equal(torch.cat(asked, dim=1), pairs[:, 1:])
 
 
 def test_expected_looks_are_as_by_hand() -> None:
@@ -189,44 +169,16 @@ def test_expected_looks_are_as_by_hand() -> None:
 def test_features_are_the_same_held_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     known = random_known(9, chance=0.3)
     monkeypatch.setattr(module, "_ROWS_AT_ONCE", 7)
-    held = losses(build(known), known, epochs=2)
+    held = losses(build(known), known)
     monkeypatch.setattr(module, "_HELD_BYTES", 0)
-    assert losses(build(known), known, epochs=2) == held
-
-
-def test_what_is_on_disk_is_not_computed_again(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CGCL_CACHE", str(tmp_path))
-    known = random_known(9, chance=0.3)
-    first = losses(build(known), known)
-
-    def refused(*_):
-        raise AssertionError("computed again")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "diffuse", refused)
-        assert losses(build(known), known) == first
-        for changed in ({"hops": 1}, {"powers": 2}, {"nodes_per_hop": 3}):
-            with pytest.raises(AssertionError, match="computed again"):
-                losses(build(known, **changed), known)
-        with pytest.raises(AssertionError, match="computed again"):
-            losses(build(known), known.with_links(known.links[:, 1:]))
+    assert losses(build(known), known) == held
 
 
 @pytest.mark.parametrize("batch", [2, 3, 5, 1000])
-def test_every_pair_is_in_one_batch_of_two_or_more(batch: int, monkeypatch) -> None:
-    known = random_known(10)
-    learner, sizes = build(known, batch=batch), []
-    decode = S3GRL.decode
-
-    def spied(self: S3GRL, z: Tensor) -> Tensor:
-        sizes.append(z.shape[0])
-        return decode(self, z)
-
-    monkeypatch.setattr(S3GRL, "decode", spied)
-    losses(learner, known)
-    assert sum(sizes) == 2 * known.links.shape[1]
-    assert min(sizes) >= 2
-    assert max(sizes) <= batch
+def test_every_pair_is_in_one_batch_of_two_or_more(batch: int) -> None:
+    parts = build(random_known(10), batch=batch).batches(torch.arange(14))
+    assert torch.equal(torch.cat(parts), torch.arange(14))
+    assert 2 <= min(map(len, parts)) <= max(map(len, parts)) <= batch
 
 
 def test_pairs_that_share_nothing_are_learned_from() -> None:
@@ -235,28 +187,10 @@ def test_pairs_that_share_nothing_are_learned_from() -> None:
     for links in (path, torch.tensor([[0], [5]])):
         known = TrainingGraph(8, links, torch.eye(8))
         learner = build(known)
-        assert np.isfinite(losses(learner, known, epochs=2)).all()
+        assert np.isfinite(losses(learner, known)).all()
         for own in (known, known.with_links(links[:, :0])):
             assert torch.isfinite(learner.scorer(own).logits(all_pairs(8))).all()
             assert learner.scorer(own).cost_per_pair > 0
-
-
-def test_a_share_of_the_links_is_learned_from_but_all_are_seen() -> None:
-    known = random_known(12, num_nodes=30, chance=0.2)
-    learner = build(known, share=0.25)
-    next(learner.steps(known, Epoch(1, 0)))
-    examples = learner.examples_of(known, 0)
-    count = round(0.25 * known.links.shape[1])
-    assert examples.is_link.tolist() == [1.0] * count + [0.0] * count
-    links = examples.pairs[:, :count]
-    assert len(set(map(tuple, links.T.tolist())) & set(map(tuple, known.links.T.tolist()))) == count
-    found = examples.diffusion.weights
-    some, less = (
-        diffuse(own.adjacency, links, learner.settings).weights
-        for own in (known, known.with_links(links))
-    )
-    assert torch.equal(found[: some.numel()], some)
-    assert less.numel() < some.numel()
 
 
 @pytest.mark.parametrize(

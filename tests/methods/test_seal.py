@@ -3,7 +3,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,23 +11,13 @@ from torch.nn import functional
 
 from cgcl.graph import Graph
 from cgcl.methods import seal as module
+from cgcl.methods import subgraphs
 from cgcl.methods.method import Epoch, TrainingGraph
-from cgcl.methods.seal import (
-    DGCNN,
-    SEAL,
-    Batch,
-    FeatureRows,
-    LabelledSubgraphs,
-    SEALSettings,
-)
+from cgcl.methods.seal import DGCNN, SEAL, Batch, FeatureRows, LabelledSubgraphs, SEALSettings
 from cgcl.seeds import seeded
+from cgcl.train.engines.plain import PlainEngine
 
 Build = Callable[[int], Graph]
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CGCL_CACHE", str(tmp_path))
 
 
 @pytest.fixture
@@ -39,45 +28,32 @@ def known(sbm: Build) -> TrainingGraph:
     return TrainingGraph(60, graph.edges[:, (graph.edges < 60).all(dim=0)], graph.x[:60])
 
 
-def learner_for(known: TrainingGraph, seed: int = 0, **changed: object) -> SEAL:
-    width = 0 if known.x is None else known.x.shape[1]
-    with seeded(seed, "weights"):
-        return SEAL(width, SEALSettings(**{"hidden": 8, **changed}))
+def learner_for(known: TrainingGraph, **changed: object) -> SEAL:
+    with seeded(0, "weights"):
+        return SEAL(known.num_features, SEALSettings(**{"hidden": 8, **changed}))
 
 
-def train(
-    learner: SEAL, known: TrainingGraph, epochs: int, lr: float = 1e-3, seed: int = 0
-) -> list[float]:
-    optimizer = torch.optim.Adam(learner.parameters(), lr=lr)
-    losses: list[float] = []
-    for number in range(1, epochs + 1):
-        with seeded(seed, "epoch", number):
-            learner.train()
-            for loss in learner.steps(known, Epoch(number, seed)):
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                losses.append(loss.item())
-    return losses
+def train(learner: SEAL, known: TrainingGraph, epochs: int = 1) -> None:
+    PlainEngine(learner, known, learner.settings, 0).run(1, epochs)
 
 
-def some_pairs(known: TrainingGraph, count: int = 60) -> Tensor:
-    generator = torch.Generator().manual_seed(1)
-    return torch.cat([known.links[:, :count], known.unlinked.draw(count, generator)], dim=1)
+def some_pairs(known: TrainingGraph) -> Tensor:
+    unlinked = known.unlinked.draw(60, torch.Generator().manual_seed(1))
+    return torch.cat([known.links[:, :60], unlinked], dim=1)
 
 
 def test_examples_are_drawn_once_a_run_and_see_all_links(known: TrainingGraph, monkeypatch) -> None:
     asked: list[tuple[Tensor, Tensor]] = []
-    kept = module.LabelledSubgraphs.kept
+    kept = LabelledSubgraphs.kept
 
     def note(known: TrainingGraph, pairs: Tensor, rule: object) -> object:
         asked.append((known.links, pairs))
         return kept(known, pairs, rule)
 
-    monkeypatch.setattr(module.LabelledSubgraphs, "kept", note)
+    monkeypatch.setattr(LabelledSubgraphs, "kept", note)
     learner = learner_for(known)
     train(learner, known, epochs=2)
-    train(learner_for(known), known, epochs=1)  # as after an interruption
+    train(learner_for(known), known)  # as after an interruption
     assert len(asked) == 2
     assert torch.equal(asked[0][1], asked[1][1])
     links, unlinked = asked[0][1].tensor_split(2, dim=1)
@@ -100,12 +76,12 @@ def test_examples_are_drawn_once_a_run_and_see_all_links(known: TrainingGraph, m
 
 
 def test_small_blocks_change_nothing(known: TrainingGraph, monkeypatch) -> None:
-    learner = learner_for(known)
-    train(learner, known, epochs=1)
-    scorer, pairs = learner.scorer(known), some_pairs(known)
+    learner, pairs = learner_for(known), some_pairs(known)
+    train(learner, known)
+    scorer = learner.scorer(known)
     whole = scorer.logits(pairs)
     monkeypatch.setattr(module, "_SCORED_NODES", 50)
-    monkeypatch.setattr(module, "_UNPACKED", 500)
+    monkeypatch.setattr(subgraphs, "_UNPACKED", 500)
     assert torch.equal(scorer.logits(pairs), whole)
 
 
@@ -122,7 +98,7 @@ def test_rows_of_features_times_weights_and_their_gradient() -> None:
 
 def test_a_graph_that_is_only_scored_leaves_nothing_behind(known: TrainingGraph) -> None:
     learner = learner_for(known)
-    train(learner, known, 1)
+    train(learner, known)
     other = TrainingGraph(known.num_nodes, known.links[:, 1:], known.x)
     learner.scorer(other).logits(some_pairs(known))
     assert len(learner._asked) == 1
@@ -134,33 +110,21 @@ def test_a_graph_that_is_only_scored_leaves_nothing_behind(known: TrainingGraph)
 def test_features_are_asked_for_only_if_they_are_used(known: TrainingGraph) -> None:
     bare = replace(known, x=None)
     labels_only = learner_for(bare, use_features=False)
-    train(labels_only, bare, epochs=1)
+    train(labels_only, bare)
     assert labels_only.scorer(bare).logits(some_pairs(bare)).std() > 0
 
 
 def test_the_dense_layer_fits_the_largest_subgraphs() -> None:
-    assert SEALSettings(nodes_per_hop=30).most_sorted == 32
-    assert SEALSettings(nodes_per_hop=3).most_sorted == 10
-    assert SEALSettings(nodes_per_hop=0).most_sorted == 256
-    assert SEALSettings(hops=5).most_sorted == 256
+    for told, most in (((1, 30), 32), ((1, 3), 10), ((1, 0), 256), ((5, 100), 256)):
+        assert SEALSettings(hops=told[0], nodes_per_hop=told[1]).most_sorted == most
 
 
-def random_batch(num_pairs: int = 20) -> Batch:
-    generator = torch.Generator().manual_seed(0)
-    ends = torch.randint(40, (2, 120), generator=generator)
-    links = torch.stack([ends.min(0).values, ends.max(0).values])
-    links = links[:, links[0] < links[1]].unique(dim=1)
-    stored = LabelledSubgraphs.kept(
-        TrainingGraph(40, links), links[:, :num_pairs], SEALSettings(nodes_per_hop=0)
-    )
-    return stored.batch(torch.arange(num_pairs))
-
-
-def network(num_features: int = 0, layers: int = 2, sizes: int = 14) -> DGCNN:
-    torch.default_generator.manual_seed(0)
-    made = DGCNN(num_features, 6, layers, most_sorted=30).eval()
-    made.choose_sorted_nodes(torch.tensor([sizes]))
-    return made
+def random_batch() -> Batch:
+    chosen = torch.rand(40, 40, generator=torch.Generator().manual_seed(0)) < 0.15
+    links = chosen.triu(1).nonzero().T
+    around = SEALSettings(nodes_per_hop=0)
+    stored = LabelledSubgraphs.kept(TrainingGraph(40, links), links[:, :20], around)
+    return stored.batch(torch.arange(20))
 
 
 def as_published(net: DGCNN, batch: Batch, x: Tensor) -> Tensor:
@@ -193,17 +157,19 @@ def as_published(net: DGCNN, batch: Batch, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(("layers", "size"), [(2, 14), (3, 10), (1, 29)])
 def test_it_is_the_network_that_its_authors_describe(layers: int, size: int) -> None:
-    batch, x = random_batch(), torch.rand(40, 5)
-    net = network(5, layers, size)
+    batch = random_batch()
+    with seeded(0, "weights"):
+        net, x = DGCNN(5, 6, layers, most_sorted=30).eval(), torch.rand(40, 5)[batch.nodes]
+    net.choose_sorted_nodes(torch.tensor([size]))
     assert net.features is not None
-    x = x[batch.nodes]
     found, expected = net(batch, x @ net.features), as_published(net, batch, x)
     assert found.std() > 1e-3  # not the same for all
     torch.testing.assert_close(found, expected)
-    names = [name for name, _ in net.named_parameters()]
-    gradients = torch.autograd.grad(found.sum(), list(net.parameters()), allow_unused=True)
-    wanted = torch.autograd.grad(expected.sum(), list(net.parameters()), allow_unused=True)
-    for name, one, other in zip(names, gradients, wanted, strict=True):
+    names, weights = zip(*net.named_parameters(), strict=True)
+    gradients = (
+        torch.autograd.grad(o.sum(), weights, allow_unused=True) for o in (found, expected)
+    )
+    for name, one, other in zip(names, *gradients, strict=True):
         if one is None:  # a matrix beyond k
             assert name.startswith("dense.")
             assert other is None

@@ -34,11 +34,6 @@ ELSEWHERE = {own.name for own in fields(TrainedSettings)} | {"preset", "populari
 NEEDS = {"seal": {"layers": 1}, "graphsage": {"layers": 2}, "ncn": {"input_dropout": 0.1}}
 
 
-@pytest.fixture(autouse=True)
-def nothing_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CGCL_CACHE", "off")
-
-
 def a_graph(num_features: int = 6) -> TrainingGraph:
     generator = stream(0, "graph")
     pairs = torch.combinations(torch.arange(30)).T
@@ -88,15 +83,13 @@ def test_sparse_features_give_what_dense_ones_give(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_scoring_takes_nodes_that_joined_later_and_leaves_the_learner_alone(name: str) -> None:
-    known = a_graph()
-    learner = build(name, known).train()
+    known, pairs = a_graph(), torch.tensor([[0, 31, 5], [30, 32, 9]])
+    learner = build(name, known)
     losses(learner, known)
     before = {key: value.clone() for key, value in learner.state_dict().items()}
     more = TrainingGraph(33, known.links, torch.cat([known.features, torch.rand(3, 6)]))
-    pairs = torch.tensor([[0, 31, 5], [30, 32, 9]])
     first, again = (learner.scorer(more).logits(pairs) for _ in range(2))
-    assert first.dtype == torch.float32
-    assert not first.requires_grad
+    assert (first.dtype, first.requires_grad) == (torch.float32, False)
     assert torch.isfinite(first).all()
     assert torch.equal(first, again)  # no dropout
     assert learner.training

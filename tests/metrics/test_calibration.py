@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgcl.errors import ConfigError, ModelFileError
-from cgcl.metrics.calibration import Calibration, Knots, Line, Margin, Sample
+from cgcl.metrics.calibration import (
+    Calibration,
+    Knots,
+    Line,
+    Margin,
+    Sample,
+    expected_calibration_error,
+    log_loss,
+    reliability_curve,
+    wilson_interval,
+)
 from cgcl.metrics.calibrators import fit_calibration
 
 COUNTS = {"links": 2, "non_links": 3, "unknown_pairs": 100}
@@ -44,10 +55,8 @@ def curves(draw: st.DrawFn) -> Line | Knots:
 @st.composite
 def rising(draw: st.DrawFn) -> Line | Knots:
     """A curve as they are fitted: every piece rises."""
-    steps, slopes = (
-        draw(st.lists(st.tuples(WIDTHS, WIDTHS), max_size=8)),
-        draw(st.tuples(WIDTHS, WIDTHS)),
-    )
+    steps = draw(st.lists(st.tuples(WIDTHS, WIDTHS), max_size=8))
+    slopes = draw(st.tuples(WIDTHS, WIDTHS))
     if not steps:
         return Line(slopes[0], draw(LOGITS))
     logits = np.cumsum([draw(st.floats(-5, 5)), *(step for step, _ in steps)])
@@ -58,25 +67,31 @@ def rising(draw: st.DrawFn) -> Line | Knots:
 def test_probability_by_hand() -> None:
     # g(2) = 0.5 * 2 + 1 = 2; at base rate 1/5 the log odds are 2 - log 4.
     found = calibration(Line(0.5, 1.0), prior=0.2)
-    assert found.log_odds([2.0])[0] == pytest.approx(2 - math.log(4))
     assert found.probability([2.0])[0] == pytest.approx(1 / (1 + 4 * math.exp(-2)))
     assert found.probability([2.0], prior=0.5)[0] == pytest.approx(1 / (1 + math.exp(-2)))
+    of_tensor = calibration(Line(1.0)).probability(torch.zeros(2, 3))
+    assert of_tensor.dtype == np.float64
+    assert of_tensor.tolist() == [[0.5] * 3] * 2
 
 
-def test_knots_are_joined_by_lines_and_constant_beyond() -> None:
-    found = calibration(Knots((0.0, 2.0, 3.0), (-1.0, 1.0, 5.0)))
-    assert found.log_odds([-9.0, 0.0, 0.5, 2.0, 2.5, 3.0, 9.0]).tolist() == pytest.approx(
-        [-1, -1, -0.5, 1, 3, 5, 5]
-    )
-    assert calibration(Knots((1.0,), (2.0,))).log_odds([-5.0, 5.0]).tolist() == [2, 2]
-
-
-def test_beyond_its_knots_a_curve_goes_on_with_its_last_slopes() -> None:
-    found = calibration(Knots((0.0, 2.0), (-1.0, 1.0), below=2.0, above=0.5))
-    assert found.log_odds([-3.0, 0.0, 1.0, 2.0, 6.0]).tolist() == pytest.approx([-7, -1, 0, 1, 3])
-    one = calibration(Knots((1.0,), (2.0,), below=1.0, above=0.1))
-    assert one.log_odds([-1.0, 1.0, 11.0]).tolist() == pytest.approx([0, 2, 3])
-    assert np.isfinite(found.log_odds([-math.inf, math.inf])).all()
+@pytest.mark.parametrize(
+    ("knots", "logits", "log_ratios"),
+    [
+        (
+            Knots((0.0, 2.0, 3.0), (-1.0, 1.0, 5.0)),
+            [-9.0, 0.0, 0.5, 2.0, 2.5, 3.0, 9.0],
+            [-1, -1, -0.5, 1, 3, 5, 5],
+        ),
+        (Knots((1.0,), (2.0,)), [-5.0, 5.0], [2, 2]),
+        (Knots((0.0, 2.0), (-1.0, 1.0), 2.0, 0.5), [-3.0, 0.0, 1.0, 2.0, 6.0], [-7, -1, 0, 1, 3]),
+        (Knots((1.0,), (2.0,), 1.0, 0.1), [-1.0, 1.0, 11.0], [0, 2, 3]),
+    ],
+)
+def test_knots_are_joined_by_lines_and_go_on_with_their_slopes_beyond(
+    knots: Knots, logits: list[float], log_ratios: list[float]
+) -> None:
+    assert knots.log_ratio(np.array(logits)).tolist() == pytest.approx(log_ratios)
+    assert np.isfinite(knots.log_ratio(np.array([-math.inf, math.inf]))).all()
 
 
 @given(rising(), st.floats(1e-6, 0.5), st.lists(st.integers(-8000, 8000), min_size=2, unique=True))
@@ -85,7 +100,7 @@ def test_where_scores_differ_probabilities_differ(
 ) -> None:
     logits = np.sort(np.array(thousandths) / 1000)
     found = calibration(curve, prior)
-    assert (np.diff(found.log_odds(logits)) > 0).all()
+    assert (np.diff(curve.log_ratio(logits)) > 0).all()
     probability = found.probability(logits)
     # Within 10^-9 of certainty, the numbers between 0 and 1 are too few.
     apart = probability[probability < 1 - 1e-9]
@@ -116,15 +131,10 @@ def test_calibrations_of_earlier_versions_answer_as_they_did() -> None:
         "notes": [],
     }
     found = Calibration.from_json(stored)
-    assert found.log_odds([-9.0, 0.5, 2.5, 9.0]).tolist() == pytest.approx([-1, -0.5, 3, 5])
+    ratios = found.curve.log_ratio(np.array([-9.0, 0.5, 2.5, 9.0]))
+    assert ratios.tolist() == pytest.approx([-1, -0.5, 3, 5])
     assert found.interval([0.0]) is None
     assert Calibration.from_json(found.to_json()) == found
-
-
-def test_a_tensor_gives_float64_of_its_shape() -> None:
-    found = calibration(Line(1.0)).probability(torch.zeros(2, 3))
-    assert found.dtype == np.float64
-    assert found.tolist() == [[0.5] * 3] * 2
 
 
 @given(curves(), PRIORS, st.lists(LOGITS, min_size=2, max_size=20))
@@ -136,7 +146,7 @@ def test_probability_never_falls_as_the_logit_rises(
     assert (found <= 1).all()
     # numpy's exp may err in the last place.
     assert (np.diff(found) >= -1e-15).all()
-    assert (np.diff(calibration(curve).log_odds(sorted(logits), prior)) >= 0).all()
+    assert (np.diff(curve.log_ratio(np.sort(logits))) >= 0).all()
 
 
 @given(curves(), LOGITS, PRIORS, PRIORS)
@@ -177,13 +187,13 @@ def test_the_logit_for_a_probability_by_hand() -> None:
 @pytest.mark.parametrize("prior", [0, 1, -0.1, 1.5, math.nan, math.inf, True])
 def test_a_base_rate_outside_its_range_is_refused(prior: float) -> None:
     found = calibration(Line(1.0))
-    for ask in (found.log_odds, found.probability):
+    for ask in (
+        lambda: found.probability([0.0], prior),
+        lambda: found.logit_for(0.5, prior),
+        lambda: fit_calibration(Sample(np.ones(2), np.zeros(2), np.ones(2)), prior, 0),
+    ):
         with pytest.raises(ConfigError, match="base rate"):
-            ask([0.0], prior)
-    with pytest.raises(ConfigError, match="base rate"):
-        found.logit_for(0.5, prior)
-    with pytest.raises(ConfigError, match="base rate"):
-        fit_calibration(Sample(np.ones(2), np.zeros(2), np.ones(2)), prior, 0)
+            ask()
 
 
 @pytest.mark.parametrize("probability", [-0.1, 1.1, math.nan])
@@ -268,3 +278,85 @@ def spoiled(found: Any, name: str = "") -> Iterator[Any]:
 def test_nonsense_is_no_calibration(found: Any) -> None:
     with pytest.raises(ModelFileError, match="calibration is damaged"):
         Calibration.from_json(found)
+
+
+LABELS = st.lists(st.tuples(st.floats(0, 1), st.sampled_from([0, 1])), min_size=1, max_size=60)
+
+
+def test_the_calibration_error_of_four_pairs_by_hand() -> None:
+    # Bins (0.1, 0.2) with no link and (0.6, 0.9) with one: |0.15 - 0| / 2 + |0.75 - 0.5| / 2.
+    error = expected_calibration_error([0.9, 0.1, 0.6, 0.2], [1, 0, 0, 0], bins=2)
+    assert error == pytest.approx(0.075 + 0.125)
+
+
+def test_bins_hold_equal_numbers_of_pairs_and_count_by_their_size() -> None:
+    # Three pairs in two bins: (0.1, 0.4) and (0.7); the first counts twice as much.
+    found = reliability_curve([0.7, 0.4, 0.1], [0, 1, 0], bins=2)
+    assert [bin_.count for bin_ in found] == [2, 1]
+    assert [bin_.predicted for bin_ in found] == pytest.approx([0.25, 0.7])
+    assert [bin_.observed for bin_ in found] == [0.5, 0.0]
+    error = expected_calibration_error([0.7, 0.4, 0.1], [0, 1, 0], bins=2)
+    assert error == pytest.approx((2 * 0.25 + 0.7) / 3)
+
+
+def test_wilson_interval_of_one_in_ten_by_hand_and_of_all_or_none() -> None:
+    # scale 1.38416, middle (0.1 + 0.19208) / scale, half 1.96 sqrt(0.009 + 0.009604) / scale
+    assert wilson_interval(1, 10) == pytest.approx((0.017875, 0.404151), abs=1e-5)
+    for count in range(1, 60):
+        assert wilson_interval(0, count)[0] == 0
+        assert wilson_interval(count, count)[1] == 1
+
+
+@given(LABELS, st.integers(1, 12))
+def test_every_bin_holds_its_share_within_its_interval(
+    pairs: list[tuple[float, int]], bins: int
+) -> None:
+    found = reliability_curve([p for p, _ in pairs], [label for _, label in pairs], bins)
+    assert sum(bin_.count for bin_ in found) == len(pairs)
+    if len({p for p, _ in pairs}) == len(pairs):  # equal ones are never parted
+        assert len(found) == min(bins, len(pairs))
+        assert max(bin_.count for bin_ in found) - min(bin_.count for bin_ in found) <= 1
+    for bin_ in found:
+        assert 0 <= bin_.low <= bin_.observed <= bin_.high <= 1
+    predicted = [bin_.predicted for bin_ in found]
+    assert all(a <= b + 1e-12 for a, b in pairwise(predicted))
+
+
+def test_log_loss_by_hand_and_of_a_certain_mistake_which_is_large_but_finite() -> None:
+    # -log 0.8 for the link, -log 0.5 for the other.
+    assert log_loss([0.8, 0.5], [1, 0]) == pytest.approx((-math.log(0.8) - math.log(0.5)) / 2)
+    assert 600 < log_loss([1.0], [0]) < math.inf
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "labels", "words"),
+    [
+        ([0.5], [0, 1], "1 and 2"),
+        ([1.5], [1], "0, 1"),
+        ([-0.1], [1], "0, 1"),
+        ([0.5], [2], "Labels"),
+        ([], [], "no probability"),
+        ([math.nan], [1], "NaN"),
+    ],
+)
+def test_what_is_no_probability_or_label_is_refused(
+    probabilities: list[float], labels: list[int], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        expected_calibration_error(probabilities, labels)
+
+
+def test_a_curve_without_bins_and_a_share_of_nothing_are_refused() -> None:
+    with pytest.raises(ValueError, match="bin"):
+        reliability_curve(np.array([0.5]), [1], bins=0)
+    for successes, count in ((0, 0), (3, 2)):
+        with pytest.raises(ValueError, match="share"):
+            wilson_interval(successes, count)
+
+
+def test_equal_probabilities_share_a_bin_whatever_their_order() -> None:
+    labels = [1] * 50 + [0] * 50
+    assert expected_calibration_error([0.5] * 100, labels) == 0
+    assert [found.count for found in reliability_curve([0.5] * 100, labels)] == [100]
+    mixed = reliability_curve([0.1, 0.2, 0.2, 0.2, 0.9, 0.9], [0, 1, 0, 0, 1, 1], bins=3)
+    assert [(found.count, found.observed) for found in mixed] == [(4, 0.25), (2, 1.0)]

@@ -4,23 +4,27 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from cgcl.metrics.calibration import Knots, Line, Sample, log_odds_of, probability_of
 from cgcl.metrics.calibrators import (
     METHODS,
-    BentLine,
+    Kept,
     Place,
+    Reservoir,
     _best,
     _LineLoss,
     entropy,
+    fit_bent,
     fit_calibration,
-    fit_platt,
-    fit_temperature,
+    fit_line,
     log_loss_at,
     unexplained,
 )
+from cgcl.seeds import stream
 
 
 def sample(links: list[float], others: list[float], weights: list[float] | None = None) -> Sample:
@@ -39,7 +43,7 @@ def gaussians(seed: int, num_links: int, num_others: int, scale: float = 1.0) ->
 
 
 def bent(data: Sample, prior: float = 0.01) -> Knots:
-    return BentLine(data, prior).curve()
+    return fit_bent(data, prior)[0]
 
 
 def test_a_bent_line_promises_as_many_links_as_there_are() -> None:
@@ -112,15 +116,15 @@ def test_the_margin_covers_the_truth_about_as_often_as_it_says(is_straight: bool
         else:
             data, prior, offset = bending(seed)
             true = truth(at) + offset
-        fit = BentLine(data, prior)
-        held.append(np.abs(fit.curve().log_ratio(at) - true) <= fit.margin().at(at))
+        curve, margin = fit_bent(data, prior)
+        held.append(np.abs(curve.log_ratio(at) - true) <= margin.at(at))
     assert np.mean(held) >= 0.93
     assert (np.mean(held, axis=0) >= 0.75).all()
 
 
 def test_the_margin_is_wide_where_links_are_few() -> None:
     def width(links: int, at: float) -> float:
-        return float(BentLine(gaussians(2, links, 20_000), 0.01).margin().at(np.array([at]))[0])
+        return float(fit_bent(gaussians(2, links, 20_000), 0.01)[1].at(np.array([at]))[0])
 
     assert width(400, 1.0) < width(400, 3.5)
     # Four times the links halve it.
@@ -138,10 +142,10 @@ def test_every_method_finds_the_ratio_of_two_gaussians(scale: float) -> None:
 def test_platt_finds_an_offset_that_temperature_cannot() -> None:
     data = gaussians(2, 4000, 8000)
     moved = Sample(data.links + 3, data.others + 3, data.weights)
-    line = fit_platt(moved, (0.5,))
+    line = fit_line(moved, (0.5,), 2)
     assert line.slope == pytest.approx(2, abs=0.15)
     assert line.offset == pytest.approx(-6, abs=0.4)
-    assert fit_temperature(moved, (0.5,)).offset == 0
+    assert fit_line(moved, (0.5,), 1).offset == 0
 
 
 def test_newton_is_not_kept_busy_by_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,9 +162,9 @@ def test_newton_is_not_kept_busy_by_rounding(monkeypatch: pytest.MonkeyPatch) ->
         plain = gaussians(seed, 300, 20_000, scale=0.05)
         weights = np.random.default_rng(seed).choice([1.0, 35.0], 20_000)
         data = Sample(plain.links + 0.1, plain.others + 0.1, weights)
-        for size, fit in ((1, fit_temperature), (2, fit_platt)):
+        for size in (1, 2):
             looked.clear()
-            line = fit(data, (0.5, 0.0002))
+            line = fit_line(data, (0.5, 0.0002), size)
             assert len(looked) <= 6
             point = np.array([line.slope, line.offset][:size])
             end = at(_LineLoss(data, (0.5, 0.0002), size), point)
@@ -170,8 +174,7 @@ def test_newton_is_not_kept_busy_by_rounding(monkeypatch: pytest.MonkeyPatch) ->
 def test_scores_that_are_upside_down_say_nothing() -> None:
     data = gaussians(4, 500, 500)
     inverted = Sample(data.others, data.links, data.weights)
-    assert fit_platt(inverted, (0.5,)) == Line(0.0)
-    assert fit_temperature(inverted, (0.5,)) == Line(0.0)
+    assert fit_line(inverted, (0.5,), 1) == fit_line(inverted, (0.5,), 2) == Line(0.0)
     found = fit_calibration(inverted, 0.01, 0)
     assert found.probability([-5.0, 5.0]) == pytest.approx([0.01, 0.01], rel=0.5)
     few = fit_calibration(Sample(inverted.links[:10], inverted.others, data.weights), 0.01, 0)
@@ -248,11 +251,11 @@ def test_links_far_above_all_others_give_no_infinite_ratio() -> None:
         assert ratios[0] < 0 < ratios[2]
 
 
+SIDE = st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=40)
+
+
 @settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=40),
-    st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=40),
-)
+@given(SIDE, SIDE)
 def test_every_fit_is_finite_and_rises_everywhere_or_nowhere(
     links: list[float], others: list[float]
 ) -> None:
@@ -269,3 +272,50 @@ def test_every_fit_is_finite_and_rises_everywhere_or_nowhere(
     assert ((probability > 0) & (probability <= 1)).all()
     assert ((interval[0] <= probability) & (probability <= interval[1])).all()
     assert ((interval >= 0) & (interval <= 1)).all()
+
+
+def fill(logits: Tensor, size: int, block: int, total: float) -> tuple[Kept, Reservoir]:
+    count = logits.numel()
+    reservoir = Reservoir(size, count, stream(0, "test"))
+    pairs = torch.stack([torch.arange(count), torch.arange(count) + 1])
+    for chosen in torch.arange(count).split(block):
+        reservoir.offer(pairs[:, chosen], logits[chosen])
+    return reservoir.kept(total), reservoir
+
+
+@given(st.integers(1, 300), st.integers(1, 40), st.integers(1, 100), st.integers(0, 5))
+def test_the_best_stay_and_weights_add_up(count: int, size: int, block: int, levels: int) -> None:
+    logits = torch.randn(count, generator=stream(count, "logits"))
+    if levels:  # ties
+        logits = (logits * levels).round()
+    kept, _ = fill(logits, size, block, total=7.0 * count)
+    places = kept.pairs[0]
+    assert places.unique().numel() == places.numel()
+    assert torch.equal(kept.pairs[1], places + 1)
+    assert torch.equal(kept.logits, logits[places])
+    best = min(count, size)
+    assert torch.equal(
+        kept.logits.sort(descending=True).values[:best], logits.sort(descending=True).values[:best]
+    )
+    if count <= 2 * size:
+        assert places.numel() == count
+    # With a few coins it may happen that none of the rest is kept.
+    if places.numel() > size or count <= size:
+        assert float(kept.weights.sum()) == pytest.approx(7.0 * count)
+
+
+def test_the_rest_is_sampled_fairly() -> None:
+    logits = torch.arange(20_000).float()
+    kept, _ = fill(logits, 1000, 512, total=20_000)
+    rest = kept.logits[kept.weights > 1]
+    assert 850 < rest.numel() < 1050
+    assert kept.weights.max() == pytest.approx(19_000 / rest.numel())
+    assert float(rest.mean()) == pytest.approx(9500, rel=0.05)
+    # What is known of all pairs can be told from those that were kept.
+    assert float(kept.weights @ (kept.logits > 15_000).double()) == pytest.approx(5000, rel=0.1)
+
+
+def test_memory_does_not_grow_with_equal_scores() -> None:
+    _, reservoir = fill(torch.zeros(5000), 10, 50, total=5000)
+    assert reservoir._best[1].numel() == 10
+    assert sum(logits.numel() for _, logits in reservoir._random) < 50

@@ -9,14 +9,19 @@ from sklearn import metrics as sklearn_metrics
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from cgcl.metrics import (
+    Ranked,
     auc,
     average_precision,
     hits_at,
     link_metrics,
-    mean_reciprocal_rank,
     precision_recall_curve,
     roc_curve,
 )
+
+
+def mean_reciprocal_rank(positive, negative) -> float:
+    return Ranked(positive, negative).mean_reciprocal_rank()
+
 
 # Few distinct integers: ties are common, and cubing them is exact in float64.
 SIDE = st.lists(st.integers(-6, 6), min_size=1, max_size=30)
@@ -129,19 +134,19 @@ def test_tensors_and_arrays_give_the_same_numbers(dtype):
     )
 
 
-@pytest.mark.parametrize("metric", [*METRICS, link_metrics])
-@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
-def test_scores_that_are_no_numbers_are_refused(metric, broken):
-    with pytest.raises(ValueError, match="1 of 2 negative scores are NaN or infinite"):
-        metric([1.0], [0.0, broken])
-
-
-@pytest.mark.parametrize("metric", [*METRICS, link_metrics])
-def test_an_empty_side_is_refused(metric):
-    with pytest.raises(ValueError, match="There are no positive scores"):
-        metric(torch.empty(0), [1.0])
-    with pytest.raises(ValueError, match="There are no negative scores"):
-        metric([1.0], [])
+@pytest.mark.parametrize("metric", [*METRICS, link_metrics, roc_curve, precision_recall_curve])
+@pytest.mark.parametrize(
+    ("positive", "negative", "words"),
+    [
+        ([1.0], [0.0, float("nan")], "1 of 2 negative scores are NaN or infinite"),
+        ([1.0], [0.0, float("inf")], "1 of 2 negative scores are NaN or infinite"),
+        (torch.empty(0), [1.0], "There are no positive scores"),
+        ([1.0], [], "There are no negative scores"),
+    ],
+)
+def test_sides_that_cannot_be_ranked_are_refused(metric, positive, negative, words):
+    with pytest.raises(ValueError, match=words):
+        metric(positive, negative)
 
 
 def test_hits_at_rank_zero_is_refused():
@@ -153,10 +158,8 @@ def test_hits_at_rank_zero_is_refused():
 def test_curves_are_those_of_scikit_learn(positive, negative):
     labels, scores = [1] * len(positive) + [0] * len(negative), positive + negative
     false_rate, true_rate, _ = sklearn_metrics.roc_curve(labels, scores)
-    found = roc_curve(positive, negative)
-    assert found[0].tolist() == pytest.approx(false_rate.tolist())
-    assert found[1].tolist() == pytest.approx(true_rate.tolist())
     precision, recall, _ = sklearn_metrics.precision_recall_curve(labels, scores)
-    found = precision_recall_curve(positive, negative)
-    assert found[0].tolist() == pytest.approx(recall[::-1].tolist())
-    assert found[1].tolist() == pytest.approx(precision[::-1].tolist())
+    found = *roc_curve(positive, negative), *precision_recall_curve(positive, negative)
+    expected = false_rate, true_rate, recall[::-1], precision[::-1]
+    for one, other in zip(found, expected, strict=True):
+        assert one.tolist() == pytest.approx(other.tolist())

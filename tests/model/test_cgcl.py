@@ -1,23 +1,24 @@
+"""Algorithm 1, its encoder and its decoder: to the bit, and beside PyTorch Geometric's layer."""
+
 from __future__ import annotations
 
+import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.nn import GCNConv
 
 from cgcl.graph import Graph
-from cgcl.model import CGCL, View, Views, consistency_loss, draw_views
+from cgcl.model import CGCL, GCNEncoder, PairDecoder, View, Views, draw_views
 from cgcl.seeds import stream
 from cgcl.split import NegativeSampler
 
 
-def one_epoch(graph: Graph, kind: str = "disjoint") -> tuple[Views, list[torch.Tensor]]:
-    views = draw_views(graph.edges, kind, stream(0, "views"))
-    unlinked = NegativeSampler(graph.edges, graph.num_nodes)
-    generator = stream(0, "negatives")
-    return views, [unlinked.draw(hidden.num_pairs, generator) for _, hidden in views.passes()]
-
-
 def test_each_loss_is_computed_after_the_step_before_it(two_cliques: Graph) -> None:
     """Two optimizer steps an epoch: the second view sees the weights the first one changed."""
-    views, negatives = one_epoch(two_cliques)
+    views = draw_views(two_cliques.edges, "disjoint", stream(0, "views"))
+    unlinked, coins = NegativeSampler(two_cliques.edges, 20), stream(0, "negatives")
+    negatives = [unlinked.draw(hidden.num_pairs, coins) for _, hidden in views.passes()]
     model = CGCL(20, 8, input_dropout=0.0, decoder_dropout=0.0)
     untouched = [loss.item() for loss in model.losses(two_cliques.x, views, negatives)]
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
@@ -31,16 +32,6 @@ def test_each_loss_is_computed_after_the_step_before_it(two_cliques: Graph) -> N
     assert stepped[1] != untouched[1]
 
 
-def test_a_view_is_reconstructed_from_the_other_one(two_cliques: Graph) -> None:
-    """Eq. 4: the first loss encodes view 1 and scores the links of view 2."""
-    (views, negatives) = one_epoch(two_cliques)
-    model = CGCL(20, 8).eval()
-    first = next(iter(model.losses(two_cliques.x, views, negatives)))
-    z = model.encode(two_cliques.x, views.view_1.edge_index)
-    by_hand = consistency_loss(model.decode(z, views.view_2.pairs), model.decode(z, negatives[0]))
-    torch.testing.assert_close(first, by_hand)
-
-
 def test_an_empty_view_is_passed_over(triangle: Graph) -> None:
     nothing = View(torch.empty(2, 0, dtype=torch.int64), torch.empty(2, 0, dtype=torch.int64))
     everything = View(triangle.edge_index, triangle.edges)
@@ -51,8 +42,67 @@ def test_an_empty_view_is_passed_over(triangle: Graph) -> None:
     assert torch.isfinite(losses[0])
 
 
-def test_forward_scores_pairs_from_all_known_links(two_cliques: Graph) -> None:
-    model = CGCL(20, 8).eval()
-    pairs = torch.tensor([[0, 3], [12, 4]])
-    direct = model.decode(model.encode(two_cliques.x, two_cliques.edge_index), pairs)
-    assert torch.equal(model(two_cliques.x, two_cliques.edge_index, pairs), direct)
+@pytest.mark.parametrize("kind", ["disjoint", "directed"])
+def test_propagation_is_that_of_gcnconv_for_symmetric_and_directed_views(cora, kind) -> None:
+    view = draw_views(cora.edges, kind, stream(0, "views")).view_1
+    encoder = GCNEncoder(cora.num_features, 16).eval()
+    conv = GCNConv(cora.num_features, 16)
+    with torch.no_grad():
+        conv.lin.weight.copy_(encoder.weight.T)
+        conv.bias.copy_(encoder.bias.uniform_(-1, 1))
+        theirs = torch.nn.functional.elu(conv(cora.x.to_dense(), view.edge_index))
+        ours = encoder(cora.x, view.edge_index)
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(2, 12), st.integers(0, 50))
+def test_renaming_nodes_renames_embeddings_and_nothing_else(n, seed) -> None:
+    generator = stream(seed, "problem")
+    x = torch.rand(n, 5, generator=generator)
+    edges = (torch.rand(n, n, generator=generator) < 0.3).triu(1).nonzero().T
+    edge_index = torch.cat([edges, edges.flip(0)], dim=1)
+    encoder, order = GCNEncoder(5, 4).eval(), torch.randperm(n, generator=generator)
+    with torch.no_grad():
+        plain = encoder(x, edge_index)
+        renamed = encoder(x[order], order.argsort()[edge_index])
+    torch.testing.assert_close(renamed, plain[order], atol=1e-6, rtol=1e-5)
+
+
+def test_sparse_features_give_what_dense_ones_give_and_so_do_their_gradients(cora: Graph) -> None:
+    encoder = GCNEncoder(cora.num_features, 8).eval()
+    results = []
+    for x in (cora.x, cora.x.to_dense()):
+        z = encoder(x, cora.edge_index)
+        [gradient] = torch.autograd.grad(z.square().sum(), encoder.weight)
+        results.append((z.detach(), gradient))
+    torch.testing.assert_close(results[0], results[1], atol=1e-4, rtol=1e-4)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 100), st.sampled_from(["hadamard", "inner"]))
+def test_a_pair_and_its_reverse_have_the_same_logit_to_the_last_bit(seed, product) -> None:
+    z = torch.randn(30, 16, generator=stream(seed, "z"))
+    pairs = torch.randint(30, (2, 100), generator=stream(seed, "pairs"))
+    decoder = PairDecoder(16, product=product).eval()
+    with torch.no_grad():
+        assert torch.equal(decoder(z, pairs), decoder(z, pairs.flip(0)))
+
+
+@pytest.mark.parametrize("layer", ["encoder", "hadamard", "inner"])
+def test_the_backward_pass_gives_the_same_bits_every_time(cora: Graph, layer: str) -> None:
+    z = torch.randn(500, 64, generator=stream(0, "z")).requires_grad_()
+    pairs = torch.randint(500, (2, 20_000), generator=stream(0, "pairs"))
+    if layer == "encoder":
+        part = GCNEncoder(cora.num_features, 64)
+        given, of = (cora.x, cora.edge_index), part.weight
+    else:
+        part, given, of = PairDecoder(64, product=layer), (z, pairs), z
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    first, *others = (
+        torch.autograd.grad(part(*given, stream(0, "coins")).square().sum(), of)[0]
+        for _ in range(8)
+    )
+    torch.set_num_threads(before)
+    assert all(torch.equal(first, other) for other in others)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgcl.model import View, draw_views
+from cgcl.model import View, Views, draw_views, symmetric
 from cgcl.seeds import stream
 
 KINDS = ("disjoint", "shared", "directed", "own", "one", "all")
@@ -26,42 +26,48 @@ def unordered(pairs: torch.Tensor) -> set[tuple[int, int]]:
     return {tuple(sorted(pair)) for pair in pairs.T.tolist()}
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.integers(2, 15), st.integers(0, 100), st.sampled_from(KINDS))
-def test_the_two_views_together_hold_every_link_and_nothing_else(n, seed, kind) -> None:
-    edges = edges_of(n, seed)
-    views = draw_views(edges, kind, stream(seed, "views"))
+def graphs(*kinds: str):
+    """Links of any graph, and the two views of a kind."""
+
+    @st.composite
+    def drawn(draw: st.DrawFn) -> tuple[torch.Tensor, Views]:
+        seed = draw(st.integers(0, 100))
+        edges = edges_of(draw(st.integers(2, 15)), seed)
+        return edges, draw_views(edges, draw(st.sampled_from(kinds)), stream(seed, "views"))
+
+    def decorated(test):
+        return settings(max_examples=100, deadline=None)(given(drawn())(test))
+
+    return decorated
+
+
+@graphs(*KINDS)
+def test_the_two_views_together_hold_every_link_and_nothing_else(case) -> None:
+    edges, views = case
     both = unordered(views.view_1.edge_index) | unordered(views.view_2.edge_index)
     assert both == unordered(edges)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.integers(2, 15), st.integers(0, 100), st.sampled_from(("disjoint", "one")))
-def test_disjoint_views_share_no_pair_so_no_target_is_ever_visible(n, seed, kind) -> None:
-    views = draw_views(edges_of(n, seed), kind, stream(seed, "views"))
-    for seen, hidden in views.passes():
+@graphs("disjoint", "one")
+def test_disjoint_views_share_no_pair_so_no_target_is_ever_visible(case) -> None:
+    for seen, hidden in case[1].passes():
         assert not unordered(seen.edge_index) & unordered(hidden.pairs)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.integers(2, 15), st.integers(0, 100), st.sampled_from(("disjoint", "shared", "one")))
-def test_undirected_views_hold_both_directions_and_ask_for_each_pair_once(n, seed, kind) -> None:
-    views = draw_views(edges_of(n, seed), kind, stream(seed, "views"))
-    for view in (views.view_1, views.view_2):
+@graphs("disjoint", "shared", "one")
+def test_undirected_views_hold_both_directions_and_ask_for_each_pair_once(case) -> None:
+    for view in (case[1].view_1, case[1].view_2):
         assert {(b, a) for a, b in entries(view)} == entries(view)
         assert view.num_pairs == len(unordered(view.pairs))
         assert unordered(view.pairs) == unordered(view.edge_index)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.integers(2, 15), st.integers(0, 100))
-def test_directed_views_divide_the_directed_entries(n, seed) -> None:
-    edges = edges_of(n, seed)
-    views = draw_views(edges, "directed", stream(seed, "views"))
+@graphs("directed")
+def test_directed_views_divide_the_directed_entries(case) -> None:
+    edges, views = case
     one, two = entries(views.view_1), entries(views.view_2)
     assert not one & two
-    both_ways = {tuple(p) for p in edges.T.tolist()} | {tuple(p) for p in edges.flip(0).T.tolist()}
-    assert one | two == both_ways
+    assert one | two == set(map(tuple, symmetric(edges).T.tolist()))
 
 
 @pytest.mark.parametrize(

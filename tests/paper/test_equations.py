@@ -66,28 +66,21 @@ def test_equation_6_as_the_authors_code_has_it_and_by_the_letter() -> None:
     assert PairDecoder(2, product="inner").pair_features(Z, pair).tolist() == [[1.0]]
 
 
-@pytest.mark.parametrize(("last_layer", "expected"), [("linear", -0.5), ("relu", 0.0)])
-def test_equation_7_two_layers(last_layer, expected: float) -> None:
+@pytest.mark.parametrize(
+    ("b_1", "last_layer", "expected"),
+    [(0.5, "linear", -0.5), (0.5, "relu", 0.0), (-2.0, "linear", 1.0)],
+)
+def test_equation_7_two_layers(b_1: float, last_layer, expected: float) -> None:
     """h = (3, -2), W_1 = (1, 1), b_1 = 0.5: ReLU(1.5) = 1.5; W_2 = -1, b_2 = 1: -1.5 + 1 = -0.5.
 
-    With a ReLU on the last layer too, as the text has it, 0.
+    With a ReLU on the last layer too, as the text has it, 0. With b_1 = -2 the first layer gives
+    ReLU(1 - 2) = 0, and only b_2 = 1 is left.
     """
     decoder = PairDecoder(2, last_layer=last_layer).eval()
-    fill(decoder.layer_1.weight, [[1.0, 1.0]])
-    fill(decoder.layer_1.bias, [0.5])
-    fill(decoder.layer_2.weight, [[-1.0]])
-    fill(decoder.layer_2.bias, [1.0])
+    for layer, w, b in ((decoder.layer_1, [[1.0, 1.0]], b_1), (decoder.layer_2, [[-1.0]], 1.0)):
+        fill(layer.weight, w)
+        fill(layer.bias, [b])
     assert decoder(Z, torch.tensor([[0], [1]])).tolist() == pytest.approx([expected])
-
-
-def test_equation_7_first_layer_is_rectified() -> None:
-    """With b_1 = -2 the first layer gives ReLU(1 - 2) = 0, and only b_2 = 1 is left."""
-    decoder = PairDecoder(2).eval()
-    fill(decoder.layer_1.weight, [[1.0, 1.0]])
-    fill(decoder.layer_1.bias, [-2.0])
-    fill(decoder.layer_2.weight, [[-1.0]])
-    fill(decoder.layer_2.bias, [1.0])
-    assert decoder(Z, torch.tensor([[0], [1]])).tolist() == pytest.approx([1.0])
 
 
 def test_equation_8_with_hard_targets() -> None:

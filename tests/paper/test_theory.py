@@ -94,37 +94,24 @@ def test_eq_10_compares_the_views_with_their_reconstructions():
     assert consistency(zeros, zeros) == pytest.approx(-0.346574, abs=1e-6)
     assert not loses_information(a1, a2, ones, ones)
     assert loses_information(a1, a2, zeros, zeros)
-
-
-def test_eq_10_as_printed_counts_perfect_reconstructions_as_a_loss():
-    """With A~ = A both sides are the same number, and the paper's sign is >=."""
-    a1, a2 = entries(1, 0), entries(0, 1)
+    # As printed it counts perfect reconstructions as a loss: both sides are the same number, and
+    # the paper's sign is >=.
     assert loses_information(a1, a2, a1, a2)
 
 
-def test_eq_11_holds_when_the_three_consistencies_agree():
-    """Views and reconstructions all alike: three times s log s, gap 0."""
-    ones = entries(1, 1)
-    assert supervision_gap(ones, ones, ones, ones) == 0
+def test_eq_11_holds_for_equal_views_and_fails_for_perfect_ones_of_complementary_views():
+    """Views and reconstructions all alike: three times s log s, gap 0.
 
-
-def test_eq_11_fails_for_perfect_reconstructions_of_complementary_views():
-    """A1 = (1, 0), A2 = (0, 1), A~ = A.
-
+    A1 = (1, 0), A2 = (0, 1), A~ = A:
     C(A1, A1) = C(A2, A2) = (s log s + 1/2 log 1/2) / 2 = (-0.229013 - 0.346574) / 2 = -0.287793
     and C(A1, A2) = -0.331681, so the gap is 0.043888: Definition 1 and Eq. 11 cannot both hold
     for these views.
     """
-    a1, a2 = entries(1, 0), entries(0, 1)
+    a1, a2, ones = entries(1, 0), entries(0, 1), entries(1, 1)
+    assert supervision_gap(ones, ones, ones, ones) == 0
     assert is_consistent(a1, a1)
     assert consistency(a1, a1) == consistency(a2, a2) == pytest.approx(-0.287793, abs=1e-6)
     assert supervision_gap(a1, a2, a1, a2) == pytest.approx(0.043888, abs=1e-6)
-
-
-def test_theorem_1_bounds_by_hand():
-    """-log 2 / (1 + 1/e) = -0.693147 * 0.731059 = -0.506732; -log(1.367879) / 2 = -0.156631."""
-    assert pytest.approx(-0.506732, abs=1e-6) == CONSISTENCY_LOWER_BOUND
-    assert pytest.approx(-0.156631, abs=1e-6) == CONSISTENCY_UPPER_BOUND
 
 
 @given(PAIRS)
@@ -137,8 +124,11 @@ def test_theorem_1_bounds_every_pair_of_structures(rows):
 def test_theorem_1_bounds_are_reached_at_the_corners():
     """r1 = 1, r2 = 0 gives s log 1/2, the lower bound; r1 = 0, r2 = 1 gives 1/2 log s, the upper.
 
+    -log 2 / (1 + 1/e) = -0.693147 * 0.731059 = -0.506732; -log(1.367879) / 2 = -0.156631.
     They are the only corners: s log s = -0.229013 and 1/2 log 1/2 = -0.346574 lie between.
     """
+    assert pytest.approx(-0.506732, abs=1e-6) == CONSISTENCY_LOWER_BOUND
+    assert pytest.approx(-0.156631, abs=1e-6) == CONSISTENCY_UPPER_BOUND
     lowest, highest = consistency(entries(1), entries(0)), consistency(entries(0), entries(1))
     assert lowest == pytest.approx(CONSISTENCY_LOWER_BOUND, abs=1e-15)
     assert highest == pytest.approx(CONSISTENCY_UPPER_BOUND, abs=1e-15)

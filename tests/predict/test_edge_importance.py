@@ -20,7 +20,7 @@ from cgcl.model import CGCL, symmetric
 from cgcl.predict import LinkPredictor, edge_importance
 from cgcl.predict.edge_importance import Explainable, LinkRemover
 from cgcl.seeds import seeded, stream
-from cgcl.testing.graphs import groups
+from cgcl.testing.graphs import groups, links_graph
 from cgcl.train.fit import known_of
 
 
@@ -46,17 +46,13 @@ def graphs(draw: st.DrawFn) -> Graph:
     """Up to nine nodes with features, or with links for features: of some nodes none speaks."""
     num_nodes = draw(st.integers(2, 9))
     node = st.integers(0, num_nodes - 1)
-    links = draw(st.lists(st.tuples(node, node), max_size=16))
-    pairs = torch.tensor(links, dtype=torch.int64).reshape(-1, 2).T
-    names = [f"n{i}" for i in range(num_nodes)]
+    bare = links_graph(draw(st.lists(st.tuples(node, node), max_size=16)), num_nodes, None)
     kind = draw(st.sampled_from(["dense", "sparse", "links"]))
     if kind == "links":
-        bare = Graph.from_pairs("toy", names, pairs)
         feature = torch.arange(num_nodes) % 4 - 1
         return replace(bare, structure=Structure(feature, 3, 2 * bare.num_edges))
     x = torch.randn(num_nodes, 3, generator=stream(draw(st.integers(0, 99)), "x"))
-    x = (x * (x > 0)).to_sparse_coo().coalesce() if kind == "sparse" else x
-    return Graph.from_pairs("toy", names, pairs, x)
+    return replace(bare, x=(x * (x > 0)).to_sparse_coo().coalesce() if kind == "sparse" else x)
 
 
 def encoded_again(
@@ -127,7 +123,7 @@ def test_reasons_are_the_links_whose_loss_costs_most(build) -> None:
     graph = groups()
     model = build(graph.num_features, 1)
     pairs = torch.tensor([[0, 7, 3], [3, 20, 3]])
-    answers = LinkRemover(model, graph).edge_importance(pairs, 3)
+    answers = LinkRemover(model, graph).edge_importance(pairs)
     for pair, answer in zip(pairs.T.tolist(), answers, strict=True):
         whole = encoded_again(model, graph, pair, None)
         links = [link for link in graph.edges.T.tolist() if set(link) & set(pair)]
@@ -144,11 +140,10 @@ def test_reasons_are_the_links_whose_loss_costs_most(build) -> None:
 
 
 def star(num_leaves: int) -> Graph:
-    pairs = torch.stack([torch.zeros(num_leaves, dtype=torch.int64), torch.arange(num_leaves) + 1])
     # Leaf 1 has a second link, so its message weighs less than those of the others.
-    pairs = torch.cat([pairs, torch.tensor([[1], [num_leaves + 1]])], dim=1)
+    pairs = [*((0, leaf + 1) for leaf in range(num_leaves)), (1, num_leaves + 1)]
     x = torch.randn(num_leaves + 2, 3, generator=stream(0, "x"))
-    return Graph.from_pairs("star", [f"n{i}" for i in range(num_leaves + 2)], pairs, x)
+    return links_graph(pairs, num_leaves + 2, x)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +165,7 @@ def test_of_a_hub_the_links_that_weigh_most_are_tried_and_that_is_said(
 
 @pytest.mark.parametrize("build", [cgcl_of, ranking_of])
 def test_no_pairs_and_no_links_are_answered_too(build) -> None:
-    graph = Graph.from_pairs("toy", "ab", torch.empty(2, 0, dtype=torch.int64), torch.eye(2))
+    graph = links_graph([], 2, torch.eye(2))
     remover = LinkRemover(build(2, 0), graph)
     assert remover.edge_importance(torch.empty(2, 0, dtype=torch.int64)) == []
     (answer,) = remover.edge_importance(torch.tensor([[0], [1]]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -11,28 +12,19 @@ import torch
 
 from cgcl.errors import ConfigError, GraphContentError, NotFittedError
 from cgcl.graph import Graph
+from cgcl.methods.method import PairScorer
 from cgcl.methods.scoring import DecoderScorer
 from cgcl.predict import LinkPredictor, Links, Query
 from cgcl.predict.engine import QueryEngine
+from cgcl.seeds import stream
+from cgcl.testing.graphs import groups
 
 SETTINGS = {"hidden": 8, "epochs": 20, "evaluate_every": 5, "threads": 1, "lr": 0.05}
 
 
-def make_graph(features: bool = True) -> Graph:
-    """Three groups of ten, dense within."""
-    rng = np.random.default_rng(0)
-    group = np.arange(30) % 3
-    chance = np.where(group[:, None] == group[None, :], 0.6, 0.05)
-    links = np.argwhere(np.triu(rng.random((30, 30)) < chance, 1)).T
-    x = np.eye(3)[group] + 0.3 * rng.random((30, 3))
-    names = [f"n{i:02d}" for i in range(30)]
-    features_of = torch.tensor(x, dtype=torch.float32) if features else None
-    return Graph.from_pairs("groups", names, torch.tensor(links), features_of)
-
-
 @pytest.fixture(scope="module")
 def graph() -> Graph:
-    return make_graph()
+    return groups([f"n{i:02d}" for i in range(36)])
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +33,9 @@ def fitted(graph: Graph) -> LinkPredictor:
 
 
 @pytest.fixture(scope="module")
-def bare() -> LinkPredictor:
+def bare(graph: Graph) -> LinkPredictor:
     """Without features and without validation links."""
-    return LinkPredictor("cgcl", **SETTINGS, val=0.0).fit(make_graph(features=False))
+    return LinkPredictor("cgcl", **SETTINGS, val=0.0).fit(replace(graph, x=None))
 
 
 @pytest.fixture(scope="module")
@@ -59,15 +51,11 @@ def test_probabilities_are_what_the_calibration_makes_of_the_logits(
     fitted: LinkPredictor, graph: Graph, pairs
 ) -> None:
     scorer = DecoderScorer(fitted.model_.decode, torch.from_numpy(fitted.embeddings()))
-    numbers = torch.tensor([[graph.node_of[a], graph.node_of[b]] for a, b in pairs]).T
-    logits = scorer.logits(numbers)
+    logits = scorer.logits(torch.combinations(torch.arange(graph.num_nodes)).T)
     assert fitted.calibration_ is not None
     for prior in (None, 0.2):
-        np.testing.assert_allclose(
-            fitted.probability(pairs, prior),
-            fitted.calibration_.probability(logits, prior),
-            rtol=1e-9,
-        )
+        expected = fitted.calibration_.probability(logits, prior)
+        np.testing.assert_allclose(fitted.probability(pairs, prior), expected, rtol=1e-9)
     np.testing.assert_allclose(fitted.score(pairs), 1 / (1 + np.exp(-logits.numpy())), rtol=1e-6)
     usual = fitted.score_pairs(pairs[:2])
     assert usual.prior == fitted.calibration_.prior
@@ -102,15 +90,13 @@ def test_a_base_rate_that_is_no_share_is_refused_everywhere(fitted, pairs, prior
 def test_the_stream_holds_what_top_holds_in_the_order_of_nodes(
     fitted: LinkPredictor, monkeypatch, options
 ) -> None:
-    everything = fitted.top(10**6, **options)
+    everything = {(a.source, a.target): a.probability for a in fitted.top(10**6, **options)}
     monkeypatch.setattr("cgcl.predict.search._BLOCK", 50)
     blocks = list(fitted.stream(Query(**options)))
-    streamed = [link for block in blocks for link in block]
-    assert len(everything) > 2
-    assert sorted((a.source, a.target, a.probability) for a in streamed) == sorted(
-        (a.source, a.target, pytest.approx(a.probability, rel=1e-5)) for a in everything
-    )
-    sources = [link.source for link in streamed]
+    streamed = [((a.source, a.target), a.probability) for block in blocks for a in block]
+    assert len(streamed) == len(everything) > 2
+    assert dict(streamed) == pytest.approx(everything, rel=1e-5)
+    sources = [source for (source, _), _ in streamed]
     assert sources == sorted(sources)
     assert all(not block.evidence for block in blocks)
 
@@ -136,22 +122,13 @@ def test_nothing_below_the_lowest_probability_and_nothing_left_out(fitted: LinkP
             assert rows(kept) == rows(everything)[: int((chances >= limit).sum())], limit
 
 
-class Fixed:
+class Fixed(PairScorer):
     """Gives every pair a logit of its own, whatever stands beside it."""
 
-    num_nodes = 30
     cost_per_pair = 1.0
-    cost_per_node = 0.0
-
-    def __init__(self) -> None:
-        generator = torch.Generator().manual_seed(0)
-        self.table = torch.randn(30, 30, generator=generator)
 
     def logits(self, pairs: torch.Tensor) -> torch.Tensor:
-        return self.table[pairs[0], pairs[1]]
-
-    def factors(self) -> None:
-        return None
+        return torch.randn(36, 36, generator=stream(0, "table"))[pairs[0], pairs[1]]
 
 
 def test_scores_keep_every_bit_whatever_stands_beside_them(graph: Graph, pairs) -> None:
@@ -173,10 +150,10 @@ def test_new_nodes_are_asked_for_like_known_ones(fitted: LinkPredictor, graph: G
     assert {link.source for link in mine} == {"Zoe"}
     assert {link.target for link in mine} == set(graph.names) - {"n00", "n03"}
     assert all(0 < link.probability < 1 for link in mine)
-    assert extended.embeddings().shape == (32, 8)
+    assert extended.embeddings().shape == (38, 8)
     assert extended.calibration_ is fitted.calibration_
     # The predictor that was asked is not changed.
-    assert fitted.graph_.num_nodes == 30
+    assert fitted.graph_.num_nodes == 36
     assert fitted.top(30).to_csv() == before
     with pytest.raises(GraphContentError, match="No node is called 'Zoe'"):
         fitted.links_of("Zoe")
@@ -192,10 +169,9 @@ def test_without_validation_links_there_are_scores_but_no_probabilities(
     top = bare.top(3)
     assert (top.probabilities, top.prior, top.expected) == (None, None, None)
     assert [link.probability for link in top] == [None] * 3
-    with pytest.raises(ConfigError, match="A lowest probability was asked for"):
-        bare.top(3, min_probability=0.1)
-    with pytest.raises(ConfigError, match="A lowest probability was asked for"):
-        list(bare.stream(Query(min_probability=0.1)))
+    for ask in (bare.answer, lambda query: list(bare.stream(query))):
+        with pytest.raises(ConfigError, match="A lowest probability was asked for"):
+            ask(Query(min_probability=0.1))
     assert bare.top(3, prior=0.2).to_csv() == top.to_csv()
 
 

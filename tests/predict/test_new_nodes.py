@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 from cgcl.errors import FeatureError, GraphContentError
 from cgcl.graph import Graph
-from cgcl.graph.features import prepare
+from cgcl.graph.features import prepare, scaled
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.model import CGCL, symmetric
 from cgcl.predict.new_nodes import read_new_features, with_new_nodes
+from cgcl.seeds import stream
+from cgcl.testing.graphs import links_graph
 from cgcl.train.fit import known_of
 
 
@@ -25,25 +27,15 @@ def with_own_features(graph: Graph) -> Graph:
     return graph.with_features(identity, "No features given: made for this test.")
 
 
-def encode_with_new_nodes(model: CGCL, graph: Graph, *new) -> tuple[Graph, torch.Tensor]:
-    extended = with_new_nodes(graph, *new)
-    return extended, embed(model, extended.x, symmetric(extended.edges))
-
-
-def scaled(graph: Graph, scale: torch.Tensor) -> Graph:
+def as_fitted(graph: Graph, scale: torch.Tensor) -> Graph:
     """The graph as a predictor keeps it whose features were scaled before training."""
-    x = graph.x.to_dense() * scale
-    x = x.to_sparse_coo().coalesce() if graph.x.is_sparse else x
-    return graph.with_features(x, "Scaled.", graph.feature_names, scale)
+    return graph.with_features(scaled(graph.x, scale), "Scaled.", graph.feature_names, scale)
 
 
-def bipartite(x: torch.Tensor | None = None) -> Graph:
+def bipartite(x: torch.Tensor) -> Graph:
     """Anna and Bob read; tea and go are read about."""
-    links = torch.tensor([[0, 1, 1], [2, 2, 3]])
-    sides = torch.tensor([False, False, True, True])
-    names = ["Anna", "Bob", "tea", "go"]
-    graph = Graph.from_pairs("books", names, links, x, sides=sides)
-    return with_own_features(graph) if x is None else graph
+    links, sides = torch.tensor([[0, 1, 1], [2, 2, 3]]), torch.arange(4) > 1
+    return Graph.from_pairs("books", ["Anna", "Bob", "tea", "go"], links, x, sides=sides)
 
 
 @st.composite
@@ -52,19 +44,14 @@ def whole_graphs(draw: st.DrawFn) -> tuple[Graph, int]:
     num_nodes = draw(st.integers(2, 10))
     node = st.integers(0, num_nodes - 1)
     links = draw(st.lists(st.tuples(node, node), max_size=20))
-    pairs = torch.tensor(links, dtype=torch.int64).reshape(-1, 2).T
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 99)))
-    x = torch.randn(num_nodes, 4, generator=generator)
-    if draw(st.booleans()):
-        x = (x * (x > 0)).to_sparse_coo().coalesce()
-    graph = Graph.from_pairs("toy", [f"n{i}" for i in range(num_nodes)], pairs, x)
-    return graph, draw(st.integers(1, num_nodes - 1))
+    x = torch.randn(num_nodes, 4, generator=stream(draw(st.integers(0, 99)), "x"))
+    x = (x * (x > 0)).to_sparse_coo().coalesce() if draw(st.booleans()) else x
+    return links_graph(links, num_nodes, x), draw(st.integers(1, num_nodes - 1))
 
 
 def first_nodes(graph: Graph, count: int) -> Graph:
-    kept = (graph.edges < count).all(dim=0)
-    x = graph.x.to_dense()[:count]
-    x = x.to_sparse_coo().coalesce() if graph.x.is_sparse else x
+    kept, x = (graph.edges < count).all(dim=0), graph.x.index_select(0, torch.arange(count))
+    x = x.coalesce() if x.is_sparse else x
     return Graph.from_pairs(graph.title, graph.names[:count], graph.edges[:, kept], x)
 
 
@@ -76,18 +63,18 @@ def test_a_node_taken_out_and_added_back_scores_as_if_it_had_been_there(
     graph, later = drawn
     known = graph.num_nodes - later
     scale = torch.tensor([1.0, 0.125, 1.0, 0.5])
-    fitted = scaled(first_nodes(graph, known), scale)
+    fitted = as_fitted(first_nodes(graph, known), scale)
     links = [(graph.names[a], graph.names[b]) for a, b in graph.edges.T.tolist() if b >= known]
     raw = graph.x.to_dense()[known:]
-    model = CGCL(4, 6)
-    extended, z = encode_with_new_nodes(
-        model, fitted, graph.names[known:], links, raw.to_sparse_coo() if given_sparse else raw
+    raw = raw.to_sparse_coo() if given_sparse else raw
+    extended, whole = (
+        with_new_nodes(fitted, graph.names[known:], links, raw),
+        as_fitted(graph, scale),
     )
-    whole = scaled(graph, scale)
     assert extended.fingerprint == whole.fingerprint
     assert torch.equal(extended.feature_scale, scale)
-    again = embed(model, whole.x, symmetric(whole.edges))
-    pairs = torch.triu_indices(graph.num_nodes, graph.num_nodes, 1)
+    model, pairs = CGCL(4, 6), torch.triu_indices(graph.num_nodes, graph.num_nodes, 1)
+    z, again = (embed(model, each.x, symmetric(each.edges)) for each in (extended, whole))
     assert torch.equal(decode_pairs(model, z, pairs), decode_pairs(model, again, pairs))
 
 
@@ -173,7 +160,8 @@ def test_a_graph_trained_without_features_takes_none(prepared: bool) -> None:
 
 def test_in_a_bipartite_graph_links_say_the_side() -> None:
     links = [("Zoe", "tea"), ("maps", "Zoe"), ("Yan", "maps"), ("Zoe", "Zoe")]
-    extended = with_new_nodes(bipartite(), ["Yan", "maps", "Zoe"], links)
+    graph = with_own_features(bipartite(torch.eye(4)))
+    extended = with_new_nodes(graph, ["Yan", "maps", "Zoe"], links)
     assert extended.sides.tolist() == [False, False, True, True, False, True, False]
 
 
@@ -181,36 +169,40 @@ def test_in_a_bipartite_graph_links_say_the_side() -> None:
     ("names", "links", "message"),
     [
         (["Zoe"], [("Zoe", "tea"), ("Zoe", "Bob")], "on the same side"),
-        (["Zoe", "Yan"], [("Zoe", "tea"), ("Yan", "tea"), ("Zoe", "Yan")], "'Zoe' and 'Yan' on"),
+        (["Zoe", "Yan"], [("Zoe", "tea"), ("Yan", "tea"), ("Zoe", "Yan")], "'Zoe' and 'Yan' are"),
         (["Zoe", "Yan"], [("Zoe", "Yan")], "on which side 'Zoe', 'Yan' belongs"),
+        (["Zoe"], [], "no link says on which side 'Zoe' belongs"),  # features do not say it
     ],
 )
 def test_links_that_contradict_the_sides_are_refused(names, links, message) -> None:
     with pytest.raises(GraphContentError, match=message):
-        with_new_nodes(bipartite(), names, links)
-
-
-def test_in_a_bipartite_graph_features_do_not_say_the_side() -> None:
-    with pytest.raises(GraphContentError, match="no link says on which side 'Zoe' belongs"):
-        with_new_nodes(bipartite(torch.ones(4, 2)), ["Zoe"], [], torch.ones(1, 2))
+        with_new_nodes(bipartite(torch.ones(4, 2)), names, links, torch.ones(len(names), 2))
 
 
 def named(*feature_names: str) -> Graph:
     return toy(torch.eye(3)[:, : len(feature_names)], feature_names=feature_names)
 
 
-def test_features_are_put_in_the_order_of_the_graph_by_name(tmp_path) -> None:
-    (tmp_path / "new.csv").write_text("node,go,chess,tea\nZoe,3,1,2\nYan,6,4,5\n")
-    names, x, notes = read_new_features(named("chess", "tea", "go"), tmp_path / "new.csv", ["Zoe"])
+@pytest.fixture
+def read(tmp_path):
+    """Read the features of new nodes, of which Zoe has links, from a table that says this."""
+
+    def reading(graph: Graph, text: str, **told):
+        (tmp_path / "new.csv").write_text(text)
+        return read_new_features(graph, tmp_path / "new.csv", ["Zoe"], **told)
+
+    return reading
+
+
+def test_features_are_put_in_the_order_of_the_graph_by_name(read) -> None:
+    table = "node,go,chess,tea\nZoe,3,1,2\nYan,6,4,5\n"
+    names, x, notes = read(named("chess", "tea", "go"), table)
     assert (names, x.tolist(), notes) == (["Yan", "Zoe"], [[4, 5, 6], [1, 2, 3]], ())
 
 
-def test_categories_and_words_may_be_missing_or_new(tmp_path) -> None:
-    (tmp_path / "new.csv").write_text("node,age,job,likes\nZoe,30,cook,tea zen\n")
-    graph = named("age", "job=smith", "likes:tea")
-    _, x, notes = read_new_features(
-        graph, tmp_path / "new.csv", ["Zoe"], one_hot=["job"], words="likes"
-    )
+def test_categories_and_words_may_be_missing_or_new(read) -> None:
+    graph, table = named("age", "job=smith", "likes:tea"), "node,age,job,likes\nZoe,30,cook,tea zen"
+    _, x, notes = read(graph, table, one_hot=["job"], words="likes")
     assert x.tolist() == [[30, 0, 1]]
     assert notes == ("2 values not seen in training left out: 'job=cook', 'likes:zen'.",)
 
@@ -224,18 +216,15 @@ def test_categories_and_words_may_be_missing_or_new(tmp_path) -> None:
         ("node,chess,tea,go\nYan,1,1,1", "no row for 1 node with links: 'Zoe'"),
     ],
 )
-def test_rows_and_columns_that_do_not_match_are_named(tmp_path, table, message) -> None:
-    (tmp_path / "new.csv").write_text(table)
+def test_rows_and_columns_that_do_not_match_are_named(read, table, message) -> None:
     with pytest.raises(FeatureError, match=message):
-        read_new_features(named("chess", "tea", "go"), tmp_path / "new.csv", ["Zoe"])
+        read(named("chess", "tea", "go"), table)
 
 
-def test_features_without_names_are_counted_instead(tmp_path) -> None:
-    (tmp_path / "new.csv").write_text("node,a,b\nZoe,1,2\n")
-    assert read_new_features(toy(torch.ones(3, 2)), tmp_path / "new.csv", [])[1].tolist() == [
-        [1, 2]
-    ]
+def test_features_without_names_are_counted_instead(read) -> None:
+    table = "node,a,b\nZoe,1,2\n"
+    assert read(toy(torch.ones(3, 2)), table)[1].tolist() == [[1, 2]]
     with pytest.raises(FeatureError, match=r"has 2 features; 'toy' was trained with 3\."):
-        read_new_features(toy(torch.eye(3)), tmp_path / "new.csv", [])
+        read(toy(torch.eye(3)), table)
     with pytest.raises(FeatureError, match="Leave out `new_features`"):
-        read_new_features(with_own_features(toy()), tmp_path / "new.csv", [])
+        read(with_own_features(toy()), table)

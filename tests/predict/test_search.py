@@ -18,6 +18,8 @@ from cgcl.graph import Graph
 from cgcl.methods.scoring import InnerProductScorer
 from cgcl.predict import Query, search, strategy
 from cgcl.predict.search import Best, Found, Search, find
+from cgcl.train.config import Resources
+from cgcl.train.execution import computing_with
 
 
 @dataclass
@@ -79,31 +81,23 @@ class Case:
         sources = names if query.sources is None else query.sources
         targets = names if query.targets is None else query.targets
         sides = None if graph.sides is None else graph.sides.tolist()
-        seen, found = set(), []
+        found = []
         for a, b in product(range(n), range(n)):  # smaller numbers come first
             ends = frozenset((names[a], names[b]))
             if a == b or ends in never or names[a] not in sources or names[b] not in targets:
                 continue
-            if sides is not None and sides[a] == sides[b]:
-                continue
             anywhere = query.sources is None and query.targets is None
-            if sides is not None and anywhere and sides[a]:
+            if sides is not None and (sides[a] == sides[b] or (anywhere and sides[a])):
                 continue
-            if ends in seen:
-                continue
+            never.add(ends)
             logit = float(self.scorer.table[a, b])
-            seen.add(ends)
             if self.min_logit is None or logit >= self.min_logit:
                 found.append((-logit, names[a], names[b]))
-        found.sort()
-        return [(-low, a, b) for low, a, b in found][: query.count]
+        return [(-low, a, b) for low, a, b in sorted(found)][: query.count]
 
     def answers(self, pairs: Tensor, logits: Tensor) -> list[tuple[float, str, str]]:
-        names = self.graph.names
-        return [
-            (logit, names[a], names[b])
-            for logit, (a, b) in zip(logits.tolist(), pairs.T.tolist(), strict=True)
-        ]
+        first, second = ([self.graph.names[node] for node in ends] for ends in pairs.tolist())
+        return list(zip(logits.tolist(), first, second, strict=True))
 
 
 @st.composite
@@ -156,6 +150,11 @@ def test_the_size_of_blocks_never_matters(case: Case, block: int, waiting: int) 
     assert whole.pairs_scored == pieces.pairs_scored
 
 
+def joined(blocks: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    pairs = torch.cat([torch.empty(2, 0).long(), *(some for some, _ in blocks)], dim=1)
+    return pairs, torch.cat([torch.empty(0), *(some for _, some in blocks)])
+
+
 @given(cases(), st.integers(1, 30), st.integers(1, 5), st.sampled_from([0.0, 0.4, 3.0]))
 @settings(max_examples=200)
 def test_search_by_products_equals_brute_force_however_they_are_rounded(
@@ -170,20 +169,17 @@ def test_search_by_products_equals_brute_force_however_they_are_rounded(
     assert case.answers(found.pairs, found.logits) == case.brute_force()
     assert (found.way, found.pairs_scored) == ("exact", found.pairs_possible)
     # The stream holds all of them in the order of nodes.
-    pairs = torch.cat([torch.empty(2, 0).long(), *(some for some, _ in blocks)], dim=1)
+    pairs, logits = joined(blocks)
     assert pairs.T.tolist() == sorted(pairs.T.tolist())
     case.query = replace(case.query, count=None)
-    logits = torch.cat([torch.empty(0), *(some for _, some in blocks)])
     assert sorted(case.answers(pairs, logits)) == sorted(case.brute_force())
 
 
 def test_only_what_may_be_among_the_best_is_scored_pair_by_pair() -> None:
-    n = 200
-    table = torch.rand(n, n, generator=torch.Generator().manual_seed(0))
+    table = torch.rand(200, 200, generator=torch.Generator().manual_seed(0))
     table = table.triu() + table.triu(1).T
     scorer = RoundedScorer(table, rounding=1e-6)
-    whole = find(TableScorer(table), line(n), Query(count=20))
-    found = find(scorer, line(n), Query(count=20))
+    whole, found = (find(s, line(200), Query(count=20)) for s in (TableScorer(table), scorer))
     assert torch.equal(found.pairs, whole.pairs)
     assert torch.equal(found.logits, whole.logits)
     assert scorer.asked == 20
@@ -215,14 +211,10 @@ def test_threads_that_are_started_later_have_what_they_had_before() -> None:
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(torch.get_num_threads).result()
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
+    with computing_with(Resources(threads=2)):
         scorer = RoundedScorer(torch.zeros(6, 6))
         assert find(scorer, line(), Query(count=3)).logits.numel() == 3
         assert threads_of_a_new_thread() == 2
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_what_is_too_large_for_a_product_is_scored_pair_by_pair() -> None:
@@ -243,14 +235,9 @@ def test_the_stream_holds_the_same_pairs_in_order_of_first_end(case: Case, block
         patch.setattr("cgcl.predict.candidates._CELLS", block)
         blocks = case.blocks(way)
     whole = case.find(count=None, candidates="exact")
-    if not blocks:
-        assert whole.logits.numel() == 0
-        return
-    pairs = torch.cat([some for some, _ in blocks], dim=1)
-    logits = torch.cat([some for _, some in blocks])
-    answers = case.answers(pairs, logits)
-    assert len(answers) == len(set(answers))
-    assert set(answers) == set(case.answers(whole.pairs, whole.logits))
+    pairs, logits = joined(blocks)
+    expected = case.answers(whole.pairs, whole.logits)
+    assert sorted(case.answers(pairs, logits)) == sorted(expected)
     assert pairs.T.tolist() == sorted(pairs.T.tolist())
     for some, _ in blocks:
         assert 0 < some.shape[1] <= max(block, 1) if way == "exact" else some.shape[1] > 0
@@ -299,9 +286,8 @@ def test_scores_that_are_not_finite_are_not_passed_over(bad: float, way) -> None
     with pytest.raises(ModelFileError, match="not finite numbers"):
         find(scorer, line(), Query(count=1, candidates=way), 0.0)
     blind = TableScorer(torch.ones(6, 6), (torch.full((6, 1), bad), torch.ones(6, 1)))
-    if way == "linear":
-        with pytest.raises(ModelFileError, match="not finite numbers"):
-            find(blind, line(), Query(count=1, candidates=way))
+    with pytest.raises(ModelFileError, match="not finite numbers"):
+        find(blind, line(), Query(count=1, candidates="linear"))
 
 
 def test_the_search_says_what_it_did() -> None:
@@ -323,22 +309,24 @@ def test_the_search_says_what_it_did() -> None:
 def test_the_way_follows_from_the_work(monkeypatch) -> None:
     table = torch.zeros(6, 6)
     linear = (torch.ones(6, 1), torch.ones(6, 1))
-    monkeypatch.setattr("cgcl.predict.strategy._CHEAP", 10 * 7.0)
-    cheap, dear = TableScorer(table, linear, 7.0), TableScorer(table, linear, 7.1)
-    assert find(cheap, line(), Query()).way == "exact"
-    assert find(dear, line(), Query()).way == "linear"
-    # Without a linear form two steps apart is the next best, except where no two steps go across.
-    assert find(TableScorer(table, None, 7.0), line(), Query()).way == "exact"
-    assert find(TableScorer(table, None, 7.1), line(), Query()).way == "two-hop"
     across = replace(line(), sides=torch.arange(6) % 2 == 1)
-    assert find(TableScorer(table, None, 20.0), across, Query()).way == "exact"
-    assert find(dear, line(), Query(sources=["n3"])).way == "exact"
-    # Products that give the scores are never more than those that give candidates.
-    assert find(RoundedScorer(table, linear, 7.1), line(), Query(count=3)).way == "exact"
-    assert find(RoundedScorer(table, linear, 7.1), line(), Query()).way == "linear"
-    # Six rows and ten pairs: what a row takes counts, too.
-    assert find(TableScorer(table, linear, 1.0, 10.0), line(), Query()).way == "exact"
-    assert find(TableScorer(table, linear, 1.0, 10.1), line(), Query()).way == "linear"
+    monkeypatch.setattr("cgcl.predict.strategy._CHEAP", 10 * 7.0)
+    for scorer, graph, query, way in (
+        (TableScorer(table, linear, 7.0), line(), Query(), "exact"),
+        (TableScorer(table, linear, 7.1), line(), Query(), "linear"),
+        (TableScorer(table, linear, 7.1), line(), Query(sources=["n3"]), "exact"),
+        # Without a linear form two steps apart is next best, except where no two steps go across.
+        (TableScorer(table, None, 7.0), line(), Query(), "exact"),
+        (TableScorer(table, None, 7.1), line(), Query(), "two-hop"),
+        (TableScorer(table, None, 20.0), across, Query(), "exact"),
+        # Products that give the scores are never more than those that give candidates.
+        (RoundedScorer(table, linear, 7.1), line(), Query(count=3), "exact"),
+        (RoundedScorer(table, linear, 7.1), line(), Query(), "linear"),
+        # Six rows and ten pairs: what a row takes counts, too.
+        (TableScorer(table, linear, 1.0, 10.0), line(), Query(), "exact"),
+        (TableScorer(table, linear, 1.0, 10.1), line(), Query(), "linear"),
+    ):
+        assert find(scorer, graph, query).way == way
 
 
 def test_the_machine_is_measured_on_a_few_rows_of_pairs() -> None:
@@ -413,16 +401,6 @@ def test_ways_that_do_not_fit_are_refused() -> None:
 def test_a_query_that_makes_no_sense_is_refused(ask, error, text) -> None:
     with pytest.raises(error, match=text):
         find(TableScorer(torch.zeros(6, 6)), line(), Query(**ask))
-
-
-def test_a_later_pair_with_an_equal_logit_and_a_smaller_name_wins(monkeypatch) -> None:
-    monkeypatch.setattr(search, "_WAITING", 0)
-    best = Best(1, ["d", "c", "b", "a"])
-    for pair in ([0, 1], [0, 2], [1, 2], [0, 3], [2, 3]):
-        best.add(torch.tensor(pair)[:, None], torch.zeros(1))
-    pairs, logits = best.sorted()
-    assert pairs.T.tolist() == [[2, 3]]  # b, a
-    assert logits.tolist() == [0.0]
 
 
 def test_few_pairs_of_many_nodes_are_in_the_order_of_names_too() -> None:

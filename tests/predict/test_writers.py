@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
@@ -19,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from cgcl.errors import ConfigError, GraphContentError, ResourceError
+from cgcl.errors import ConfigError, GraphContentError
 from cgcl.graph import Graph
 from cgcl.predict import Links
 from cgcl.predict import writers as module
@@ -80,22 +79,18 @@ def test_formulas_are_disarmed_only_when_asked() -> None:
     links = [make([("=cmd()", "+1"), ("-a", "@b")])]
     plain = parsed("csv", written("csv", links))
     assert [row["source"] for row in plain] == ["=cmd()", "-a"]
-    guarded = parsed("csv", written("csv", links, excel=True))
-    assert [(row["source"], row["target"]) for row in guarded] == [
-        ("'=cmd()", "'+1"),
-        ("'-a", "'@b"),
-    ]
-    assert guarded[0]["probability"] == plain[0]["probability"]
+    for row, guarded in zip(plain, parsed("csv", written("csv", links, excel=True)), strict=True):
+        assert guarded == {**row, "source": f"'{row['source']}", "target": f"'{row['target']}"}
+
+
+def failing():
+    yield make([("a", "b")])
+    raise RuntimeError("no more")
 
 
 def test_a_failed_answer_is_not_finished() -> None:
     stream = io.BytesIO()
-
-    def failing():
-        yield make([("a", "b")])
-        raise ValueError
-
-    with contextlib.suppress(ValueError):
+    with pytest.raises(RuntimeError):
         write_links(stream, failing(), "json")
     with pytest.raises(json.JSONDecodeError):
         json.loads(stream.getvalue())
@@ -120,33 +115,28 @@ def rows(path: Path) -> list[dict[str, object]]:
         found = nx.read_graphml(path)
         return [{"source": a, "target": b, **data} for a, b, data in found.edges(data=True)]
     if path.suffix == ".csv":
-        options = pyarrow.csv.ConvertOptions(
-            column_types={"source": pyarrow.string(), "target": pyarrow.string()}
-        )
+        options = pyarrow.csv.ConvertOptions(column_types={"source": "string", "target": "string"})
         parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
-        table = pyarrow.csv.read_csv(path, parse_options=parse, convert_options=options)
-        return table.to_pylist()
-    return pyarrow.parquet.read_table(path).to_pylist()
+        return pyarrow.csv.read_csv(path, None, parse, options).to_pylist()
+    return pq.read_table(path).to_pylist()
 
 
 @pytest.mark.parametrize("suffix", [".graphml", ".csv", ".parquet"])
 def test_known_and_new_links_come_out_together_and_can_be_told_apart(tmp_path, suffix) -> None:
     path = tmp_path / f"graph{suffix}"
     assert write_completed(path, graph_of(AWKWARD), new_links(AWKWARD)) == 2
-    found = {
-        frozenset((str(row["source"]), str(row["target"]))): (
-            row["known"],
-            row.get("probability"),
-            row.get("score"),
-        )
-        for row in rows(path)
-    }
-    assert found == {
-        frozenset(AWKWARD[0:2]): (True, None, None),
-        frozenset(AWKWARD[1:3]): (True, None, None),
-        frozenset((AWKWARD[0], AWKWARD[3])): (False, 0.5, 0.75),
-        frozenset((AWKWARD[1], AWKWARD[3])): (False, None, 0.25),
-    }
+    columns = ("source", "target", "known", "probability", "score")
+    found = [tuple(row.get(name) for name in columns) for row in rows(path)]
+    first, second, third, fourth = AWKWARD[:4]
+    assert sorted(found, key=str) == sorted(
+        [
+            (first, second, True, None, None),
+            (second, third, True, None, None),
+            (first, fourth, False, 0.5, 0.75),
+            (second, fourth, False, None, 0.25),
+        ],
+        key=str,
+    )
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -171,11 +161,6 @@ def test_what_cannot_be_written_is_refused_before_anything_is(tmp_path) -> None:
 def test_a_failure_while_links_arrive_leaves_the_old_file(tmp_path) -> None:
     path = tmp_path / "g.csv"
     path.write_text("old")
-
-    def failing():
-        yield new_links(AWKWARD)[0]
-        raise RuntimeError("no more")
-
     with pytest.raises(RuntimeError):
         write_completed(path, graph_of(AWKWARD), failing())
     assert path.read_text() == "old"
@@ -198,16 +183,10 @@ names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
-@given(
-    st.lists(names, unique=True, max_size=8).flatmap(
-        lambda found: st.tuples(
-            st.just(found), arrays.arrays(np.float32, (len(found), 3), elements=finite)
-        )
-    )
-)
+@given(st.lists(names, unique=True, max_size=8), arrays.arrays(np.float32, (8, 3), elements=finite))
 @settings(max_examples=60, deadline=None)
-def test_csv_gives_back_every_name_and_every_bit(drawn: tuple[list[str], np.ndarray]) -> None:
-    found, z = drawn
+def test_csv_gives_back_every_name_and_every_bit(found: list[str], z: np.ndarray) -> None:
+    z = z[: len(found)]
     text = "".join(csv_blocks(found, z))
     header, *rows = csv.reader(io.StringIO(text, newline=""))
     assert header == ["node", "z0", "z1", "z2"]
@@ -251,20 +230,4 @@ def test_equal_embeddings_give_equal_files_and_replace_what_was_there(tmp_path, 
     # A column or a view of a larger array is no different.
     write_embeddings(path, NAMES, np.asfortranarray(numbers(10)), kind)
     assert path.read_bytes() == first
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, kind, monkeypatch) -> None:
-    path = tmp_path / f"z.{kind}"
-    path.write_text("old")
-
-    def broken(names, z):
-        yield names[:3], z[:3]
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(module, "_blocks", broken)
-    with pytest.raises(ResourceError, match="No space left"):
-        write_embeddings(path, NAMES, numbers(10), kind)
-    assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -4,27 +4,14 @@ import sys
 import pyarrow as pa
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
 from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.readers import read, tables
-from cgcl.readers.edge_table import LinkOptions
-from cgcl.readers.tables import read_parquet_links, read_times
-
-fuzzed = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
-names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
-
-
-class Frame:
-    """A table of some other package, known only by the Arrow protocol."""
-
-    def __init__(self, table):
-        self._table = table
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self._table.__arrow_c_stream__(requested_schema)
+from cgcl.readers.formats import read_links
+from cgcl.readers.tables import read_times
 
 
 def write(path, **columns):
@@ -46,9 +33,9 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("other", ["text", "small numbers", "dictionary"])
-def test_every_kind_of_column_gives_the_same_names(tmp_path, kind, other):
+def test_every_kind_of_column_gives_the_same_names(tmp_path, frame, kind, other):
     table = pa.table({"source": KINDS[kind], "target": KINDS[other].take(pa.array([1, 1]))})
-    assert read(Frame(table)).names == ("7", "8")
+    assert read(frame(table)).names == ("7", "8")
     assert read(table).edges.tolist() == [[0], [1]]
     if kind != "text view":
         parquet.write_table(table, tmp_path / "a.parquet")
@@ -60,86 +47,62 @@ def test_large_numbers_keep_every_digit(tmp_path):
     assert set(read(path).names) == {"9007199254740993", str(10**12), "-5", str(2**62)}
 
 
+EMPTY = ", row {}: the node name in column '{}' is empty.\nFill in the name, or delete the row."
+OTHER = (
+    ": column 'source' holds {}, expected text or whole numbers.\nTurn the column into text first."
+)
+FRACTION = (
+    ": column 'source' holds values that are no node names: Float value {} was truncated "
+    "converting to int64\nExpected text (UTF-8) or whole numbers. Turn the column into text first."
+)
 BAD = [
+    (["a", None], ["b", "c"], EMPTY.format(2, "source")),
+    (["a"], pa.array([None], pa.int64()), EMPTY.format(1, "target")),
+    (pa.nulls(1), ["b"], EMPTY.format(1, "source")),
+    (["a", "b"], ["b", ""], EMPTY.format(2, "target")),
+    ([1.5], ["b"], FRACTION.format("1.500000")),
+    ([float("nan")], ["b"], FRACTION.format("nan")),
+    ([datetime.date(2024, 1, 1)], ["b"], OTHER.format("date32[day]")),
+    ([True], ["b"], OTHER.format("bool")),
+    ([["a"]], ["b"], OTHER.format("list<element: string>")),
     (
-        {"source": ["a", None], "target": ["b", "c"]},
-        "a.parquet, row 2: the node name in column 'source' is empty.\n"
-        "Fill in the name, or delete the row.",
+        pa.array([], pa.string()),
+        pa.array([], pa.string()),
+        " has no rows.\nExpected a row per link.",
     ),
     (
-        {"source": ["a"], "target": pa.array([None], pa.int64())},
-        "a.parquet, row 1: the node name in column 'target' is empty.\n"
-        "Fill in the name, or delete the row.",
-    ),
-    (
-        {"source": pa.nulls(1), "target": ["b"]},
-        "a.parquet, row 1: the node name in column 'source' is empty.\n"
-        "Fill in the name, or delete the row.",
-    ),
-    (
-        {"source": ["a", "b"], "target": ["b", ""]},
-        "a.parquet, row 2: the node name in column 'target' is empty.\n"
-        "Fill in the name, or delete the row.",
-    ),
-    (
-        {"source": ["a" * 1001], "target": ["b"]},
-        "a.parquet, row 1: a node name of 1,001 characters in column 'source'.\n"
+        ["a" * 1001],
+        ["b"],
+        ", row 1: a node name of 1,001 characters in column 'source'.\n"
         "Names may have up to 1,000 characters.",
     ),
-    (
-        {"source": [1.5], "target": ["b"]},
-        "a.parquet: column 'source' holds values that are no node names: Float value 1.500000 was "
-        "truncated converting to int64\nExpected text (UTF-8) or whole numbers. "
-        "Turn the column into text first.",
-    ),
-    (
-        {"source": [float("nan")], "target": ["b"]},
-        "a.parquet: column 'source' holds values that are no node names: Float value nan was "
-        "truncated converting to int64\nExpected text (UTF-8) or whole numbers. "
-        "Turn the column into text first.",
-    ),
-    (
-        {"source": [datetime.date(2024, 1, 1)], "target": ["b"]},
-        "a.parquet: column 'source' holds date32[day], expected text or whole numbers.\n"
-        "Turn the column into text first.",
-    ),
-    (
-        {"source": [True], "target": ["b"]},
-        "a.parquet: column 'source' holds bool, expected text or whole numbers.\n"
-        "Turn the column into text first.",
-    ),
-    (
-        {"source": [["a"]], "target": ["b"]},
-        "a.parquet: column 'source' holds list<element: string>, expected text or whole numbers.\n"
-        "Turn the column into text first.",
-    ),
-    (
-        {"source": pa.array([], pa.string()), "target": pa.array([], pa.string())},
-        "a.parquet has no rows.\nExpected a row per link.",
-    ),
-    (
-        {"from": ["a"], "to": ["b"]},
-        "a.parquet has no column 'source'. Columns found: from, to.\n"
-        "Name them: --source from --target to",
-    ),
-    ({"a": ["b"]}, "a.parquet has no column 'source'. Columns found: a."),
 ]
 
 
-@pytest.mark.parametrize(("columns", "message"), BAD)
-def test_a_bad_table_is_refused_with_place_and_remedy(tmp_path, columns, message):
+@pytest.mark.parametrize(("source", "target", "message"), BAD)
+def test_a_bad_cell_is_refused_with_place_and_remedy(tmp_path, source, target, message):
     with pytest.raises(GraphFormatError) as caught:
-        read(write(tmp_path / "a.parquet", **columns))
-    assert str(caught.value) == message
+        read(write(tmp_path / "a.parquet", source=source, target=target))
+    assert str(caught.value) == f"a.parquet{message}"
 
 
-def test_bytes_that_are_not_utf8_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [("from to", "from, to.\nName them: --source from --target to"), ("a", "a.")],
+)
+def test_missing_columns_are_named(tmp_path, columns, found):
+    with pytest.raises(GraphFormatError) as caught:
+        read(write(tmp_path / "a.parquet", **{column: ["a"] for column in columns.split()}))
+    assert str(caught.value) == f"a.parquet has no column 'source'. Columns found: {found}"
+
+
+def test_bytes_that_are_not_utf8_are_refused(tmp_path, frame):
     broken = pa.array([b"\xff\xfe"]).view(pa.string())
     path = write(tmp_path / "a.parquet", source=broken, target=["b"])
     with pytest.raises(GraphFormatError, match=r"damaged|no node names"):
         read(path)
     with pytest.raises(GraphFormatError, match="cannot be read as a table"):
-        read(Frame(pa.table({"source": broken, "target": ["b"]})))
+        read(frame(pa.table({"source": broken, "target": ["b"]})))
 
 
 def test_columns_are_chosen_and_the_others_ignored(tmp_path):
@@ -165,19 +128,19 @@ def test_a_small_file_that_unpacks_to_much_is_refused_by_its_footer(tmp_path, mo
     column = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000_000, pa.int32()), ["x" * 900])
     path = write(tmp_path / "bomb.parquet", source=column, target=column)
     assert path.stat().st_size < 400_000  # as text these would be 3.6 GB
-    assert read_parquet_links(path, LinkOptions()).names == ("x" * 900,)
+    assert read_links(path).names == ("x" * 900,)
     monkeypatch.setattr(tables, "MAX_BYTES", 40_000_000)
     with pytest.raises(GraphFormatError, match=r"unpacks to 2,000,000 rows and 0\.0 GB"):
-        read_parquet_links(path, LinkOptions())
+        read_links(path)
 
 
 def test_a_file_with_long_texts_is_refused_while_it_is_read(tmp_path, monkeypatch):
     texts = [f"{row:0900d}" for row in range(1000)]
     path = write(tmp_path / "a.parquet", source=texts, target=texts)
-    assert len(read_parquet_links(path, LinkOptions()).names) == 1000
+    assert len(read_links(path).names) == 1000
     monkeypatch.setattr(tables, "MAX_BYTES", 100_000)
     with pytest.raises(GraphFormatError, match="unpacks to 1,000 rows"):
-        read_parquet_links(path, LinkOptions())  # 24 bytes a row would be fine
+        read_links(path)  # 24 bytes a row would be fine
 
 
 def test_a_null_in_a_dictionary_matters_only_if_a_row_points_to_it():
@@ -187,17 +150,6 @@ def test_a_null_in_a_dictionary_matters_only_if_a_row_points_to_it():
     column = pa.DictionaryArray.from_arrays(pa.array([0, 1]), values)
     with pytest.raises(GraphFormatError, match=r"row 2: the node name in column 'source' is empty"):
         read(pa.table({"source": column, "target": ["b", "c"]}))
-
-
-@fuzzed
-@given(rows=st.lists(st.tuples(names, names), min_size=1, max_size=12))
-def test_names_out_are_names_in(tmp_path, rows):
-    source, target = zip(*rows, strict=True)
-    path = write(tmp_path / "a.parquet", source=list(source), target=list(target))
-    table = read_parquet_links(path, LinkOptions())
-    assert table.names == tuple(sorted({*source, *target}))
-    pairs = [tuple(table.names[node] for node in pair) for pair in table.pairs.T.tolist()]
-    assert pairs == rows
 
 
 def test_a_table_that_breaks_when_it_is_read_is_our_error():

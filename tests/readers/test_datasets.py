@@ -2,6 +2,7 @@ import os
 import shutil
 import warnings
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,6 @@ SHARED = Path(os.environ.get("CGCL_DATA") or Path(__file__).parents[3] / "shared
 needs_data = pytest.mark.skipif(
     not (SHARED / "PubMed" / "raw").is_dir(), reason="the data sets' raw files are not here"
 )
-PYG_NAMES = {
-    "cora": "Cora",
-    "citeseer": "CiteSeer",
-    "pubmed": "PubMed",
-    "photo": "Photo",
-    "computers": "Computers",
-}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +27,7 @@ def from_pyg(tmp_path_factory):
         from torch_geometric.datasets import Amazon, Planetoid
 
     def load(name):
-        folder = PYG_NAMES[name]
+        folder = DATASETS[name].folder or "Cora"
         root = tmp_path_factory.mktemp(name)
         (root / folder / "raw").mkdir(parents=True)
         for path in (SHARED / folder / "raw").iterdir():
@@ -66,18 +60,14 @@ def colours(edges, x):
     return colour
 
 
-def test_the_bundled_cora_has_the_published_counts():
-    graph = load_dataset("cora")
+def test_the_bundled_cora_has_the_published_counts_and_needs_no_folder(tmp_path):
+    graph = load_dataset("CORA", tmp_path / "nowhere", download=False)
     assert repr(graph) == "Graph(2,708 nodes, 5,278 links, 1,433 features)"
     assert graph.notes == ()
     assert graph.x.is_sparse
     assert graph.x.values().tolist() == [1.0] * 49_216
     assert list(graph.names) == sorted(graph.names)
     assert len(torch.unique(graph.edges)) == 2_708
-
-
-def test_cora_needs_no_folder_and_no_network(tmp_path):
-    assert load_dataset("CORA", tmp_path / "nowhere", download=False).num_nodes == 2_708
 
 
 @needs_data
@@ -197,8 +187,6 @@ def test_an_unknown_data_set_lists_the_known_ones():
 
 
 def test_counts_that_differ_from_the_table_are_refused(monkeypatch):
-    from dataclasses import replace
-
     wrong = {"cora": replace(DATASETS["cora"], num_edges=1)}
     monkeypatch.setattr(module, "DATASETS", wrong)
     with pytest.raises(GraphFormatError, match="Its files are damaged"):

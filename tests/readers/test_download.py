@@ -33,27 +33,39 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path in ("/good", "/half", "/wrong"):
             self.send_header("Content-Length", str(len(BODY)))
         self.end_headers()
-        if self.path == "/endless":
-            try:
-                while True:
-                    self.wfile.write(BODY)
-            except OSError:
-                return
+        while self.path == "/endless":
+            self.wfile.write(BODY)
         body = {"/half": BODY[: len(BODY) // 2], "/wrong": BODY[::-1]}.get(self.path, BODY)
         self.wfile.write(body)
+
+    def handle(self):
+        with contextlib.suppress(OSError):  # a client hangs up where that is the point
+            super().handle()
 
     def log_message(self, *_):
         pass
 
 
-@pytest.fixture(scope="module")
-def server():
+@contextlib.contextmanager
+def serving(context=None):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        if context:
+            running.socket = context.wrap_socket(running.socket, server_side=True)
         thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
-        yield f"http://127.0.0.1:{running.server_port}"
+        yield (
+            f"https://localhost:{running.server_port}"
+            if context
+            else (f"http://127.0.0.1:{running.server_port}")
+        )
         running.shutdown()
         thread.join()
+
+
+@pytest.fixture(scope="module")
+def server():
+    with serving() as address:
+        yield address
 
 
 @pytest.fixture
@@ -122,19 +134,8 @@ def secure_server():
     """An https server with a certificate of its own, signed by nobody."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(Path(__file__).with_name("untrusted.pem"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), QuietHandler) as running:
-        running.socket = context.wrap_socket(running.socket, server_side=True)
-        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"https://localhost:{running.server_port}"
-        running.shutdown()
-        thread.join()
-
-
-class QuietHandler(Handler):
-    def handle(self):
-        with contextlib.suppress(OSError):  # the client hangs up: that is the point
-            super().handle()
+    with serving(context) as address:
+        yield address
 
 
 def without_proxies(monkeypatch):
@@ -160,9 +161,8 @@ def test_with_a_certificate_that_is_trusted_the_same_file_arrives(secure_server,
     assert (tmp_path / "file").read_bytes() == BODY
 
 
-def test_a_file_already_there_is_checked_and_never_overwritten(fetch, tmp_path):
-    target = tmp_path / "file"
-    target.write_bytes(BODY)
+def test_a_file_already_there_is_checked_and_never_overwritten(fetch, write):
+    target = write("file", BODY)
     fetch("/missing", target)
     target.write_bytes(b"mine")
     with pytest.raises(GraphFormatError, match="file is not the published file"):
@@ -170,7 +170,7 @@ def test_a_file_already_there_is_checked_and_never_overwritten(fetch, tmp_path):
     assert target.read_bytes() == b"mine"
 
 
-def test_a_folder_that_cannot_be_made_is_our_error(fetch, tmp_path):
-    (tmp_path / "raw").write_text("a file where the folder should be")
+def test_a_folder_that_cannot_be_made_is_our_error(fetch, tmp_path, write):
+    write("raw", "a file where the folder should be")
     with pytest.raises(ResourceError, match="Cannot download file"):
         fetch("/good", tmp_path / "raw" / "file")

@@ -169,10 +169,10 @@ def test_no_unordered_pair_is_lost(rows):
         assert found == expected
 
 
-def test_equal_names_in_two_columns_can_be_kept_apart(tmp_path):
+def test_equal_names_in_two_columns_can_be_kept_apart(tmp_path, write):
     rows = [(a, b) for a in range(5) for b in range(5) if (a * b) % 3]
     text = "buyer,item\n" + "\n".join(f"{a},{b}" for a, b in rows)
-    (tmp_path / "orders.csv").write_text(text)
+    write("orders.csv", text)
     columns = {"source": "buyer", "target": "item"}
     with pytest.raises(GraphContentError, match="`bipartite=columns`"):
         read(tmp_path / "orders.csv", **columns, bipartite="yes")
@@ -184,8 +184,8 @@ def test_equal_names_in_two_columns_can_be_kept_apart(tmp_path):
         read(nx.path_graph(4), bipartite="columns")
 
 
-def test_names_with_blanks_at_an_end_are_pointed_out(tmp_path):
-    (tmp_path / "a.csv").write_text("source,target\nOtto ,Anna\nOtto,Anna\n")
+def test_names_with_blanks_at_an_end_are_pointed_out(tmp_path, write):
+    write("a.csv", "source,target\nOtto ,Anna\nOtto,Anna\n")
     graph = read(tmp_path / "a.csv")
     assert graph.names == ("Anna", "Otto", "Otto ")
     assert graph.notes[-1] == (
@@ -197,10 +197,10 @@ def links(graph):
     return {(graph.names[a], graph.names[b]) for a, b in graph.edges.T.tolist()}
 
 
-def test_it_makes_no_difference_which_file_a_link_stands_in(tmp_path):
-    (tmp_path / "a.csv").write_text("source,target\nb,c\nd,b\n")
-    (tmp_path / "b.csv").write_text("source,target\na,d\nc,b\n")
-    (tmp_path / "all.csv").write_text("source,target\nb,c\nd,b\na,d\nc,b\n")
+def test_it_makes_no_difference_which_file_a_link_stands_in(tmp_path, write):
+    write("a.csv", "source,target\nb,c\nd,b\n")
+    write("b.csv", "source,target\na,d\nc,b\n")
+    write("all.csv", "source,target\nb,c\nd,b\na,d\nc,b\n")
     parts = read(tmp_path / "a.csv", also=[tmp_path / "b.csv"], bipartite="no")
     whole = read(tmp_path / "all.csv", bipartite="no")
     assert parts.names == whole.names
@@ -219,11 +219,11 @@ def test_features_of_the_first_stay_with_their_nodes():
         merge_edge_tables(first, [EdgeTable(("c",), torch.zeros(2, 1, dtype=torch.int64))])
 
 
-def test_sides_are_those_of_the_first_file_and_reach_new_nodes(tmp_path):
+def test_sides_are_those_of_the_first_file_and_reach_new_nodes(tmp_path, write):
     rows = [f"u{a},f{b}" for a in range(6) for b in range(4) if (a + b) % 3]
-    (tmp_path / "a.csv").write_text("source,target\n" + "\n".join(rows))
+    write("a.csv", "source,target\n" + "\n".join(rows))
     # The other way round, and with a film and a user that the first file does not know.
-    (tmp_path / "b.csv").write_text("source,target\nf0,u0\nnew,u1\nnew,other\n")
+    write("b.csv", "source,target\nf0,u0\nnew,u1\nnew,other\n")
     graph = read(tmp_path / "a.csv", also=[tmp_path / "b.csv"])
     assert graph.sides is not None
     films = {name for name, side in zip(graph.names, graph.sides.tolist(), strict=True) if side}
@@ -231,9 +231,9 @@ def test_sides_are_those_of_the_first_file_and_reach_new_nodes(tmp_path):
     assert not any("both directions" in note for note in graph.notes)
 
 
-def test_links_held_out_are_not_counted_as_repeated_or_directed(tmp_path):
-    (tmp_path / "a.csv").write_text("source,target\na,b\nb,c\na,c\n")
-    (tmp_path / "b.csv").write_text("source,target\nb,a\n")
+def test_links_held_out_are_not_counted_as_repeated_or_directed(tmp_path, write):
+    write("a.csv", "source,target\na,b\nb,c\na,c\n")
+    write("b.csv", "source,target\nb,a\n")
     graph = read(tmp_path / "a.csv", also=[tmp_path / "b.csv"], directed="error")
     assert graph.notes == ()
     assert graph.num_edges == 3

@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import json
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -17,17 +18,7 @@ from cgcl.readers import features as module
 from cgcl.readers import read, tables
 from cgcl.readers.formats import read_features
 
-
-class Frame:
-    """A table of some other package."""
-
-    def __init__(self, table):
-        self._table = table
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self._table.__arrow_c_stream__(requested_schema)
-
-
+FRAME = "features (Frame)"
 TEXT = (
     "node,age,colour,text\n"
     "Eve,5,red,the cat\n"
@@ -56,71 +47,59 @@ def as_parquet(table, tmp_path):
 
 
 @pytest.fixture
-def friends(tmp_path):
-    path = tmp_path / "friends.csv"
-    path.write_text("source,target\nBob,Anna\nBob,Eve\n")
-    return path
+def friends(write):
+    return write("friends.csv", "source,target\nBob,Anna\nBob,Eve\n")
 
 
 @pytest.fixture
-def nodes(tmp_path):
-    def write(text):
-        path = tmp_path / "nodes.csv"
-        path.write_text(text)
-        return path
-
-    return write
+def nodes(write):
+    return partial(write, "nodes.csv")
 
 
 FILL = "Fill the gaps or delete the column: every node needs every feature."
 FINITE = "Every feature must be a finite number: replace the value, or delete the column."
+TEXT_COLUMN = (
+    "If the column holds categories, add `one_hot={0}`; if it holds words with blanks between\n"
+    "them, add `words={0}`. Otherwise delete the column."
+)
 BAD_FEATURES = [
+    ("a\nAnna,1\nBob,\nEve,\nZoe,\n", f"'Bob' is empty (and 2 more nodes).\n{FILL}"),
     (
-        "node,age\nAnna,1\nBob,\nEve,\nZoe,\n",
-        f"nodes.csv: feature 'age' of node 'Bob' is empty (and 2 more nodes).\n{FILL}",
+        "a\nAnna,baker\nBob,smith\nEve,4\n",
+        f"'Anna' is 'baker', not a number (and 1 more node).\n{TEXT_COLUMN.format('a')}",
+    ),
+    ("a\nAnna,1\nBob,NaN\nEve,3\n", f"'Bob' is 'NaN', not a finite number.\n{FINITE}"),
+    ("a\nAnna,1\nBob,2\nEve,-inf\n", f"'Eve' is '-inf', not a finite number.\n{FINITE}"),
+    (
+        "a\nAnna,1e40\nBob,2\nEve,3\n",
+        f"'Anna' is '1e40', too large for a 32-bit number.\n{FINITE}",
+    ),
+]
+BAD_ROWS = [
+    (
+        "a\nAnna,1\nBob,2\nEve,3\nBob,2\n",
+        ": more than one row for node 'Bob'.\nKeep one row per node; 1 too many.",
     ),
     (
-        "node,age,job\nAnna,1,baker\nBob,2,smith\nEve,3,4\n",
-        "nodes.csv: feature 'job' of node 'Anna' is 'baker', not a number (and 1 more node).\n"
-        "If the column holds categories, add `one_hot=job`; if it holds words with blanks between\n"
-        "them, add `words=job`. Otherwise delete the column.",
-    ),
-    (
-        "node,age\nAnna,1\nBob,NaN\nEve,3\n",
-        f"nodes.csv: feature 'age' of node 'Bob' is 'NaN', not a finite number.\n{FINITE}",
-    ),
-    (
-        "node,age\nAnna,1\nBob,2\nEve,-inf\n",
-        f"nodes.csv: feature 'age' of node 'Eve' is '-inf', not a finite number.\n{FINITE}",
-    ),
-    (
-        "node,age\nAnna,1e40\nBob,2\nEve,3\n",
-        f"nodes.csv: feature 'age' of node 'Anna' is '1e40', too large for a 32-bit number.\n"
-        f"{FINITE}",
-    ),
-    (
-        "node,age\nAnna,1\nBob,2\nEve,3\nBob,2\n",
-        "nodes.csv: more than one row for node 'Bob'.\nKeep one row per node; 1 too many.",
-    ),
-    (
-        "node,age\nAnna,1\n",
-        "nodes.csv has no row for 2 nodes with links: 'Bob', 'Eve'.\n"
+        "a\nAnna,1\n",
+        " has no row for 2 nodes with links: 'Bob', 'Eve'.\n"
         "Add a row for each, or leave their links out.",
     ),
+    *((text, f": feature 'a' of node {message}") for text, message in BAD_FEATURES),
 ]
 
 
-@pytest.mark.parametrize(("text", "message"), BAD_FEATURES)
+@pytest.mark.parametrize(("text", "message"), BAD_ROWS)
 def test_bad_features_are_refused_with_node_and_column(friends, nodes, text, message):
     with pytest.raises(FeatureError) as caught:
-        read(friends, features=nodes(text))
-    assert str(caught.value) == message
+        read(friends, features=nodes(f"node,{text}"))
+    assert str(caught.value) == f"nodes.csv{message}"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("node\nAnna\n", "has 1 column, expected a node name and at least one feature"),
+        ("node\nAnna\n", r"line 1: 1 column.*\n.*\nEach row needs a node name and at least one f"),
         ("node,a\nAnna,1\n,2\n", r"line 3: the node name in column 'node' is empty"),
         ("node,a\nAnna,1\nBob\n", r"line 3: 1 column, expected 2 \(node, a\)"),
     ],
@@ -171,16 +150,16 @@ def test_many_features_read_as_numpy_reads_them(nodes):
 
 
 def test_without_a_header_columns_are_called_by_number(nodes):
-    found = read_features(nodes("a,red,1\nb,blue,2\n"), [], header=False, one_hot=["2"])
-    assert found.feature_names == ("3", "2=blue", "2=red")
-    assert found.x.to_dense().tolist() == [[1, 0, 1], [2, 1, 0]]
+    found = read_features(nodes("a,10,1\nb,2,2\nc,007,3\n"), [], header=False, one_hot=["2"])
+    assert found.feature_names == ("3", "2=007", "2=10", "2=2")
+    assert found.x.to_dense().tolist() == [[1, 0, 1, 0], [2, 0, 0, 1], [3, 1, 0, 0]]
     with pytest.raises(FeatureError, match=r"feature 2 of node 'b' is 'x', not a number"):
         read_features(nodes("a,1\nb,x\n"), [], header=False)
 
 
 @pytest.mark.parametrize("way", ["parquet", "table", "frame"])
-def test_every_kind_of_column_becomes_the_matrix_worked_by_hand(tmp_path, way):
-    source = {"parquet": as_parquet(TABLE, tmp_path), "table": TABLE, "frame": Frame(TABLE)}[way]
+def test_every_kind_of_column_becomes_the_matrix_worked_by_hand(tmp_path, frame, way):
+    source = {"parquet": as_parquet(TABLE, tmp_path), "table": TABLE, "frame": frame(TABLE)}[way]
     found = read_features(source, ["Anna"], **CHOICE)
     assert found.names == ("Anna", "Bob", "Eve")
     columns = ("whole", "part", "yes", "price", "colour=red", "text:a", "text:b")
@@ -211,66 +190,42 @@ def test_the_index_of_a_pandas_frame_names_the_nodes():
 
 
 COUNTS = "expected a column of node names, at least one feature, and a row per node."
+A = ": feature 'a' of node "
 BAD_TABLES = [
+    (["a", "b", "c"], [1, None, None], f"{A}'b' is empty (and 1 more node).\n{FILL}"),
+    (["a", "b"], pa.nulls(2), f"{A}'a' is empty (and 1 more node).\n{FILL}"),
+    (["a", "b"], [1.0, float("nan")], f"{A}'b' is 'nan', not a finite number.\n{FINITE}"),
+    (["a", "b"], [1e39, 1.0], f"{A}'a' is '1e+39', too large for a 32-bit number.\n{FINITE}"),
+    (["a"], [["x", "y"]], f"{A}'a' is '['x', 'y']', not a number.\n{TEXT_COLUMN.format('a')}"),
+    (["a", "b"], None, f" has 1 column and 2 rows, {COUNTS}"),
+    (pa.array([], pa.string()), pa.nulls(0), f" has 2 columns and 0 rows, {COUNTS}"),
     (
-        {"node": ["a", "b", "c"], "age": [1, None, None]},
-        f": feature 'age' of node 'b' is empty (and 1 more node).\n{FILL}",
-    ),
-    (
-        {"node": ["a", "b"], "age": pa.nulls(2)},
-        f": feature 'age' of node 'a' is empty (and 1 more node).\n{FILL}",
-    ),
-    (
-        {"node": ["a", "b"], "age": [1.0, float("nan")]},
-        f": feature 'age' of node 'b' is 'nan', not a finite number.\n{FINITE}",
-    ),
-    (
-        {"node": ["a", "b"], "age": [1e39, 1.0]},
-        f": feature 'age' of node 'a' is '1e+39', too large for a 32-bit number.\n{FINITE}",
-    ),
-    (
-        {"node": ["a", "b"], "my job": ["smith", "baker"]},
-        ": feature 'my job' of node 'a' is 'smith', not a number (and 1 more node).\n"
-        "If the column holds categories, add `one_hot='my job'`; if it holds words with blanks "
-        "between\nthem, add `words='my job'`. Otherwise delete the column.",
-    ),
-    ({"node": ["a", "b"]}, f" has 1 column and 2 rows, {COUNTS}"),
-    (
-        {"node": pa.array([], pa.string()), "age": pa.array([], pa.float32())},
-        f" has 2 columns and 0 rows, {COUNTS}",
-    ),
-    (
-        {"node": ["a", None], "age": [1, 2]},
+        ["a", None],
+        [1, 2],
         ", row 2: the node name in column 'node' is empty.\nFill in the name, or delete the row.",
     ),
     (
-        {"node": [datetime.date(2024, 1, 1)], "age": [1]},
+        [datetime.date(2024, 1, 1)],
+        [1],
         ": column 'node' holds date32[day], expected text or whole numbers.\n"
         "Put the column of names first.",
-    ),
-    (
-        {"node": [1.5], "age": [1]},
-        ": column 'node' holds values that are no node names: Float value 1.500000 was truncated "
-        "converting to int64\nExpected text (UTF-8) or whole numbers. "
-        "Put the column of names first.",
-    ),
-    (
-        {"node": ["a"], "tags": [["x", "y"]]},
-        ": feature 'tags' of node 'a' is '['x', 'y']', not a number.\n"
-        "If the column holds categories, add `one_hot=tags`; if it holds words with blanks "
-        "between\nthem, add `words=tags`. Otherwise delete the column.",
     ),
 ]
 
 
-@pytest.mark.parametrize(("columns", "message"), BAD_TABLES)
-def test_bad_tables_are_refused(tmp_path, columns, message):
-    with pytest.raises((FeatureError, GraphFormatError)) as caught:
-        read_features(as_parquet(pa.table(columns), tmp_path), [])
-    assert str(caught.value) == f"nodes.parquet{message}"
-    with pytest.raises(type(caught.value)) as caught:
-        read_features(Frame(pa.table(columns)), [])
-    assert str(caught.value) == f"features (Frame){message}"
+@pytest.mark.parametrize(("names", "numbers", "message"), BAD_TABLES)
+def test_bad_tables_are_refused(tmp_path, frame, names, numbers, message):
+    table = pa.table({"node": names} | ({} if numbers is None else {"a": numbers}))
+    for source, place in ((as_parquet(table, tmp_path), "nodes.parquet"), (frame(table), FRAME)):
+        with pytest.raises((FeatureError, GraphFormatError)) as caught:
+            read_features(source, [])
+        assert str(caught.value) == f"{place}{message}"
+
+
+def test_a_column_name_with_a_blank_is_quoted_for_the_shell():
+    table = pa.table({"node": ["a", "b"], "my job": ["smith", "baker"]})
+    with pytest.raises(FeatureError, match="add `one_hot='my job'`; if it holds words"):
+        read_features(table, [])
 
 
 def test_odd_columns_of_frames_are_our_errors():
@@ -292,7 +247,7 @@ def test_a_small_file_that_grows_large_is_refused(tmp_path, monkeypatch):
 
 
 def test_a_table_larger_than_memory_is_refused_before_it_is_read(nodes, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_COPIES", 10**15)
+    monkeypatch.setattr(tables, "_COPIES", 10**15)
     for source in (nodes(TEXT), as_parquet(TABLE, tmp_path)):
         with pytest.raises(ResourceError, match=r"GB is free\.\nIf most numbers are zero, save"):
             read_features(source, [], **CHOICE)
@@ -314,12 +269,6 @@ def test_categories_and_words_become_the_matrix_worked_by_hand(nodes):
         "Column 'colour': 1 empty cell, which belongs to no category.",
         "Column 'text': 1 empty cell, which has no words.",
     )
-
-
-def test_a_column_of_numbers_may_be_categories(nodes):
-    found = read_features(nodes("node,group\na,10\nb,2\nc,2\nd,007\n"), [], one_hot=["group"])
-    assert found.feature_names == ("group=007", "group=10", "group=2")
-    assert found.x.to_dense().tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 1], [1, 0, 0]]
 
 
 def test_text_keeps_features_sparse(nodes):
@@ -352,15 +301,10 @@ def test_an_identifier_is_no_category(nodes):
     assert read_features(table([*range(102)] * 2), [], one_hot=["id"]).x.shape == (204, 102)
 
 
+FOUND = "Columns found: node, age, colour, text."
 BAD_CHOICES = [
-    (
-        {"one_hot": ["color"]},
-        "nodes.csv has no column 'color' for `one_hot`. Columns found: node, age, colour, text.",
-    ),
-    (
-        {"words": "body", "one_hot": ["colour"]},
-        "nodes.csv has no column 'body' for `words`. Columns found: node, age, colour, text.",
-    ),
+    ({"one_hot": ["color"]}, f"nodes.csv has no column 'color' for `one_hot`. {FOUND}"),
+    ({"words": "body"}, f"nodes.csv has no column 'body' for `words`. {FOUND}"),
     (
         {"words": "node"},
         "`words` node: the first column of nodes.csv names the nodes, it is no feature.\n"

@@ -1,11 +1,14 @@
 import io
+import os
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 
-from cgcl.errors import GraphFormatError
-from cgcl.readers import npz
+from cgcl.errors import ConfigError, FeatureError, GraphFormatError
+from cgcl.readers import load_dataset, npz, read
 from cgcl.readers.npz import arrays_sha256, npz_array_names, read_npz_arrays
 
 
@@ -22,6 +25,7 @@ class Touch:
 def test_arrays_come_back_and_other_members_are_not_opened(tmp_path):
     path = tmp_path / "a.npz"
     np.savez_compressed(path, a=np.arange(3), other=np.array([{}], dtype=object))
+    assert npz_array_names(path) == ("a", "other")
     assert read_npz_arrays(path, ["a"])["a"].tolist() == [0, 1, 2]
 
 
@@ -35,8 +39,9 @@ def test_a_pickle_in_an_archive_is_refused_and_never_run(tmp_path):
         "Pickles are never opened because they can run code. Save plain numbers or text."
     )
     path.write_bytes(b"cbuiltins\nopen\n(V%b\nVw\ntR." % bytes(touched))
-    with pytest.raises(GraphFormatError, match=r"damaged or not an \.npz archive"):
-        read_npz_arrays(path, ["a"])
+    for opening in (npz_array_names, lambda path: read_npz_arrays(path, ["a"])):
+        with pytest.raises(GraphFormatError, match=r"damaged or not an \.npz archive"):
+            opening(path)
     assert not touched.exists()
 
 
@@ -72,15 +77,6 @@ def test_the_digest_of_arrays_ignores_width_and_order_of_bytes_but_not_content()
     assert arrays_sha256(plain) != arrays_sha256({**plain, "a": np.arange(4).reshape(2, 2)})
 
 
-def test_the_names_of_arrays_are_listed_without_opening_them(tmp_path):
-    path = tmp_path / "a.npz"
-    np.savez(path, a=np.arange(3), b=np.array([{}], dtype=object))
-    assert npz_array_names(path) == ("a", "b")
-    path.write_bytes(b"no archive")
-    with pytest.raises(GraphFormatError, match=r"damaged or not an \.npz archive"):
-        npz_array_names(path)
-
-
 def test_an_archive_of_little_but_zeros_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "bomb.npz"
     np.savez_compressed(path, a=np.zeros(10_000_000, dtype=np.int8))
@@ -90,3 +86,133 @@ def test_an_archive_of_little_but_zeros_is_refused(tmp_path, monkeypatch):
         read_npz_arrays(path, ["a"])
     np.savez(path, a=np.zeros(10_000_000, dtype=np.int8))  # as large as it says
     assert len(read_npz_arrays(path, ["a"])["a"]) == 10_000_000
+
+
+# --- Graphs in archives ---
+
+SHARED = Path(os.environ.get("CGCL_DATA") or Path(__file__).parents[3] / "shared" / "data")
+PATH_GRAPH = scipy.sparse.coo_array(([1, 1, 1, 1], ([0, 1, 1, 2], [1, 0, 2, 1])), (4, 4))
+
+
+def parts(matrix, prefix):
+    found = scipy.sparse.csr_array(matrix)
+    arrays = {"data": found.data, "indices": found.indices, "indptr": found.indptr}
+    return {f"{prefix}_{key}": value for key, value in {**arrays, "shape": found.shape}.items()}
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+def test_a_scipy_matrix_is_read_with_its_isolated_nodes(tmp_path, kind):
+    path = tmp_path / "a.npz"
+    scipy.sparse.save_npz(path, PATH_GRAPH.asformat(kind))
+    graph = read(path)
+    assert graph.names == ("0", "1", "2", "3")
+    assert graph.edges.tolist() == [[0, 1], [1, 2]]
+    assert graph.notes == ()  # both directions are how a matrix says it once
+
+
+def test_entries_that_are_zero_are_no_links_and_other_values_are_noted(tmp_path):
+    path = tmp_path / "a.npz"
+    matrix = scipy.sparse.coo_array(([2.5, 0.0, 1e-60], ([0, 1, 2], [1, 2, 3])), (4, 4))
+    scipy.sparse.save_npz(path, matrix)
+    graph = read(path)
+    assert graph.edges.tolist() == [[0, 2], [1, 3]]
+    assert graph.notes == ("The matrix's values ignored: only the two ends of each link are used.",)
+
+
+def test_the_layout_of_the_amazon_files_brings_features(tmp_path):
+    path = tmp_path / "a.npz"
+    x = np.array([[0, 2, 0, 0, 0, 0, 0, 0]] * 4)
+    np.savez(path, **parts(PATH_GRAPH, "adj"), **parts(x, "attr"), labels=np.arange(4))
+    graph = read(path)
+    assert graph.edges.tolist() == [[0, 1], [1, 2]]
+    assert graph.x.to_dense().tolist() == x.tolist()
+    np.savez(path, **parts(PATH_GRAPH, "adj"), **parts(x[:3], "attr"))
+    with pytest.raises(FeatureError, match="has 3 rows, expected a row for each of 4 nodes"):
+        read(path)
+
+
+@pytest.mark.skipif(not (SHARED / "Photo" / "raw").is_dir(), reason="the raw files are not here")
+def test_an_amazon_file_gives_the_links_of_the_data_set():
+    path = SHARED / "Photo" / "raw" / "amazon_electronics_photo.npz"
+    assert read(path).edges.equal(load_dataset("photo", SHARED, download=False).edges)
+
+
+def test_an_edge_index_may_come_with_names_features_and_times(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(
+        path,
+        edge_index=np.array([[2, 0], [0, 1]]),
+        names=np.array(["c", "b", "a", "é"]),
+        x=np.eye(4),
+        when=np.array(["2024-01-02", "2024-01-01"], dtype="datetime64[s]"),
+    )
+    graph = read(path, time="when")
+    assert graph.names == ("c", "b", "a", "é")  # the order of the rows
+    assert graph.edges.tolist() == [[0, 0], [1, 2]]
+    assert graph.times.tolist() == [1704067200.0, 1704153600.0]
+    assert graph.x.to_dense().tolist() == np.eye(4).tolist()
+
+
+def test_without_a_number_of_nodes_only_those_with_links_count(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, edge_index=np.array([[10**12], [-7]]))
+    assert read(path).names == ("-7", "1000000000000")
+    np.savez(path, edge_index=np.array([[0], [1]]), num_nodes=np.array(4))
+    assert read(path).num_nodes == 4
+
+
+INDEX = {"edge_index": np.array([[0, 1], [1, 2]])}
+MATRIX = {
+    "format": np.array("csr"),
+    "shape": np.array([3, 3]),
+    "data": np.ones(1),
+    "indices": np.array([1]),
+    "indptr": np.array([0, 1, 1, 1]),
+}
+BAD = [
+    ({"a": np.ones(2), "b": np.ones(2)}, "holds no graph. Arrays found: a, b."),
+    ({"adj_data": np.ones(1)}, "holds no graph. Arrays found: adj_data."),
+    ({"edge_index": np.ones((3, 2), int)}, "Turn it round: edge_index.T."),
+    ({"edge_index": np.ones((2, 3))}, "holds float64, expected whole numbers"),
+    ({**INDEX, "names": np.array(["a"])}, "must lie in 0..0, found 0..2"),
+    ({**INDEX, "names": np.array(["a", "a", "b"])}, "two nodes are called 'a'"),
+    ({**INDEX, "names": np.array(["a", "", "b"])}, "a node has an empty name"),
+    ({**INDEX, "names": np.arange(3)}, "Expected a text per node"),
+    ({**INDEX, "names": np.array([b"\xe9", b"a", b"b"])}, "not UTF-8"),
+    ({**INDEX, "num_nodes": np.array(2)}, "must lie in 0..1, found 0..2"),
+    (
+        {"edge_index": np.array([[0], [-1]]), "num_nodes": np.array(2)},
+        "must lie in 0..1, found -1..0",
+    ),
+    ({**INDEX, "num_nodes": np.array(10**12)}, "claims 1,000,000,000,000 nodes"),
+    ({**INDEX, "num_nodes": np.array(3), "x": np.eye(2)}, "a.npz: x has 2 rows, expected a row"),
+    ({**INDEX, "x": np.array([["a"]] * 3)}, "a.npz: x holds values of the type <U1"),
+    (
+        MATRIX | {"shape": np.array([1, 3]), "indptr": np.array([0, 1])},
+        "has the shape 1 x 3, but an",
+    ),
+    (MATRIX | {"data": np.array([np.nan])}, "holds values that are no finite numbers"),
+    ({"edge_index": np.array([{}], dtype=object)}, "holds Python objects (a pickle)"),
+]
+
+
+@pytest.mark.parametrize(("arrays", "message"), BAD)
+def test_bad_arrays_are_refused_with_what_is_expected(tmp_path, arrays, message):
+    path = tmp_path / "a.npz"
+    np.savez(path, **arrays)
+    with pytest.raises((FeatureError, GraphFormatError)) as caught:
+        read(path)
+    assert message in str(caught.value)
+    assert str(caught.value).count("\n") < 4
+
+
+def test_times_must_be_there_and_fit(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, **INDEX, t=np.ones(3))
+    with pytest.raises(GraphFormatError, match="has no array 'when' for the times"):
+        read(path, time="when")
+    with pytest.raises(GraphFormatError, match="expected a time for each of 2 links"):
+        read(path, time="t")
+    scipy.sparse.save_npz(path, PATH_GRAPH)
+    with pytest.raises(ConfigError, match="holds a matrix, which has no times"):
+        read(path, time="t")

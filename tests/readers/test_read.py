@@ -10,7 +10,7 @@ import pytest
 from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.readers import DATASETS, formats, read, tables
 
-GRAPH_SUFFIXES = formats.graph_suffixes()
+GRAPH_SUFFIXES = formats.suffixes("links")
 
 
 def test_a_data_set_is_read_by_its_name_in_any_case():
@@ -41,19 +41,9 @@ def test_impossible_names_are_refused(name):
         read(name)
 
 
-def test_features_beside_a_data_set_are_refused():
-    with pytest.raises(ConfigError) as caught:
-        read("cora", features="nodes.csv")
-    assert str(caught.value) == (
-        "The data set cora has its own features.\n"
-        "Leave out `features`, or give a file of links instead of the data set's name."
-    )
-
-
 @pytest.mark.parametrize("suffix", [".xlsx", ".gml", ".npy", ".gz", ".pt", ".JSON"])
-def test_other_kinds_of_files_are_refused_by_name(tmp_path, suffix):
-    path = tmp_path / f"friends{suffix}"
-    path.write_bytes(b"source,target\na,b\n")
+def test_other_kinds_of_files_are_refused_by_name(write, suffix):
+    path = write(f"friends{suffix}", b"source,target\na,b\n")
     with pytest.raises(GraphFormatError) as caught:
         read(path)
     assert str(caught.value) == (
@@ -62,9 +52,9 @@ def test_other_kinds_of_files_are_refused_by_name(tmp_path, suffix):
     )
 
 
-def test_a_path_is_a_file_even_if_a_data_set_is_called_so(tmp_path, monkeypatch):
+def test_a_path_is_a_file_even_if_a_data_set_is_called_so(tmp_path, write, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "cora").write_text("source,target\na,b\n")
+    write("cora", "source,target\na,b\n")
     assert read("cora").num_nodes == DATASETS["cora"].num_nodes
     assert read("./cora").num_nodes == 2
 
@@ -73,16 +63,12 @@ def test_a_path_is_a_file_even_if_a_data_set_is_called_so(tmp_path, monkeypatch)
     ("stem", "title"),
     [("...", "graph"), ("<script>", "script"), ("größe_1", "größe_1"), ("x" * 200, "x" * 60)],
 )
-def test_the_title_is_safe_as_a_folder_name(tmp_path, stem, title):
-    path = tmp_path / f"{stem}.csv"
-    path.write_text("source,target\na,b\n")
-    assert read(path).title == title
+def test_the_title_is_safe_as_a_folder_name(write, stem, title):
+    assert read(write(f"{stem}.csv", "source,target\na,b\n")).title == title
 
 
-def test_reading_leaves_merged_and_dropped_links_in_the_notes(tmp_path):
-    path = tmp_path / "friends.csv"
-    path.write_text("source,target\na,b\nb,a\na,a\na,b\n")
-    graph = read(path)
+def test_reading_leaves_merged_and_dropped_links_in_the_notes(write):
+    graph = read(write("friends.csv", "source,target\na,b\nb,a\na,a\na,b\n"))
     assert graph.num_edges == 1
     assert graph.notes == ("1 self-link dropped.", "2 repeated links merged.")
 
@@ -90,10 +76,10 @@ def test_reading_leaves_merged_and_dropped_links_in_the_notes(tmp_path):
 def test_what_is_read_is_what_the_message_lists():
     listed = ".csv .tsv .tab .txt .edges .edgelist .parquet .pq .graphml .gexf .npz"
     assert " ".join(GRAPH_SUFFIXES) == listed
-    assert " ".join(formats.feature_suffixes()) == ".csv .tsv .tab .txt .parquet .pq .npz .mtx"
+    assert " ".join(formats.suffixes("features")) == ".csv .tsv .tab .txt .parquet .pq .npz .mtx"
 
 
-def test_a_reader_is_added_by_one_line_of_the_table(tmp_path, monkeypatch):
+def test_a_reader_is_added_by_one_line_of_the_table(tmp_path, write, monkeypatch):
     def table(path, _):
         lines = [line.split(" -- ") for line in path.read_text().splitlines()]
         return tables.frame_table(pa.table(lines, names=["source", "target"]), path.name)
@@ -103,8 +89,8 @@ def test_a_reader_is_added_by_one_line_of_the_table(tmp_path, monkeypatch):
 
     line = formats.Format((".dashes",), "names with dashes between", links, table)
     monkeypatch.setattr(formats, "FORMATS", [*formats.FORMATS, line])
-    (tmp_path / "a.dashes").write_text("Anna -- Bob\nBob -- Eve\n")
-    (tmp_path / "x.dashes").write_text("Anna -- Bob -- Eve\nred -- red -- blue\n")
+    write("a.dashes", "Anna -- Bob\nBob -- Eve\n")
+    write("x.dashes", "Anna -- Bob -- Eve\nred -- red -- blue\n")
     graph = read(tmp_path / "a.dashes", features=tmp_path / "x.dashes", one_hot=["target"])
     assert (graph.names, graph.num_edges) == (("Anna", "Bob", "Eve"), 2)
     assert graph.feature_names == ("target=blue", "target=red")
@@ -112,31 +98,32 @@ def test_a_reader_is_added_by_one_line_of_the_table(tmp_path, monkeypatch):
         read(tmp_path / "none.csv")
 
 
-def test_columns_cannot_be_named_where_there_are_none(tmp_path):
-    path = tmp_path / "a.gexf"
-    path.write_text("<gexf/>")
-    with pytest.raises(ConfigError, match=r"a\.gexf has no columns"):
-        read(path, source="from")
-    with pytest.raises(ConfigError, match=r"a\.gexf has no columns"):
-        read(path, target="to")
-
-
 @pytest.mark.parametrize(
-    "option",
-    [{"one_hot": ["a"]}, {"words": "a"}, {"feature_separator": ";"}, {"row_names": "a.txt"}],
+    ("file", "options", "message"),
+    [
+        ("cora", {"features": "nodes.csv"}, "The data set cora has its own features"),
+        ("a.npz", {"features": "nodes.csv"}, "The graph has its own features"),
+        ("a.gexf", {"source": "from"}, r"a\.gexf has no columns"),
+        ("a.gexf", {"target": "to"}, r"a\.gexf has no columns"),
+        *(
+            ("a.csv", {option: value}, "Options about features need features")
+            for option, value in (
+                ("one_hot", ["a"]),
+                ("words", "a"),
+                ("feature_separator", ";"),
+                ("row_names", "a.txt"),
+            )
+        ),
+    ],
 )
-def test_options_about_features_need_features(tmp_path, option):
-    path = tmp_path / "a.csv"
-    path.write_text("source,target\na,b\n")
-    with pytest.raises(ConfigError, match="Options about features need features"):
-        read(path, **option)
-
-
-def test_a_graph_with_features_of_its_own_takes_no_others(tmp_path):
-    path = tmp_path / "a.npz"
-    np.savez(path, edge_index=np.array([[0], [1]]), x=np.eye(2))
-    with pytest.raises(ConfigError, match="The graph has its own features"):
-        read(path, features=tmp_path / "nodes.csv")
+def test_options_that_do_not_fit_are_refused(write, file, options, message):
+    path = write("a.csv", "source,target\na,b\n").with_name(file) if "." in file else file
+    if file == "a.npz":
+        np.savez(path, edge_index=np.array([[0], [1]]), x=np.eye(2))
+    if file == "a.gexf":
+        path.write_text("<gexf/>")
+    with pytest.raises(ConfigError, match=message):
+        read(path, **options)
 
 
 def test_features_bring_more_nodes_and_times_stay_with_their_links(tmp_path):
@@ -150,7 +137,7 @@ def test_features_bring_more_nodes_and_times_stay_with_their_links(tmp_path):
     assert graph.x.to_dense().tolist() == [[0.0], [1.0], [2.0], [3.0]]
 
 
-def test_links_and_features_may_have_different_separators(tmp_path):
+def test_links_and_features_may_have_different_separators(tmp_path, write):
     links, nodes = tmp_path / "a.csv", tmp_path / "nodes.csv"
     links.write_text("source;target\nb;c\n")
     nodes.write_text("name|v\nb|1\nc|2\n")
@@ -158,13 +145,12 @@ def test_links_and_features_may_have_different_separators(tmp_path):
     assert graph.num_features == 1
     nodes.write_text("name;v\nb;1\nc;2\n")  # the same kind of file, the same separator
     assert read(links, features=nodes, separator=";").num_features == 1
-    nodes = tmp_path / "nodes.tsv"
-    nodes.write_text("name\tv\nb\t1\nc\t2\n")
+    nodes = write("nodes.tsv", "name\tv\nb\t1\nc\t2\n")
     assert read(links, features=nodes, separator=";").num_features == 1
 
 
-def test_reading_a_table_imports_neither_networkx_nor_scipy(tmp_path):
-    (tmp_path / "a.csv").write_text("source,target\na,b\n")
+def test_reading_a_table_imports_neither_networkx_nor_scipy(tmp_path, write):
+    write("a.csv", "source,target\na,b\n")
     code = (
         "import sys, cgcl; cgcl.read('a.csv'); "
         "print(sorted({'networkx', 'scipy', 'pandas', 'torch_geometric'} & set(sys.modules)))"

@@ -9,7 +9,7 @@ from cgcl.experiments import Plan
 from cgcl.experiments.comparison import Stratum
 from cgcl.experiments.statistics import paired_difference, spread_of
 from cgcl.experiments.summary import DegreeCell, Row, Summary
-from cgcl.report.comparison_page import render_comparison, write_comparison
+from cgcl.report.comparison_page import write_comparison
 
 SECTIONS = ["table", "chart", "degree", "protocol", "settings", "machine", "reproduce"]
 NASTY = "<script>alert(1)</script>\u202e{{ 7 * 7 }}\" onload='x'"
@@ -83,8 +83,16 @@ def summary():
 
 
 @pytest.fixture
-def page(summary):
-    return render_comparison(summary, by_degree=True, command="cgcl compare cora --runs 3")
+def render(tmp_path):
+    def page(summary, **options):
+        return write_comparison(tmp_path, summary, **options).read_text(encoding="utf-8")
+
+    return page
+
+
+@pytest.fixture
+def page(summary, render):
+    return render(summary, by_degree=True, command="cgcl compare cora --runs 3")
 
 
 def test_the_page_is_whole_needs_nothing_else_and_runs_nothing(page, parse):
@@ -97,12 +105,6 @@ def test_the_page_is_whole_needs_nothing_else_and_runs_nothing(page, parse):
     assert "default-src 'none'; style-src 'unsafe-inline'\"" in page
     assert "http://" not in page
     assert "https://" not in page
-
-
-def test_by_degree_is_shown_only_if_asked_for(summary):
-    page = render_comparison(summary)
-    assert "degree" not in re.findall(r'<section id="(\w+)">', page)
-    assert 'href="#degree"' not in page
 
 
 def test_the_page_says_what_a_reader_wants_to_know(page, parse):
@@ -131,13 +133,15 @@ def test_the_page_says_what_a_reader_wants_to_know(page, parse):
         assert fact in text, fact
 
 
-def test_what_is_missing_and_where_it_was_computed_are_told_only_if_it_matters(summary, parse):
+def test_what_is_missing_and_where_it_was_computed_are_told_only_if_it_matters(
+    summary, render, parse
+):
     whole = replace(summary, rows=(summary.rows[0], summary.rows[1]))
-    text = parse(render_comparison(whole)).text
+    text = parse(render(whole)).text
     assert "Not every run" not in text
     assert "Not all of it" not in text
     moved = replace(summary, machines=("cpu, 2 threads", "NVIDIA H200, 4 threads"))
-    assert "Times do not compare" in parse(render_comparison(moved)).text
+    assert "Times do not compare" in parse(render(moved)).text
 
 
 def test_the_best_is_bold_and_ours_is_marked(page):
@@ -145,7 +149,7 @@ def test_the_best_is_bold_and_ours_is_marked(page):
     assert page.count('class="ours"') == 3
 
 
-def test_words_from_files_are_text_and_never_markup(summary, parse):
+def test_words_from_files_are_text_and_never_markup(summary, render, parse):
     graph = {**summary.graph, "title": NASTY}
     failed = replace(summary.rows[1], title=NASTY, failures=((0, "Error", NASTY),), caps=NASTY)
     nasty = replace(
@@ -156,36 +160,39 @@ def test_words_from_files_are_text_and_never_markup(summary, parse):
         machines=(NASTY,),
         versions=({NASTY: NASTY},),
     )
-    document = parse(render_comparison(nasty, by_degree=True, command=NASTY))
+    document = parse(render(nasty, by_degree=True, command=NASTY))
     document.check_that_it_needs_nothing_else()
     assert "script" not in document.tags
     assert "<script>alert(1)</script>" in document.text
     assert "49" not in re.findall(r"\{\{ 7 \* 7 \}\}|\b49\b", document.text)
 
 
-def test_before_any_result_there_is_a_page_too(summary, parse):
+def test_before_any_result_there_is_a_page_too(summary, render, parse):
     empty = replace(summary, rows=(row("cgcl", "CGCL", []),), machines=(), versions=(), notes=())
-    text = parse(render_comparison(empty, by_degree=True)).text
+    text = parse(render(empty, by_degree=True)).text
     assert "Nothing was measured." in text
     assert "CGCL: 0 runs of 3 so far." in text
 
 
-def test_one_run_has_bars_without_intervals_and_no_claims(summary, parse):
+def test_one_run_has_bars_without_intervals_and_no_claims(summary, render, parse):
     rows = (row("cgcl", "CGCL", [0.96]), row("vgae", "VGAE", [0.45], [0.96]))
-    page = render_comparison(replace(summary, plan=Plan(runs=1), rows=rows))
+    page = render(replace(summary, plan=Plan(runs=1), rows=rows))
     assert "The column of p decides" not in page
     assert "±" not in parse(page).text.replace("mean ± standard deviation", "")
     assert parse(page).tags.count("svg") == 1
 
 
-def test_bars_of_ranking_metrics_begin_at_nothing(summary, parse):
-    text = parse(render_comparison(replace(summary, metric="mrr"))).text
+def test_bars_of_ranking_metrics_begin_at_nothing(summary, render, parse):
+    text = parse(render(replace(summary, metric="mrr"))).text
     assert "Mean MRR with 95 % interval" in text
     assert "guessing reaches" not in text
 
 
-def test_the_page_is_written_beside_the_results(summary, tmp_path):
-    path = write_comparison(tmp_path, summary, command="cgcl compare \udcff.csv")
-    assert path == tmp_path / "comparison.html"
-    assert "cgcl compare ?.csv" in path.read_text(encoding="utf-8")
-    assert render_comparison(summary) == render_comparison(summary)
+def test_the_page_is_written_beside_the_results(summary, render, tmp_path):
+    page = render(summary, command="cgcl compare \udcff.csv")
+    assert page == (tmp_path / "comparison.html").read_text(encoding="utf-8")
+    assert "cgcl compare ?.csv" in page
+    plain = render(summary)
+    assert plain == render(summary)
+    assert 'id="degree"' not in plain
+    assert 'href="#degree"' not in plain

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from cgcl.predict.baselines import Compared
 from cgcl.report.figures import (
     comparison_figure,
     consistency_figure,
@@ -15,7 +16,7 @@ from cgcl.report.figures import (
     score_histogram,
     validation_figure,
 )
-from cgcl.report.results import Comparison, reliability
+from cgcl.report.results import reliability
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,9 @@ def drawn(history, scores, everything):
 
 def test_every_figure_is_one_svg_in_the_colours_of_the_page_and_reaches_nowhere(drawn):
     """Black text would vanish in dark mode."""
-    for svg in drawn.values():
+    ids = [found for svg in drawn.values() for found in re.findall(r'\bid="([^"]+)"', svg)]
+    assert len(ids) == len(set(ids))
+    for name, svg in drawn.items():
         assert re.match(r'<svg viewBox="[\d. ]+" role="img" aria-label="[^"]+">', svg)
         assert svg.endswith("</svg>")
         assert svg.count("<svg") == 1
@@ -45,12 +48,6 @@ def test_every_figure_is_one_svg_in_the_colours_of_the_page_and_reaches_nowhere(
         assert all("fill: var(--" in text for text in texts)
         for foreign in ("http", "<style", "<script", "<metadata", "<?xml", "<!DOCTYPE"):
             assert foreign not in svg
-
-
-def test_ids_of_different_figures_do_not_clash(drawn):
-    ids = [found for svg in drawn.values() for found in re.findall(r'\bid="([^"]+)"', svg)]
-    assert len(ids) == len(set(ids))
-    for name, svg in drawn.items():
         references = re.findall(r'(?:href="#|url\(#)([^")]+)', svg)
         assert references
         assert all(reference.startswith(f"{name}-") for reference in references)
@@ -68,19 +65,21 @@ def test_the_best_epoch_the_views_and_the_bounds_of_theorem_1_are_written_out(hi
     assert "lower bound \N{MINUS SIGN}0.507" in consistency_figure(history)
 
 
-def test_without_records_there_is_no_figure():
-    history = [{"epoch": 1, "losses": [1.0]}]
-    assert loss_figure([]) == validation_figure(history) == consistency_figure(history) == ""
-
-
-def test_a_diverged_run_shows_its_finite_epochs():
+def test_what_was_recorded_and_is_finite_is_drawn():
     history = [
         {"epoch": 1, "losses": [1.4, 1.4], "val": {"auc": 0.6, "ap": 0.6}},
         {"epoch": 2, "losses": [float("nan"), None], "val": None},
     ]
-    assert loss_figure(history).endswith("</svg>")
     assert validation_figure(history).endswith("</svg>")
-    assert loss_figure([history[1]]) == ""
+    assert "Validation AUC and AP over the epochs" in validation_figure(history)
+    assert loss_figure([history[1]]) == validation_figure(history[1:]) == loss_figure([]) == ""
+    assert consistency_figure(history) == ""
+    # A line through one point would be invisible: it is a dot for each view.
+    assert loss_figure(history).count("<circle") == 2
+    assert loss_figure([history[0], history[0] | {"epoch": 3}]).count("<circle") == 0
+    chosen = [{"epoch": 10 * k, "val": {"auc": 0.9, "node_mrr": 0.02 * k}} for k in (1, 2, 3)]
+    assert "Validation node MRR over the epochs" in validation_figure(chosen, 30)
+    assert "AUC" not in validation_figure(chosen, 30)
 
 
 def test_a_long_run_stays_small():
@@ -109,7 +108,7 @@ def test_the_reliability_diagram_has_a_point_for_every_bin(scores):
 
 
 def compared(*results):
-    return comparison_figure(Comparison([{"method": m, "metrics": found} for m, found in results]))
+    return comparison_figure(Compared([{"method": m, "metrics": found} for m, found in results]))
 
 
 def test_every_method_has_its_bars_and_numbers(everything):
@@ -124,13 +123,3 @@ def test_a_bar_that_was_not_measured_says_so_and_a_name_is_no_formula():
     assert svg.count(">not measured<") == 2
     assert ">$x$ &lt;b&gt;<" in svg
     assert compared(("A", {"auc": None})) == ""
-
-
-def test_a_run_whose_epoch_node_mrr_chose_shows_that() -> None:
-    history = [
-        {"epoch": 10 * k, "losses": [1.0], "val": {"auc": 0.9, "ap": 0.9, "node_mrr": 0.02 * k}}
-        for k in (1, 2, 3)
-    ]
-    drawn = validation_figure(history, best_epoch=30)
-    assert "Validation node MRR over the epochs" in drawn
-    assert "AUC" not in drawn

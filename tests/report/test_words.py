@@ -1,5 +1,6 @@
 """Names are shown whole or not at all; sentences about who is best do not favour anybody."""
 
+import math
 import unicodedata
 
 import pytest
@@ -7,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgcl.metrics.calibration import Calibration, Line
-from cgcl.report.results import Comparison
-from cgcl.report.words import ahead_at_top, calibration_choice, legible, standings, verdict
+from cgcl.predict.baselines import Compared
+from cgcl.report.words import ahead_at_top, calibration_choice, legible, verdict
 
 
 @given(st.text(st.characters(), max_size=400), st.integers(2, 300))
@@ -47,11 +48,7 @@ def test_hidden_characters_are_written_out(text, shown):
 
 
 def comparison(*results):
-    return Comparison([{"method": name, "metrics": metrics} for name, metrics in results])
-
-
-def said(*results):
-    return verdict(comparison(*results)).replace("\N{NO-BREAK SPACE}", " ")
+    return Compared([{"method": name, "metrics": metrics} for name, metrics in results])
 
 
 @pytest.mark.parametrize(
@@ -69,24 +66,23 @@ def said(*results):
             [("CGCL", {"auc": 0.9, "precision@100": 0.0}), ("A", {"precision@100": 0.0})],
             "Every method is at 0 % by precision@100. CGCL is best by AUC (90.00 %).",
         ),
+        (
+            [
+                ("CGCL", {"auc": 0.9, "node_mrr": 0.2, "precision@100": 0.3}),
+                ("Adamic-Adar", {"auc": 0.7, "node_mrr": 0.1, "precision@100": 0.5}),
+                ("Common neighbours", {"auc": 0.7, "node_mrr": 0.25, "precision@100": 0.5}),
+            ],
+            "At the top of the list, Common neighbours is ahead of CGCL: node MRR 25.00 % against "
+            "20.00 %; Adamic-Adar and Common neighbours are ahead of CGCL: precision@100 50.00 % "
+            "against 30.00 %. CGCL has the highest AUC (90.00 %).",
+        ),
+        ([("CGCL", {"auc": None}), ("A", {"auc": 0.0})], "A is best by AUC (0.00 %)."),
+        ([("CGCL", {"auc": math.nan}), ("A", {"auc": 0.0})], "A is best by AUC (0.00 %)."),
+        ([("CGCL", {"auc": math.nan}), ("A", {"auc": None})], ""),
     ],
 )
 def test_the_best_is_named_even_if_it_is_not_ours_and_equals_share_the_place(results, words):
-    assert said(*results) == words
-
-
-def test_who_is_ahead_at_the_top_comes_first_and_the_other_is_best_at_nothing():
-    told = said(
-        ("CGCL", {"auc": 0.9, "node_mrr": 0.2, "precision@100": 0.3}),
-        ("Adamic-Adar", {"auc": 0.7, "node_mrr": 0.1, "precision@100": 0.5}),
-        ("Common neighbours", {"auc": 0.7, "node_mrr": 0.25, "precision@100": 0.5}),
-    )
-    assert told == (
-        "At the top of the list, Common neighbours is ahead of CGCL: node MRR 25.00 % against "
-        "20.00 %; Adamic-Adar and Common neighbours are ahead of CGCL: precision@100 50.00 % "
-        "against 30.00 %. CGCL has the highest AUC (90.00 %)."
-    )
-    assert "best" not in told
+    assert verdict(comparison(*results)).replace("\N{NO-BREAK SPACE}", " ") == words
 
 
 @pytest.mark.parametrize(
@@ -99,12 +95,6 @@ def test_who_is_ahead_at_the_top_comes_first_and_the_other_is_best_at_nothing():
 )
 def test_nobody_is_ahead_of_what_leads_or_was_not_measured(results):
     assert ahead_at_top(comparison(*results)) == ""
-
-
-@pytest.mark.parametrize("nothing", [None, float("nan")])
-def test_what_was_not_measured_is_never_best(nothing):
-    assert said(("CGCL", {"auc": nothing}), ("A", {"auc": 0.0})) == "A is best by AUC (0.00 %)."
-    assert standings(comparison(("A", {"auc": nothing}))) == []
 
 
 @pytest.mark.parametrize(

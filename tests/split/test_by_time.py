@@ -84,13 +84,9 @@ def test_without_a_test_the_newest_links_choose_the_epoch() -> None:
     assert notes == ("The epoch is chosen by the 2 newest links, from 38 to 39.",)
 
 
-def test_a_graph_without_times_is_refused(two_cliques: Graph) -> None:
-    with pytest.raises(
-        SplitError, match=r"does not say when its links appeared.\nName .*`time=COLUMN`"
-    ):
+def test_links_without_times_or_of_one_time_only_are_refused(two_cliques: Graph) -> None:
+    message = r"does not say when its links appeared.\nName .*`time=COLUMN`"
+    with pytest.raises(SplitError, match=message):
         time_split(two_cliques)
-
-
-def test_links_of_one_time_only_are_refused() -> None:
     with pytest.raises(SplitError, match="All 60 links of 'path' have the same time, 1970-01-02,"):
         time_split(path([DAY] * 60), as_dates=True)

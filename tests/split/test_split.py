@@ -4,10 +4,12 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torch_geometric.data import Data
+from torch_geometric.transforms import RandomLinkSplit
 
 from cgcl.errors import GraphContentError, SplitError
 from cgcl.graph import Graph
-from cgcl.split import random_split
+from cgcl.split import audit_split, given_split, random_split
 from cgcl.split.split import read_split, write_split
 
 
@@ -133,3 +135,161 @@ def test_a_split_is_stored_and_read_back(tmp_path, cora: Graph) -> None:
     write_split(tmp_path / "split.safetensors", split)
     again = read_split(tmp_path / "split.safetensors")
     assert again.fingerprint == split.fingerprint
+
+
+# --- PyTorch Geometric's splitter: the same sizes, and a flaw we leave behind ---
+
+
+def pyg_split(edge_index: torch.Tensor, num_nodes: int) -> tuple[Data, Data, Data]:
+    transform = RandomLinkSplit(0.05, 0.10, is_undirected=True, add_negative_train_samples=False)
+    return transform(Data(edge_index=edge_index, num_nodes=num_nodes))
+
+
+def test_both_hide_the_same_number_of_links(cora: Graph) -> None:
+    train, val, test = pyg_split(cora.edge_index, cora.num_nodes)
+    ours = random_split(cora, 0.05, 0.10).sizes
+    assert train.edge_index.shape[1] == 2 * ours["train"]
+    assert int(val.edge_label.sum()) == ours["val"]
+    assert int(test.edge_label.sum()) == ours["test"]
+
+
+def test_links_written_in_one_direction_are_lost_there_and_kept_here() -> None:
+    star = torch.stack([torch.arange(1, 101), torch.zeros(100, dtype=torch.int64)])
+    star[:, :50] = star[:, :50].flip(0)  # half of the links outwards, half inwards
+    train, val, test = pyg_split(star, 101)
+    theirs = train.edge_index.shape[1] // 2 + int(val.edge_label.sum() + test.edge_label.sum())
+    graph = Graph.from_pairs("star", [str(i) for i in range(101)], star)
+    assert theirs == 50
+    assert sum(random_split(graph).sizes.values()) == 100
+
+
+# --- As the user chose ---
+
+
+def ring(count: int) -> Graph:
+    """Nodes in a ring: `count` links, the last one from the end to the start."""
+    nodes = torch.arange(count)
+    return Graph.from_pairs(
+        "ring", [f"n{i:02d}" for i in range(count)], torch.stack([nodes, (nodes + 1) % count])
+    )
+
+
+def unordered(pairs: torch.Tensor) -> set[frozenset[int]]:
+    return {frozenset(pair) for pair in pairs.T.tolist()}
+
+
+@st.composite
+def own_splits(draw: st.DrawFn) -> tuple[Graph, torch.Tensor, torch.Tensor]:
+    """A graph, and disjoint sets of its links in any direction and order, some of them twice."""
+    n = draw(st.integers(15, 25))  # across two sides 56 pairs: enough are left unlinked
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
+    pairs = torch.combinations(torch.arange(n), 2).T
+    chosen = torch.randperm(pairs.shape[1], generator=generator)[: draw(st.integers(20, 40))]
+    sides = draw(st.booleans())
+    if sides:
+        halves = torch.arange(n) % 2 == 1
+        pairs = pairs[:, halves[pairs[0]] != halves[pairs[1]]]
+        chosen = torch.randperm(pairs.shape[1], generator=generator)[: draw(st.integers(20, 40))]
+    graph = Graph.from_pairs(
+        "g", [f"n{i:02d}" for i in range(n)], pairs[:, chosen], sides=halves if sides else None
+    )
+    links = graph.edges[:, torch.randperm(graph.num_edges, generator=generator)]
+    test, val = links[:, :6], links[:, 6 : 6 + draw(st.integers(1, 4))]
+    flipped = torch.cat([test[:, :3].flip(0), test, test[:, -2:]], dim=1)
+    return graph, flipped, torch.cat([val.flip(0), val[:, :1]], dim=1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(own_splits(), st.integers(0, 3))
+def test_the_chosen_links_are_hidden_and_nothing_else_is(case, seed: int) -> None:
+    graph, test, val = case
+    split, _ = given_split(graph, test=test, val=val, seed=seed)
+    assert unordered(split.test) == unordered(test)
+    assert unordered(split.val) == unordered(val)
+    assert unordered(split.train) == unordered(graph.edges) - unordered(test) - unordered(val)
+    assert split.test_negatives.shape == split.test.shape
+    assert split.val_negatives.shape == split.val.shape
+    known = unordered(graph.edges)
+    assert not unordered(split.test_negatives) & known
+    assert not unordered(split.val_negatives) & known
+    audit = audit_split(split, graph)
+    assert {finding.kind for finding in audit.findings} <= {"isolated by the split"}
+
+
+def test_order_direction_and_repetition_do_not_matter() -> None:
+    graph = ring(20)
+    test, val = graph.edges[:, 3:9], graph.edges[:, 12:14]
+    first, notes = given_split(graph, test=test, val=val)
+    assert notes == ()
+    tangled = torch.cat([test.flip(0).flip(1), test[:, :2], torch.tensor([[4], [4]])], dim=1)
+    again, notes = given_split(graph, test=tangled, val=val.flip(0))
+    assert again.fingerprint == first.fingerprint
+    assert notes == (
+        "1 self-link dropped among the test links.",
+        "2 repeated links merged among the test links.",
+    )
+
+
+def test_the_validation_links_have_notes_of_their_own() -> None:
+    graph = ring(20)
+    val = torch.tensor([[1, 2, 5, 6], [2, 1, 5, 6]])
+    split, notes = given_split(graph, test=graph.edges[:, 8:14], val=val)
+    assert split.sizes == {"train": 13, "val": 1, "test": 6}
+    assert notes == (
+        "2 self-links dropped among the validation links.",
+        "1 repeated link merged among the validation links.",
+    )
+
+
+def test_without_validation_links_a_share_of_the_rest_is_drawn_by_the_seed() -> None:
+    graph = ring(30)
+    test = graph.edges[:, :10]
+    splits = [given_split(graph, test=test, val_share=0.2, seed=seed)[0] for seed in (0, 0, 1)]
+    assert splits[0].sizes == {"train": 16, "val": 4, "test": 10}
+    assert torch.equal(splits[0].val, splits[1].val)
+    assert not torch.equal(splits[0].val, splits[2].val)
+    assert not unordered(splits[0].val) & unordered(test)
+    assert given_split(graph, test=test, val_share=0.0)[0].sizes["val"] == 0
+
+
+def test_a_link_in_both_sets_is_refused_by_name() -> None:
+    graph = ring(20)
+    with pytest.raises(SplitError) as error:
+        given_split(graph, test=graph.edges[:, :8], val=graph.edges[:, 6:9].flip(0))
+    assert str(error.value) == (
+        "2 links are both for validation and for the test: 'n05 - n06', 'n06 - n07'.\n"
+        "What chooses the epoch cannot test it. Leave each link in one of the two."
+    )
+
+
+def test_a_pair_that_is_no_link_is_refused_by_name() -> None:
+    graph = ring(20)
+    odd = torch.tensor([[0, 0, 0, 0, 0, 0, 0, 1], [2, 3, 4, 5, 6, 7, 8, 0]])
+    with pytest.raises(SplitError, match=r"7 of the test links are no links .* 'n00 - n06' and 2"):
+        given_split(graph, test=odd)
+
+
+RING = ring(10)
+LINKS = RING.edges
+ODD = {
+    "There are 4 test links; at least 5 are needed to be": {"test": LINKS[:, :4]},
+    "There are 0 validation links; at least 1 is needed": {"val": LINKS[:, :0]},
+    "8 for the test, so 1 would be left": {"test": LINKS[:, :8], "val": LINKS[:, 8:9]},
+    "must be at least 0 and below 1": {"val_share": float("nan")},
+    "5 links are left beside the test; 5 % of them": {},
+    r"must lie in 0\.\.9, found 0\.\.10": {"test": torch.tensor([[0], [10]])},
+    r"must lie in 0\.\.9, found -1\.\.3": {"test": torch.tensor([[-1], [3]])},
+    r"int64 tensor of shape \[2, any\]": {"test": LINKS.T},
+    r"torch\.float32": {"test": LINKS.float()},
+}
+
+
+@pytest.mark.parametrize("message", ODD)
+def test_what_cannot_be_hidden_is_refused(message: str) -> None:
+    with pytest.raises((SplitError, GraphContentError), match=message):
+        given_split(RING, **{"test": LINKS[:, :5], **ODD[message]})
+
+
+def test_as_few_links_as_are_needed_are_taken() -> None:
+    split, _ = given_split(RING, test=LINKS[:, :5], val=LINKS[:, 5:8])
+    assert split.sizes == {"train": 2, "val": 3, "test": 5}

@@ -32,6 +32,7 @@ SMALL = {"hidden": 8, "epochs": 12, "evaluate_every": 3}
 OFTEN = Resources(threads=1, checkpoint_every=0.0)
 
 ENGINE = "blocked"
+LOST = object()
 
 
 def begin(graph: Graph, out: Path, res: Resources = OFTEN, **settings) -> Run:
@@ -67,6 +68,24 @@ def crashed(graph: Graph, out: Path, *, epoch: int, res: Resources = OFTEN) -> P
     with run.folder, pytest.raises(Crash):
         run.train(on_epoch=crash_at(epoch))
     return run.folder.path
+
+
+def go_on(path: Path, changed: dict | None = None) -> tuple[int, list[str]]:
+    """Resume a run to its end; return what is told at the beginning."""
+    told: list[tuple[int, list[str]]] = []
+    run = resume_run(path, changed)
+    with run.folder:
+        run.train(on_start=lambda epoch, warnings: told.append((epoch, list(warnings))))
+    return told[0]
+
+
+def rewrite(path: Path, **changed: object) -> None:
+    """Change what `run.json` says, or its settings; what is lost is left out."""
+    run = json.loads((path / "run.json").read_text())
+    for key, value in changed.items():
+        (run["config"] if key in run["config"] else run)[key] = value
+    told = {key: value for key, value in run.items() if value is not LOST}
+    (path / "run.json").write_text(json.dumps(told))
 
 
 def assert_same_bits(a: Path, b: Path) -> None:
@@ -133,22 +152,16 @@ def test_a_run_of_any_method_gives_the_model_of_the_python_class(sbm, tmp_path, 
         assert resumed.is_finished
 
 
-@pytest.mark.parametrize("epoch", [1, 6, 12])
-def test_a_crashed_run_resumes_to_the_same_bits(sbm: Build, straight, tmp_path, epoch) -> None:
-    """Whatever lies around of a write that did not come to its end."""
-    path = crashed(sbm(0), tmp_path, epoch=epoch)
+@pytest.mark.parametrize(("epoch", "every"), [(1, 0.0), (6, 0.0), (12, 0.0), (5, 1e6)])
+def test_a_crashed_run_resumes_to_the_same_bits(sbm, straight, tmp_path, epoch, every) -> None:
+    """Whatever lies around of a write that did not come to its end; without a checkpoint, too."""
+    path = crashed(sbm(0), tmp_path, epoch=epoch, res=Resources(threads=1, checkpoint_every=every))
+    assert (path / CHECKPOINT).exists() == (every == 0)
     (path / HISTORY).write_bytes((path / HISTORY).read_bytes() + b'{"epoch": 8, "los')
     (path / f"checkpoint.safetensors.{'0' * 32}.tmp").write_bytes(b"half a checkpoint")
-    finish(resume_run(path))
+    assert go_on(path) == (epoch if every == 0 else 0, [])
     assert_same_bits(path, straight)
     assert not list(path.glob("*.tmp"))
-
-
-def test_a_run_that_crashed_before_its_first_checkpoint_starts_over(sbm, straight, tmp_path):
-    path = crashed(sbm(0), tmp_path, epoch=5, res=Resources(threads=1, checkpoint_every=1e6))
-    assert not (path / CHECKPOINT).exists()
-    finish(resume_run(path))
-    assert_same_bits(path, straight)
 
 
 @pytest.mark.parametrize("cut", ["time limit", "no checkpoint", "nothing else"])
@@ -183,9 +196,7 @@ def test_a_run_that_ends_after_its_last_epoch_keeps_its_model_and_can_be_conclud
 
 def test_a_run_of_before_that_said_bf16_goes_on(sbm, straight, tmp_path) -> None:
     path = crashed(sbm(0), tmp_path, epoch=6)
-    about = json.loads((path / "run.json").read_text())
-    about["config"]["precision"] = "bf16"
-    (path / "run.json").write_text(json.dumps(about))
+    rewrite(path, precision="bf16")
     finish(resume_run(path))
     assert_same_bits(path, straight)
     assert read_run(path)["config"]["precision"] == "tf32"
@@ -195,14 +206,10 @@ def test_a_run_of_before_that_said_bf16_goes_on(sbm, straight, tmp_path) -> None
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(sbm, straight, tmp_path, damage):
     path = crashed(sbm(0), tmp_path, epoch=7)
     spoil(path / CHECKPOINT, damage)
-    run = resume_run(path)
-    told: list[tuple[int, list[str]]] = []
-    with run.folder:
-        run.train(on_start=lambda epoch, warnings: told.append((epoch, list(warnings))))
-    # The newest checkpoint held epoch 7, the one before it epoch 6.
-    assert told[0][0] == 6
+    epoch, warnings = go_on(path)
+    assert epoch == 6  # the newest checkpoint held epoch 7
     if damage != "missing":
-        assert "Going on from the one before it." in told[0][1][0]
+        assert "Going on from the one before it." in warnings[0]
     assert_same_bits(path, straight)
 
 
@@ -236,18 +243,16 @@ def test_a_file_system_without_hard_links_will_do(sbm, straight, tmp_path, monke
 
 
 def spoil(path: Path, damage: str) -> None:
-    content = bytearray(path.read_bytes())
-    if damage == "flip":
-        content[-2] ^= 1
-        path.write_bytes(content)
-    elif damage == "truncate":
-        path.write_bytes(content[: len(content) // 2])
-    elif damage == "empty":
-        path.write_bytes(b"")
-    elif damage == "pickle":
-        path.write_bytes(b"\x80\x04K\x01.")
-    else:
-        path.unlink()
+    content = path.read_bytes()
+    damaged = {
+        "flip": content[:-2] + bytes([content[-2] ^ 1]) + content[-1:],
+        "truncate": content[: len(content) // 2],
+        "empty": b"",
+        "pickle": b"\x80\x04K\x01.",
+    }
+    path.unlink()
+    if damage in damaged:
+        path.write_bytes(damaged[damage])
 
 
 def test_two_damaged_checkpoints_are_an_error_and_nothing_is_lost(sbm, tmp_path) -> None:
@@ -333,7 +338,6 @@ def test_a_folder_in_use_is_refused_and_free_again_when_its_owner_dies(tmp_path:
     owner = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert owner.stdout is not None
     assert owner.stdout.readline() == "locked\n"
     with pytest.raises(RunFolderError) as error:
         RunFolder(tmp_path / "r")
@@ -386,14 +390,19 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, content, text: str) 
         ("hidden", 8.5, "hidden is 8.5"),
         ("seed", 0.0, "seed is"),
         ("method", "oracle", r"settings in run\.json are damaged \(.*method"),
+        *(
+            (key, LOST, rf"run\.json is damaged \({key}\)")
+            for key in ("config", "graph", "status", "started", "versions")
+        ),
+        ("stopped", "x", r"run\.json is damaged \(stopped\)"),
     ],
 )
-def test_settings_that_make_no_run_are_refused(straight: Path, name: str, value, text) -> None:
-    run = json.loads((straight / "run.json").read_text())
-    run["config"][name] = value
-    (straight / "run.json").write_text(json.dumps(run))
+def test_what_makes_no_run_is_refused(sbm: Build, tmp_path, name: str, value, text: str) -> None:
+    run = begin(sbm(0), tmp_path)
+    run.folder.close()
+    rewrite(run.folder.path, **{name: value})
     with pytest.raises(RunFolderError, match=text):
-        resume_run(straight)
+        resume_run(run.folder.path)
 
 
 def test_a_history_damaged_in_the_middle_loses_only_what_is_damaged(sbm, straight, tmp_path):
@@ -401,11 +410,7 @@ def test_a_history_damaged_in_the_middle_loses_only_what_is_damaged(sbm, straigh
     lines = (path / HISTORY).read_text().splitlines()
     lines[1:4] = ["garbage", "{}", "5"]
     (path / HISTORY).write_text("\n".join(lines) + "\n")
-    told: list[str] = []
-    run = resume_run(path)
-    with run.folder:
-        run.train(on_start=lambda _, warnings: told.extend(warnings))
-    assert told == [
+    assert go_on(path)[1] == [
         "metrics.jsonl was damaged: the records of 3 earlier epochs are lost. The model is not "
         "affected."
     ]
@@ -442,11 +447,7 @@ def test_a_run_that_cannot_train_is_marked_as_failed_and_says_why(sbm, tmp_path)
 
 def test_another_number_of_threads_is_warned_of_and_written_down(sbm, tmp_path) -> None:
     path = crashed(sbm(0), tmp_path, epoch=7)
-    told: list[str] = []
-    run = resume_run(path, {"threads": 2})
-    with run.folder:
-        run.train(on_start=lambda _, warnings: told.extend(warnings))
-    assert told == [
+    assert go_on(path, {"threads": 2})[1] == [
         f"Until epoch 7 this run used cpu with 1 thread(s), {ENGINE} engine, now it uses cpu with "
         f"2 thread(s), {ENGINE} engine: from here on, bits may differ."
     ]
@@ -464,14 +465,3 @@ def test_an_exchanged_split_is_refused(sbm: Build, straight: Path, tmp_path) -> 
     run = resume_run(straight)
     with run.folder, pytest.raises(ModelFileError, match="belongs to another run: its split is"):
         run.train()
-
-
-@pytest.mark.parametrize("key", ["config", "graph", "stopped", "status", "started", "versions"])
-def test_a_run_json_that_lost_a_key_is_refused(straight: Path, key: str) -> None:
-    run = json.loads((straight / "run.json").read_text())
-    del run[key]
-    if key == "stopped":
-        run[key] = "x"
-    (straight / "run.json").write_text(json.dumps(run))
-    with pytest.raises(RunFolderError, match=rf"run\.json is damaged \({key}\)"):
-        resume_run(straight)

@@ -45,14 +45,11 @@ def stored(tmp_path, tensors, num_features: int = 5, kind: str = "cgcl model 2",
 
 
 def test_a_model_from_before_scores_had_an_offset_answers_as_it_did(tmp_path) -> None:
-    recipe = RunConfig.of("cgcl-rank", {"hidden": 8})
-    model = build_learner(5, recipe)
+    model = build_learner(5, RunConfig.of("cgcl-rank", {"hidden": 8}))
     model.offset.fill_(2.0)
     tensors = model.state_dict()
     del tensors["offset"]
-    description = {"recipe": recipe.to_json(), "num_features": 5, "about": {}}
-    write_tensors(tmp_path / "m", "cgcl model 2", tensors, description)
-    again, *_ = read_model(tmp_path / "m")
+    again, *_ = read_model(stored(tmp_path, tensors, method="cgcl-rank"))
     assert again.offset == 0
     for name, value in tensors.items():
         assert torch.equal(value, again.state_dict()[name])

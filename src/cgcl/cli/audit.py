@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from cgcl.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from cgcl.readers.edge_table import LinkOptions
     from cgcl.split import Audit
 
 
@@ -51,14 +53,9 @@ def audit(
         pairs: How many pairs to show for each finding; --json has them all.
         as_json: Print the findings as JSON instead of text.
     """
-    files = {
-        "train": train,
-        "val": val,
-        "test": test,
-        "val_negatives": val_negatives,
-        "test_negatives": test_negatives,
-    }
-    given = {part: path for part, path in files.items() if path is not None}
+    parts = ("train", "val", "test", "val_negatives", "test_negatives")
+    paths = (train, val, test, val_negatives, test_negatives)
+    given = {part: path for part, path in zip(parts, paths, strict=True) if path is not None}
     if (run is None) == (not given):
         raise ConfigError(
             "Give either a run folder or files of links, such as:\n"
@@ -66,12 +63,12 @@ def audit(
         )
     if pairs < 0:
         raise ConfigError(f"pairs is {pairs}; it must be at least 0.")
-    if run is not None:
-        found = _audit_run(run)
-    else:
-        found = _audit_files(given, source, target, separator, header)
-    text = json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else None
-    print(found.text(pairs) if text is None else text)  # noqa: T201
+    from cgcl.readers.edge_table import LinkOptions
+
+    options = LinkOptions(source, target, separator, header)
+    found = _audit_files(given, options) if run is None else _audit_run(run)
+    answer = json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else ""
+    print(answer or found.text(pairs))  # noqa: T201
     return 0 if found.is_clean else 1
 
 
@@ -90,10 +87,7 @@ def _audit_run(run: Path) -> Audit:
     return audit_split(read_split(run / SPLIT), read_stored_graph(run / GRAPH))
 
 
-def _audit_files(
-    files: Mapping[str, Path], source: str, target: str, separator: str | None, header: bool | None
-) -> Audit:
-    from cgcl.readers.edge_table import LinkOptions
+def _audit_files(files: Mapping[str, Path], options: LinkOptions) -> Audit:
     from cgcl.readers.text import read_text_links
     from cgcl.split import audit_split
 
@@ -102,23 +96,10 @@ def _audit_files(
             "An audit of files compares the links to learn from with others.\n"
             "Give at least: cgcl audit --train train.csv --test test.csv"
         )
-    tables = {
-        part: read_text_links(
-            path,
-            LinkOptions(
-                source,
-                target,
-                separator,
-                header,
-                usage=f"cgcl audit --{part.replace('_', '-')} {{file}}",
-            ),
-        )
-        for part, path in files.items()
-    }
+    tables = {}
+    for part, path in files.items():
+        usage = f"cgcl audit --{part.replace('_', '-')} {{file}}"
+        tables[part] = read_text_links(path, replace(options, usage=usage))
     names = sorted({name for table in tables.values() for name in table.names})
-    number = {name: node for node, name in enumerate(names)}
-    parts = {
-        part: table.pairs.new_tensor([number[name] for name in table.names])[table.pairs]
-        for part, table in tables.items()
-    }
+    parts = {part: table.numbers_among(names)[table.pairs] for part, table in tables.items()}
     return audit_split(parts, names)

@@ -14,9 +14,10 @@ from cyclopts import Parameter
 from cgcl.cli.settings import FLAT, Reading, command_of
 from cgcl.cli.terminal import TrainingLine, say, say_fact
 from cgcl.errors import ConfigError
-from cgcl.experiments import Listener, Metric, Plan
+from cgcl.experiments import Listener, Plan
 from cgcl.report.words import with_flags
 from cgcl.train.config import Resources
+from cgcl.wording import counted
 
 if TYPE_CHECKING:
     from cgcl.experiments.comparison import Cell, Comparison, Result
@@ -39,7 +40,8 @@ class Options:
         tuned: A folder with what cgcl tune wrote, or with TOML files like that, such as runs. Each
             method that has one gets another row, with those settings.
         epochs: Train every method so long, whatever its settings say: for a quick look.
-        metric: What methods are tested and drawn by; node MRR if not given.
+        metric: What methods are tested and drawn by, as run.json calls it, such as auc or
+            precision@100; node_mrr if not given.
         by_degree: Also show AUC by the training degree of the test pairs.
         device: auto, cpu, cuda or cuda:N.
         threads: CPU threads; 0 takes the cores, at most 4.
@@ -53,7 +55,7 @@ class Options:
     settings: Literal["authors", "default"] = "authors"
     tuned: Path | None = None
     epochs: int | None = None
-    metric: Metric | None = None
+    metric: str | None = None
     by_degree: bool = False
     reading: Annotated[Reading, FLAT] = Reading()  # noqa: RUF009, frozen
     device: str = "auto"
@@ -86,7 +88,7 @@ class Options:
             graph, names, self.plan, settings=self.settings, tuned=tuned, epochs=self.epochs
         )
         path = self.out or Path("runs") / f"compare-{graph.title}"
-        comparison = Comparison.open(graph, specs, self.plan, path, command)
+        comparison = Comparison(graph, specs, self.plan, path, command)
         if comparison.others:
             also = f"The folder also holds results of {', '.join(comparison.others)}"
             notes.append(f"{also}; name them in --methods to have them in the table.")
@@ -116,11 +118,14 @@ def compare(
         quiet: Print nothing but the table, warnings and errors.
     """
     from cgcl.experiments.summary import WRITERS, Summary, summarise
+    from cgcl.metrics.table import METRICS
     from cgcl.report.comparison_page import write_comparison
     from cgcl.train.signals import stop_on_signals
 
     if as_json and output not in (None, "json"):
         raise ConfigError(f"--json and --format {output} contradict each other. Give one of them.")
+    if asked.metric is not None and asked.metric not in METRICS:
+        raise ConfigError(f"--metric is '{asked.metric}'; it must be one of {', '.join(METRICS)}.")
     form = "json" if as_json else output or "table"
     by_degree, command = asked.by_degree, command_of("compare", graph, asked)
     comparison, notes = asked.open(graph, command)
@@ -165,9 +170,10 @@ class LiveStory(Listener):
         self._line: TrainingLine | None = None
 
     def start(self, epochs: int) -> None:
-        """Show a training of so many epochs."""
-        self._line = TrainingLine(epochs, self._quiet or not sys.stderr.isatty())
-        self._line.start(0)
+        """Show a training of so many epochs; nothing if there is nothing to train."""
+        if epochs:
+            self._line = TrainingLine(epochs, self._quiet or not sys.stderr.isatty())
+            self._line.start(0)
 
     def epoch_ends(self, record: EpochRecord) -> None:
         """Show the epoch."""
@@ -214,7 +220,7 @@ class _Story(LiveStory):
         comparison, plan = self._comparison, self._comparison.plan
         tell_graph(comparison.graph, f", {comparison.graph.num_features:,} features")
         where = "a split each" if plan.protocol == "splits" else "all on one split"
-        runs = f"{plan.runs:,} run{'' if plan.runs == 1 else 's'} of each"
+        runs = f"{counted(plan.runs, 'run')} of each"
         say_fact("Compare", f"{len(comparison.specs):,} rows, {runs}, {where}; {self.done}")
         say_fact("Folder", str(comparison.folder.path))
         damaged = comparison.folder.damaged_lines
@@ -223,8 +229,7 @@ class _Story(LiveStory):
             say(f"{told} done again.")
 
     def begins(self, job: Cell) -> None:
-        if job.spec.is_trained:
-            self.start(job.spec.recipe.epochs)
+        self.start(job.spec.recipe.epochs)
 
     def ends(self, job: Cell, result: Result, *, is_best: bool = False) -> None:  # noqa: ARG002
         from cgcl.metrics.table import metric_title

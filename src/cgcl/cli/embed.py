@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from cgcl.cli.terminal import by_suffix
 from cgcl.errors import ConfigError
 
-if TYPE_CHECKING:
-    from cgcl.predict.writers import EmbeddingFormat
-
+EmbeddingFormat = Literal["parquet", "npz", "csv"]
 _SUFFIXES: dict[str, EmbeddingFormat] = {".parquet": "parquet", ".npz": "npz", ".csv": "csv"}
 
 
@@ -21,7 +20,7 @@ def embed(
     /,
     *,
     out: Path | None = None,
-    output: Annotated[Literal["parquet", "npz", "csv"] | None, Parameter(name="--format")] = None,
+    output: Annotated[EmbeddingFormat | None, Parameter(name="--format")] = None,
     known: Literal["all", "train"] = "all",
     device: str = "auto",
     threads: int = 0,
@@ -38,7 +37,11 @@ def embed(
         device: auto, cpu, cuda or cuda:N.
         threads: CPU threads; 0 takes the cores, at most 4.
     """
-    kind = _chosen(out, output)
+    if out is None and output not in (None, "csv"):
+        raise ConfigError(
+            f"Only csv can be printed; {output} needs a file.\nName one: --out embeddings.{output}"
+        )
+    kind = output or ("csv" if out is None else by_suffix(out, _SUFFIXES))
     from cgcl.predict import LinkPredictor
     from cgcl.predict.writers import csv_blocks, write_embeddings
 
@@ -52,26 +55,3 @@ def embed(
         return
     write_embeddings(out, graph.names, z, kind)
     print(out)  # noqa: T201
-
-
-def _chosen(out: Path | None, output: EmbeddingFormat | None) -> EmbeddingFormat:
-    """Return the format, before anything is computed.
-
-    Raises:
-        ConfigError: It is not clear, or not for a terminal.
-    """
-    if out is None:
-        if output in (None, "csv"):
-            return "csv"
-        raise ConfigError(
-            f"Only csv can be printed; {output} needs a file.\nName one: --out embeddings.{output}"
-        )
-    if output is not None:
-        return output
-    suffix = out.suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise ConfigError(
-            f"The name {out.name} does not say in which format to write.\n"
-            f"Use one of the suffixes {', '.join(_SUFFIXES)}, or add --format."
-        )
-    return _SUFFIXES[suffix]

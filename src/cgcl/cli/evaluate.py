@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from cgcl.cli.terminal import say_fact
 from cgcl.errors import RunFolderError
-
-if TYPE_CHECKING:
-    from cgcl.predict import LinkPredictor
 
 
 def evaluate(
@@ -37,7 +34,7 @@ def evaluate(
         as_json: Print the figures as JSON instead of a table.
     """
     from cgcl.metrics import link_metrics
-    from cgcl.predict import LinkPredictor
+    from cgcl.predict import LinkPredictor, evaluate_against
     from cgcl.settings import pick
     from cgcl.train.config import Resources
     from cgcl.train.execution import computing_with
@@ -49,43 +46,27 @@ def evaluate(
             f"{run} was trained without a test set (--test 0), so there is nothing to evaluate.\n"
             f"Train again with a share of links to test on, such as --test 0.1."
         )
-    if against != "random":
-        _evaluate_against(predictor, against, as_json=as_json)
-        return
-    with computing_with(pick(Resources, predictor.get_params())):
-        top = ranking_metrics(predictor.test_scorer(), predictor.split_, seed=predictor.seed)
-    metrics, sampled = top.metrics | link_metrics(*predictor.test_scores()), top.sampling
+    held_out = f"{predictor.split_.test.shape[1]:,} held-out links"
+    if against == "random":
+        with computing_with(pick(Resources, predictor.get_params())):
+            top = ranking_metrics(predictor.test_scorer(), predictor.split_, seed=predictor.seed)
+        metrics, errors = top.metrics | link_metrics(*predictor.test_scores()), top.errors
+        among = "among all nodes and all pairs, then " if top.metrics else ""
+        facts = {"Test": f"{held_out} {among}against as many unlinked pairs"}
+        if top.links is not None:
+            facts[""] = f"{top.links:,} of them, drawn at random, among all nodes"
+        found = metrics | ({"sampled": top.sampling} if top.sampling else {})
+    else:
+        harder = evaluate_against(predictor, against)
+        metrics, errors, found = harder.metrics, harder.errors, harder.to_json()
+        some = "" if harder.links is None else f"{harder.links:,} of "
+        each = ", each" if harder.formulas else ""
+        facts = {"Test": f"{some}{held_out}{each} against {harder.words}"}
     if as_json:
-        more = {"sampled": sampled} if sampled else {}
-        print(json.dumps(metrics | more, indent=2))  # noqa: T201
+        print(json.dumps(found, indent=2))  # noqa: T201
         return
-    links = predictor.split_.test.shape[1]
-    among = "among all nodes and all pairs, then " if top.metrics else ""
-    say_fact("Test", f"{links:,} held-out links {among}against as many unlinked pairs")
-    if sampled:
-        say_fact("", f"{sampled['links']:,} of them, drawn at random, among all nodes")
+    for what, text in facts.items():
+        say_fact(what, text)
     for name, value in metrics.items():
-        error = f" ± {top.errors[name]:.6f}" if name in top.errors else ""
-        print(f"{name:<16}{value:.6f}{error}")  # noqa: T201
-
-
-def _evaluate_against(
-    predictor: LinkPredictor,
-    against: Literal["heart", "heart-released", "degree"],
-    *,
-    as_json: bool,
-) -> None:
-    """Print how the test links fare against harder negatives."""
-    from cgcl.predict import evaluate_against
-
-    found = evaluate_against(predictor, against)
-    if as_json:
-        print(json.dumps(found.to_json(), indent=2))  # noqa: T201
-        return
-    links = predictor.split_.test.shape[1]
-    some = "" if found.links is None else f"{found.links:,} of "
-    each = ", each" if found.formulas else ""
-    say_fact("Test", f"{some}{links:,} held-out links{each} against {found.words}")
-    for name, value in found.metrics.items():
-        error = f" ± {found.errors[name]:.6f}" if name in found.errors else ""
+        error = f" ± {errors[name]:.6f}" if name in errors else ""
         print(f"{name:<16}{value:.6f}{error}")  # noqa: T201

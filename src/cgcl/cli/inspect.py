@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -14,14 +14,16 @@ from cgcl.cli.settings import FLAT, Reading
 from cgcl.cli.terminal import fact
 from cgcl.errors import CGCLError
 from cgcl.methods.settings import PRESETS, CGCLSettings, RankSettings, chosen_for
-from cgcl.report.words import plural
 from cgcl.settings import pick
 from cgcl.train.config import Resources, SplitConfig
+from cgcl.wording import counted
 
 if TYPE_CHECKING:
     from cgcl.graph import Graph
     from cgcl.graph.survey import FeatureSurvey, Survey
     from cgcl.train.estimate import Estimate
+
+_NOT_POSSIBLE = "not possible as it is."
 
 
 def inspect(
@@ -43,37 +45,24 @@ def inspect(
         as_json: Print everything as JSON instead of text.
     """
     from cgcl.graph.survey import survey
-    from cgcl.memory import free_memory
-    from cgcl.train.estimate import measure_speed
 
     read = reading.read(graph)
-    resources = Resources(threads=threads)
-    found, split = survey(read), _split(read)
-    presets, more = _costs(read, resources, measure_speed(resources))
-    machine = {"threads": resources.num_threads, "free_bytes": free_memory()}
-    about: dict[str, Any] = {**machine, **more}
+    found, split, costs = survey(read), _split(read), _costs(read, Resources(threads=threads))
     if as_json:
-        costs = {
-            name: {
-                "memory_bytes": cost.memory_bytes,
-                "memory_parts": dict(cost.parts),
-                "seconds": cost.seconds,
-            }
-            for name, cost in presets.items()
-        }
         answer = {
             "title": read.title,
             "survey": found.to_json(),
             "notes": list(read.notes),
             "split": split,
-            "costs": {"presets": costs, **about},
+            "costs": costs
+            | {"presets": {name: _told(own) for name, own in costs["presets"].items()}},
         }
         print(json.dumps(answer, indent=2, ensure_ascii=False))  # noqa: T201
         return
     facts = [
         *_graph_facts(read, found),
-        *_split_facts(**split),
-        *_cost_facts(presets, **about),
+        ("Split", _split_fact(split)),
+        ("Training", _cost_fact(costs)),
         ("Next", shlex.join(["cgcl", "train", graph, *reading.words_of_command()])),
     ]
     for what, text in facts:
@@ -99,30 +88,31 @@ def _split(graph: Graph) -> dict[str, Any]:
     return {"sizes": split.sizes, "notes": (*notes, *found), "problem": None}
 
 
-def _split_facts(
-    sizes: Mapping[str, int] | None, notes: Iterable[str], problem: str | None
-) -> list[tuple[str, str]]:
+def _split_fact(split: Mapping[str, Any]) -> str:
+    sizes = split["sizes"]
     if sizes is None:
-        return [("Split", f"not possible as it is.\n{problem}")]
+        return f"{_NOT_POSSIBLE}\n{split['problem']}"
     first = (
         f"{sizes['train']:,} links to learn from, {sizes['val']:,} to choose the "
         f"epoch by, {sizes['test']:,} to test on"
     )
-    return [("Split", "\n".join([first, *notes]))]
+    return "\n".join([first, *split["notes"]])
 
 
-def _costs(
-    graph: Graph, resources: Resources, speed: float
-) -> tuple[dict[str, Estimate], dict[str, Any]]:
+def _costs(graph: Graph, resources: Resources) -> dict[str, Any]:
     """Return what training takes with each preset and notes, or the problem why it cannot be."""
     from cgcl.graph.features import prepare
-    from cgcl.train.estimate import estimate_graph
+    from cgcl.memory import free_memory
+    from cgcl.train.estimate import estimate_graph, measure_speed
 
+    found: dict[str, Any] = {"presets": {}, "threads": resources.num_threads}
+    found |= {"free_bytes": free_memory(), "notes": (), "problem": None}
     try:
         # Only their number counts here, so that all links will do.
         prepared = prepare(graph, graph.edges)
     except CGCLError as error:
-        return {}, {"notes": (), "problem": str(error)}
+        return found | {"problem": str(error)}
+    speed = measure_speed(resources)
     told: dict[str, CGCLSettings | RankSettings] = {
         name: pick(RankSettings, {"preset": name, **chosen_for(prepared, name)})
         for name in ("quick", "best")
@@ -132,40 +122,35 @@ def _costs(
         name: estimate_graph(prepared, settings, SplitConfig(), resources=resources, speed=speed)
         for name, settings in told.items()
     }
-    return presets, {"notes": prepared.notes[len(graph.notes) :], "problem": None}
+    return found | {"presets": presets, "notes": prepared.notes[len(graph.notes) :]}
 
 
-def _cost_facts(
-    presets: Mapping[str, Estimate],
-    notes: Iterable[str],
-    problem: str | None,
-    threads: int,
-    free_bytes: int,
-) -> list[tuple[str, str]]:
+def _told(cost: Estimate) -> dict[str, Any]:
+    parts = {"memory_bytes": cost.memory_bytes, "memory_parts": dict(cost.parts)}
+    return {**parts, "seconds": cost.seconds}
+
+
+def _cost_fact(costs: Mapping[str, Any]) -> str:
     from cgcl.memory import in_words
 
-    if problem is not None:
-        return [("Training", f"not possible as it is.\n{problem}")]
-    lines = list(notes)
-    for name, cost in presets.items():
+    if costs["problem"] is not None:
+        return f"{_NOT_POSSIBLE}\n{costs['problem']}"
+    lines, free = list(costs["notes"]), costs["free_bytes"]
+    for name, cost in costs["presets"].items():
         lines.append(
             f"--preset {name}: about {in_words(cost.memory_bytes)} and "
             f"{_duration(cost.seconds)} (width {cost.hidden}, {cost.epochs} epochs)"
-            f"{'' if cost.fits_into(free_bytes) else '; does not fit into memory'}"
+            f"{'' if cost.fits_into(free) else '; does not fit into memory'}"
         )
-    machine = f"times are for {plural(threads, 'CPU thread')}"
-    lines.append(f"{in_words(free_bytes)} of memory are free; {machine}")
-    return [("Training", "\n".join(lines))]
+    machine = f"times are for {counted(costs['threads'], 'CPU thread')}"
+    return "\n".join([*lines, f"{in_words(free)} of memory are free; {machine}"])
 
 
 def _graph_facts(graph: Graph, found: Survey) -> list[tuple[str, str]]:
-    from cgcl.graph.wording import shown
+    from cgcl.wording import shown
 
-    nodes_and_links = f"{found.nodes:,} nodes, {plural(found.links, 'link')}"
-    facts = [
-        ("Graph", "\n".join([f"{graph.title}: {nodes_and_links}", *graph.notes])),
-        ("Pieces", _pieces(found)),
-    ]
+    about = f"{graph.title}: {found.nodes:,} nodes, {counted(found.links, 'link')}"
+    facts = [("Graph", "\n".join([about, *graph.notes])), ("Pieces", _pieces(found))]
     if found.hub is not None:
         links = (
             f"{found.mean_degree:.1f} at a node on average, {found.median_degree:g} in the "
@@ -179,10 +164,10 @@ def _graph_facts(graph: Graph, found: Survey) -> list[tuple[str, str]]:
 def _pieces(found: Survey) -> str:
     if found.components == 1:
         return "all nodes hang together"
-    alone = plural(found.isolated, "node") if found.isolated else "no node"
+    alone = counted(found.isolated, "node") if found.isolated else "no node"
     return (
         f"{found.components:,} that no link joins; the largest has "
-        f"{plural(found.largest_component, 'node')}; {alone} without a link"
+        f"{counted(found.largest_component, 'node')}; {alone} without a link"
     )
 
 
@@ -214,7 +199,7 @@ def _features(features: FeatureSurvey | None) -> str:
     if features.constant:
         parts.append(f"{features.constant:,} the same at every node, so of no use")
     if features.nodes_without:
-        parts.append(f"{plural(features.nodes_without, 'node')} with nothing but zeros")
+        parts.append(f"{counted(features.nodes_without, 'node')} with nothing but zeros")
     return "; ".join(parts)
 
 

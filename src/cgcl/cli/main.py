@@ -78,17 +78,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         # The reader of our output, such as head, has had enough. Nothing is left to say.
         forget(sys.stdout)
         code = 0
-    except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
-        say(
-            f"Error: The system refuses to read or to write{where}: {error.strerror or error}.\n"
-            f"Nothing is half-written. Look at the disk and the path, and try again."
-        )
-        code = _ERROR
-    except (MemoryError, RuntimeError) as error:
-        code = _memory(error)
-    except Exception:
-        code = _bug()
+    except Exception as error:
+        code = _unexpected(error)
     if is_main:
         signal.signal(signal.SIGTERM, before)
     if "triton" not in sys.modules:  # which complains at the end of all that is not cleared away
@@ -128,26 +119,28 @@ def _keep_freed_memory() -> None:
         mallopt(_M_ARENA_MAX, 1)
 
 
-def _memory(error: Exception) -> int:
-    """Reword a failed allocation, which torch reports as a RuntimeError."""
-    text = str(error)
-    if not isinstance(error, MemoryError) and not any(
-        sign in text for sign in ("can't allocate memory", "out of memory")
-    ):
-        return _bug()
-    say(
-        "Error: There is not enough memory for this.\n"
-        "Try a smaller --hidden, fewer features, or a machine with more memory."
-    )
-    return _ERROR
-
-
-def _bug() -> int:
-    """Keep the traceback of an unexpected error in a file and say where it is."""
+def _unexpected(error: Exception) -> int:
+    """Reword what memory or disk refuse; keep the traceback of a bug in a file and say where it is."""
+    # torch reports a failed allocation as a RuntimeError.
+    signs = ("can't allocate memory", "out of memory") if isinstance(error, RuntimeError) else ()
+    if isinstance(error, MemoryError) or any(sign in str(error) for sign in signs):
+        say(
+            "Error: There is not enough memory for this.\n"
+            "Try a smaller --hidden, fewer features, or a machine with more memory."
+        )
+        return _ERROR
+    if isinstance(error, OSError):
+        where = f" {error.filename}" if error.filename else ""
+        say(
+            f"Error: The system refuses to read or to write{where}: {error.strerror or error}.\n"
+            f"Nothing is half-written. Look at the disk and the path, and try again."
+        )
+        return _ERROR
+    trace = traceback.format_exc()
     with tempfile.NamedTemporaryFile(
         "w", prefix="cgcl-bug-", suffix=".log", delete=False, encoding="utf-8"
     ) as file:
-        file.write(f"cgcl {__version__}\n{traceback.format_exc()}")
-    last = traceback.format_exc().strip().splitlines()[-1].replace("`", "'")  # no setting of ours
+        file.write(f"cgcl {__version__}\n{trace}")
+    last = trace.strip().splitlines()[-1].replace("`", "'")  # no setting of ours
     say(f"This is a bug in cgcl: {last}\nPlease report it with the file {Path(file.name)}")
     return _BUG

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
-from cgcl.cli.settings import FLAT, given_settings
+from cgcl.cli.settings import FLAT, flag_of, given_settings
 from cgcl.cli.terminal import Format, choose_format, say, say_fact, write_answer
 from cgcl.errors import ConfigError
 
@@ -81,11 +81,9 @@ class Question:
         from cgcl.readers.edge_table import LinkOptions
         from cgcl.readers.formats import read_links
 
+        columns = self.source, self.target, self.separator, self.header
         usage = f"cgcl predict RUN {flag} {{file}}"
-        table = read_links(
-            path,
-            LinkOptions(self.source, self.target, self.separator, self.header, usage=usage),
-        )
+        table = read_links(path, LinkOptions(*columns, usage=usage))
         return [(table.names[a], table.names[b]) for a, b in table.pairs.T.tolist()]
 
     def query(self, new: list[str]) -> Query:
@@ -95,10 +93,8 @@ class Question:
 
         sources = read_names(self.sources) if self.sources else new or None
         count, lowest = self.top, self.min_probability
-        if count is None and self.complete:
-            lowest = _COMPLETE_FROM if lowest is None else lowest
-        elif count is None and lowest is None:
-            count = _DEFAULT_COUNT
+        if count is None and lowest is None:
+            count, lowest = (None, _COMPLETE_FROM) if self.complete else (_DEFAULT_COUNT, None)
         return Query(
             count=count,
             sources=sources if self.node is None else [self.node],
@@ -152,12 +148,14 @@ def predict(
         predictor, new = _with_new_nodes(predictor, question)
     query = question.query(new)
     tell: Tell = (lambda *_: None) if quiet else say_fact
-    if question.complete and out is not None:
-        _complete(predictor, query, out, tell)
-    elif question.pairs is not None:
-        write_answer(_score(predictor, question, question.pairs, tell), form, out, excel=excel)
+    if question.pairs is None:
+        answer = _search(predictor, query, tell)
     else:
-        write_answer(_search(predictor, query, tell), form, out, excel=excel)
+        answer = _score(predictor, question, question.pairs, tell)
+    if question.complete and out is not None:
+        _complete(predictor, query, answer, out, tell)
+    else:
+        write_answer(answer, form, out, excel=excel)
     if out is not None:
         print(out)  # noqa: T201
 
@@ -165,7 +163,7 @@ def predict(
 def _check(question: Question, out: Path | None) -> None:
     """Refuse options that contradict each other before anything is loaded."""
     given = given_settings(by_flag=True)
-    foreign = [f"--{name.replace('_', '-')}" for name in sorted(given & _SEARCHING)]
+    foreign = [flag_of(name) for name in sorted(given & _SEARCHING)]
     if question.pairs is not None and foreign:
         raise ConfigError(
             f"--pairs scores every pair of a file, so {', '.join(foreign)} cannot go with it.\n"
@@ -250,10 +248,12 @@ def _tell_base_rate(predictor: LinkPredictor, prior: float | None, tell: Tell) -
     tell("Base rate", f"{share} is taken to be a link, {whose}")
 
 
-def _complete(predictor: LinkPredictor, query: Query, out: Path, tell: Tell) -> None:
+def _complete(
+    predictor: LinkPredictor, query: Query, answer: Iterator[Links], out: Path, tell: Tell
+) -> None:
     from cgcl.predict.writers import write_completed
 
-    new = write_completed(out, predictor.graph_, _search(predictor, query, tell))
+    new = write_completed(out, predictor.graph_, answer)
     what = f"{predictor.graph_.num_edges:,} known links and {new:,} new ones"
     if query.min_probability is not None:
         what += f" with a probability of at least {query.min_probability:g}"
@@ -267,19 +267,19 @@ def _with_new_nodes(
     known, file = predictor.graph_.node_of, question.new_links
     links = question.table(file, "--new-links") if file is not None else []
     names = sorted({name for pair in links for name in pair if name not in known})
-    if question.new_features is None:
-        return predictor.with_new_nodes(names, links), names
-    from cgcl.predict.new_nodes import read_new_features
+    features = None
+    if question.new_features is not None:
+        from cgcl.predict.new_nodes import read_new_features
 
-    names, features, notes = read_new_features(
-        predictor.graph_,
-        question.new_features,
-        names,
-        separator=question.separator,
-        header=question.header is not False,
-        one_hot=question.one_hot,
-        words=question.words,
-    )
-    for note in notes:
-        say_fact("", note)
+        names, features, notes = read_new_features(
+            predictor.graph_,
+            question.new_features,
+            names,
+            separator=question.separator,
+            header=question.header is not False,
+            one_hot=question.one_hot,
+            words=question.words,
+        )
+        for note in notes:
+            say_fact("", note)
     return predictor.with_new_nodes(names, links, features), names

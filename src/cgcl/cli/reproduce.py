@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from cgcl.experiments.reproduction import Findings, Places, Records
     from cgcl.experiments.study import Experiment, Job, Record, Selection
     from cgcl.experiments.tables import Cell
-    from cgcl.graph import Graph
     from cgcl.train.signals import StopRequest
 
 What = Literal["table1", "table2", "fig2", "fig3", "fig4", "claims", "grid", "all"]
@@ -74,44 +74,29 @@ class Options:
         """Which part of an experiment is wanted."""
         from cgcl.experiments.study import Selection
 
-        graphs, methods, test = _listed(self.dataset), _listed(self.methods), _percents(self.ratio)
+        graphs, methods, shares = map(_listed, (self.dataset, self.methods, self.ratio))
+        if shares is not None and not all(share.isdecimal() for share in shares):
+            raise ConfigError(f"ratio is {self.ratio!r}; give percents, such as 10 or 10,20.")
+        test = None if shares is None else tuple(map(int, shares))
         protocols = None if self.protocol is None else (self.protocol,)
         return Selection(graphs, methods, test, protocols, self.runs, self.epochs)
 
     @property
     def choices(self) -> dict[str, Any]:
         """The settings that were chosen for each graph; a grid in the folder has the last word."""
-        from cgcl.experiments.study import read_data
+        from cgcl.experiments import reproduction, study
 
-        if self.chosen is None:
-            return {**read_data("chosen"), **self._chosen_in_folder()}
-        what = "what cgcl reproduce grid writes"
+        shipped = study.read_data("chosen")
+        if self.chosen is not None:
+            return {**shipped, **_own_choices(self.chosen)}
         try:
-            found = tomllib.loads(self.chosen.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{self.chosen} cannot be read as {what}: {error}.") from error
-        if not all(isinstance(own, dict) for own in found.values()):
-            raise ConfigError(f"{self.chosen} is not {what}: a table for each choice.")
-        return {**read_data("chosen"), **found}
-
-    def _chosen_in_folder(self) -> dict[str, Any]:
-        """Return what the grid among the runs that are there gives, as far as it is complete."""
-        from cgcl.experiments.reproduction import RUNS, index, read_records
-        from cgcl.experiments.study import Selection, choose, jobs_of, read_experiment
-
-        try:
-            records = read_records(self.out / RUNS)
+            records = reproduction.read_records(self.out / reproduction.RUNS)
         except OSError:  # told when the folder is opened
-            return {}
-        grid = read_experiment(_GRID)
-        whole = jobs_of(grid, Selection(epochs=self.epochs), {})
-        return choose(grid, whole, index(records))
-
-    def read(self, name: str) -> Graph:
-        """Return a data set."""
-        import cgcl
-
-        return cgcl.read(name, data_root=self.data_root)
+            return shipped
+        # What the grid among the runs that are there gives, as far as it is complete.
+        grid = study.read_experiment(_GRID)
+        whole = study.jobs_of(grid, study.Selection(epochs=self.epochs), {})
+        return {**shipped, **study.choose(grid, whole, reproduction.index(records))}
 
 
 def _listed(text: str | None) -> tuple[str, ...] | None:
@@ -124,11 +109,15 @@ def _listed(text: str | None) -> tuple[str, ...] | None:
     return parts
 
 
-def _percents(text: str | None) -> tuple[int, ...] | None:
-    listed = _listed(text)
-    if listed is not None and not all(part.isdecimal() for part in listed):
-        raise ConfigError(f"ratio is {text!r}; give percents, such as 10 or 10,20.")
-    return None if listed is None else tuple(map(int, listed))
+def _own_choices(file: Path) -> dict[str, Any]:
+    what = "what cgcl reproduce grid writes"
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file} cannot be read as {what}: {error}.") from error
+    if not all(isinstance(own, dict) for own in found.values()):
+        raise ConfigError(f"{file} is not {what}: a table for each choice.")
+    return found
 
 
 def reproduce(
@@ -148,38 +137,32 @@ def reproduce(
             of settings on validation links, or all.
         asked: Which part of it is run, and where.
     """
-    from cgcl.experiments.study import NAMES
+    from cgcl.experiments.reproduction import Records, write_verdicts
+    from cgcl.experiments.study import NAMES, having, jobs_of, read_experiment
+    from cgcl.train.signals import stop_on_signals
 
     if any(number is not None and number < 1 for number in (asked.runs, asked.epochs)):
         raise ConfigError("--runs and --epochs must be at least 1.")
     _ = asked.resources  # refused at once if there is no such device
-    return _reproduce(NAMES if what == "all" else (what,), asked)
-
-
-def _reproduce(names: tuple[str, ...], asked: Options) -> int:
-    from cgcl.experiments.reproduction import Records, write_verdicts
-    from cgcl.experiments.study import jobs_of, parts_of, read_experiment
-    from cgcl.train.signals import stop_on_signals
-
-    experiments = [read_experiment(name) for name in names]
-    parts = parts_of(experiments, asked.part)
-    experiments = [own for own in experiments if own.name in parts]
-    chosen = asked.choices
-    if _GRID not in parts:  # what cannot be run is told before anything is
+    part = asked.part
+    experiments = [read_experiment(name) for name in (NAMES if what == "all" else (what,))]
+    experiments, chosen = having(experiments, part), asked.choices
+    names = [own.name for own in experiments]
+    if _GRID not in names:  # what cannot be run is told before anything is
         for own in experiments:
-            jobs_of(own, parts[own.name], chosen)
+            jobs_of(own, part, chosen)
     is_complete = True
     with Records(asked.out) as records, stop_on_signals() as request:
         if records.damaged_lines:
             told = f"Warning: {records.damaged_lines} damaged lines are ignored; what they held is"
             say(f"{told} made again when it is asked for.")
         for own in experiments:
-            jobs, is_at_end = _one(own, parts[own.name], records, chosen, asked, request)
+            keys, is_at_end = _one(own, records, chosen, asked, request)
             if not is_at_end:
-                say(f"Stopped: {_done(jobs, records)}. Go on with: {shlex.join(sys.argv)}")
+                say(f"Stopped: {_done(keys, records)}. Go on with: {shlex.join(sys.argv)}")
                 return request.exit_code
-            is_complete &= all(job.key in records.found for job in jobs)
-        if "claims" in parts and len(names) > 1 and asked.epochs is None:
+            is_complete &= keys <= records.found.keys()
+        if "claims" in names and what == "all" and asked.epochs is None:
             # Claims are judged by what came after them, too.
             write_verdicts(records.found, records.path, chosen)
     return 0 if is_complete else _FAILED
@@ -187,27 +170,30 @@ def _reproduce(names: tuple[str, ...], asked: Options) -> int:
 
 def _one(
     experiment: Experiment,
-    part: Selection,
     records: Records,
     chosen: dict[str, Any],
     asked: Options,
     request: StopRequest,
-) -> tuple[list[Job], bool]:
+) -> tuple[set[str], bool]:
     """Make the runs of an experiment that are missing, and write what is known of it.
 
-    Adds to `chosen` what a grid chooses. Returns its runs, and whether it came to the end.
+    Adds to `chosen` what a grid chooses. Returns the keys of its runs, and whether it came to the
+    end.
     """
-    from cgcl.experiments.reproduction import Findings, known_places, run_jobs
+    import cgcl
+    from cgcl.experiments.reproduction import Findings, known_places, pending_jobs, run_jobs
     from cgcl.experiments.study import Selection, choose, jobs_of
 
-    places = jobs_of(experiment, part, chosen)
+    places = jobs_of(experiment, asked.part, chosen)
     whole = jobs_of(experiment, Selection(epochs=asked.epochs), chosen, only_chosen=True)
     jobs = [job for own in places.values() for job in own]
+    keys = {job.key for job in jobs}
     if not asked.quiet:
         say_fact("Experiment", experiment.title)
-        say_fact("Runs", f"{_done(jobs, records)}; folder {records.path}")
-    told = _story(places, records, asked.quiet)
-    is_at_end = run_jobs(jobs, records, asked.read, asked.resources, told, request.is_set)
+        say_fact("Runs", f"{_done(keys, records)}; folder {records.path}")
+    told = _story(places, len(pending_jobs(jobs, records)), asked.quiet)
+    read = partial(cgcl.read, data_root=asked.data_root)
+    is_at_end = run_jobs(jobs, records, read, asked.resources, told, request.is_set)
     if experiment.name == _GRID:
         # What follows takes what was just chosen.
         chosen |= choose(experiment, whole, records.found)
@@ -215,7 +201,7 @@ def _one(
     if not asked.quiet:
         _tell(found)
     _write(replace(found, places=known_places(places, whole, records.found)), records.path)
-    return jobs, is_at_end
+    return keys, is_at_end
 
 
 def _write(found: Findings, folder: Path) -> None:
@@ -231,7 +217,12 @@ def _write(found: Findings, folder: Path) -> None:
 
 def _tell(found: Findings) -> None:
     """Say what came out of each row of a table, beside what the paper prints."""
-    from cgcl.experiments.tables import cut_note
+    from cgcl.experiments.tables import cut_note, mean_words
+
+    def words(cell: Cell) -> str:
+        """Return a result as words, such as `AUC 94.70 ± 0.77 (published 97.00)`."""
+        paper = "" if cell.published is None else f" (published {cell.published[0]:.2f})"
+        return f"{cell.metric.upper()} {mean_words(cell.mean or 0.0, cell.sd)}{paper}"
 
     # The grid and the figures have more rows than anybody reads.
     if found.experiment.name not in _TABLES:
@@ -241,31 +232,19 @@ def _tell(found: Findings) -> None:
         own = [cell for cell in cells if cell.place == place and cell.mean is not None]
         if own:
             where = f"{place.graph}, {place.test} %, {place.protocol}"
-            say_fact("Result", f"{place.row}, {where}: {'   '.join(map(_cell_words, own))}")
+            say_fact("Result", f"{place.row}, {where}: {'   '.join(map(words, own))}")
     if found.epochs is not None:
         say_fact("Note", cut_note(found.epochs))
 
 
-def _cell_words(cell: Cell) -> str:
-    """Return a result as words, such as `AUC 94.70 ± 0.77 (published 97.00)`."""
-    from cgcl.experiments.tables import mean_words
-
-    paper = "" if cell.published is None else f" (published {cell.published[0]:.2f})"
-    return f"{cell.metric.upper()} {mean_words(cell.mean or 0.0, cell.sd)}{paper}"
-
-
-def _done(jobs: list[Job], records: Records) -> str:
-    keys = {job.key for job in jobs}
+def _done(keys: set[str], records: Records) -> str:
     return f"{len(keys & records.found.keys()):,} of {len(keys):,} runs are there"
 
 
-def _story(places: Places, records: Records, quiet: bool) -> Callable[[Job, Record], None]:
+def _story(places: Places, left: int, quiet: bool) -> Callable[[Job, Record], None]:
     """Return what tells the person at the terminal of every run that has ended."""
-    from cgcl.experiments.reproduction import pending_jobs
-
-    jobs = [job for own in places.values() for job in own]
     rows = {job.key: place.row for place, own in places.items() for job in own}
-    left, numbers = len(pending_jobs(jobs, records)), itertools.count(1)
+    numbers = itertools.count(1)
 
     def tell(job: Job, record: Record) -> None:
         number, row, seed = next(numbers), rows[job.key], job.recipe.split.seed

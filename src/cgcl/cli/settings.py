@@ -19,10 +19,7 @@ from cgcl.methods.table import PAPER_METHOD, method_named, no_such_setting
 from cgcl.train.config import SplitConfig
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from cgcl.graph import Graph
-    from cgcl.methods.method import Method
     from cgcl.methods.settings import MethodSettings
     from cgcl.readers.edge_table import EdgeTable
     from cgcl.split import Split
@@ -200,17 +197,14 @@ class Reading:
         """
         from cgcl.readers import DATASETS, read
 
-        for name in self._given() if graph.lower() in DATASETS else ():
-            if name not in ("data_root", "features"):
+        for field in fields(self) if graph.lower() in DATASETS else ():
+            is_given = getattr(self, field.name) != field.default
+            if is_given and field.name not in ("data_root", "features"):
                 raise ConfigError(
-                    f"The data set {graph.lower()} is read as it is; {flag_of(name)} is for files."
-                    f"\nLeave it out, or give a file instead of the data set's name."
+                    f"The data set {graph.lower()} is read as it is; {flag_of(field.name)} is for "
+                    f"files.\nLeave it out, or give a file instead of the data set's name."
                 )
         return read(graph, also=also, **asdict(self))
-
-    def _given(self) -> dict[str, Any]:
-        """Return the options that differ from their defaults."""
-        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}
 
     def read_links(self, file: Path) -> EdgeTable:
         """Return the links of another file that is written in the same way.
@@ -248,6 +242,8 @@ class HeldOut:
             SplitError: The split leaves too few links, or its parts overlap.
             ConfigError: The options contradict each other.
         """
+        from cgcl.split import given_split, time_split
+
         if self.val is not None and self.test is None:
             raise ConfigError(
                 "--val-edges goes with --test-edges: give the links to test on, too.\n"
@@ -264,28 +260,20 @@ class HeldOut:
                     f"Give one of them."
                 )
         files = tuple(file for file in (self.test, self.val) if file is not None)
-        return self._divided(reading.read(graph, also=files), reading, config)
-
-    def _divided(
-        self, graph: Graph, reading: Reading, config: SplitConfig
-    ) -> tuple[Graph, Split | None]:
-        from cgcl.split import given_split, time_split
-
-        def pairs(file: Path) -> Tensor:
-            """Return the links of a file as node numbers of the graph, [2, any]."""
-            table = reading.read_links(file)
-            return graph.nodes_named(table.names)[table.pairs]
-
-        if self.test is not None:
-            val = None if self.val is None else pairs(self.val)
+        whole = reading.read(graph, also=files)
+        if files:
+            # As node numbers of the graph, [2, any].
+            tables = [reading.read_links(file) for file in files]
+            links = [whole.nodes_named(table.names)[table.pairs] for table in tables]
+            val = links[1] if len(links) > 1 else None
             split, notes = given_split(
-                graph, test=pairs(self.test), val=val, val_share=config.val, seed=config.seed
+                whole, test=links[0], val=val, val_share=config.val, seed=config.seed
             )
         elif reading.time is not None:
-            split, notes = time_split(graph, config.val, config.test, config.seed)
+            split, notes = time_split(whole, config.val, config.test, config.seed)
         else:
-            return graph, None
-        return replace(graph, notes=(*graph.notes, *notes)), split
+            return whole, None
+        return replace(whole, notes=(*whole.notes, *notes)), split
 
 
 @dataclass(frozen=True)
@@ -326,17 +314,11 @@ class MethodOptions:
             )
         values: dict[str, Any] = asdict(self.settings)
         if self.method != PAPER_METHOD:
-            flags = {field.name for field in fields(CGCLSettings)} & given_settings()
-            named = self._preset_of(method, graph.title)
-            values = {**named, **{name: values[name] for name in sorted(flags)}}
+            flags = {name: v for name, v in values.items() if name in given_settings()}
+            authors = method.authors_settings(graph.title) if self.preset == "paper" else {}
+            values = {**({"preset": self.preset} if method.rule else authors), **flags}
         values |= from_text(method.settings, self.more, self.method)
         return RunConfig.for_graph(self.method, {**values, **asdict(self.shares)}, graph)
-
-    def _preset_of(self, method: Method, graph: str) -> dict[str, Any]:
-        """Return what the preset says about the settings of another method than the paper's."""
-        if method.rule is not None:
-            return {"preset": self.preset}
-        return method.authors_settings(graph) if self.preset == "paper" else {}
 
 
 def from_text(kind: type[MethodSettings], told: Mapping[str, str], method: str) -> dict[str, Any]:

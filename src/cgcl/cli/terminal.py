@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import shutil
 import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
 from cgcl.errors import ConfigError
 from cgcl.report.words import with_flags
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
     from cgcl.predict import Links
     from cgcl.predict.links import Link
     from cgcl.train.trainer import EpochRecord
 
 Format = Literal["table", "csv", "json", "parquet"]
+Named = TypeVar("Named", bound=str)
 _BY_SUFFIX: dict[str, Format] = {".csv": "csv", ".json": "json", ".parquet": "parquet"}
 # Short, because the table has to fit into 80 columns.
 _HEADS = {"shared_neighbours": "shared", "common_features": "common"}
@@ -90,7 +93,6 @@ class TrainingLine:
         self._val = ""
         self._is_narrow = False
         self._progress: Progress | None = None
-        self._task: TaskID | None = None
 
     def start(self, epoch: int) -> None:
         """Begin at `epoch`."""
@@ -113,9 +115,7 @@ class TrainingLine:
             transient=True,
         )
         self._progress.start()
-        self._task = self._progress.add_task(
-            "Training", total=self._epochs, completed=epoch, status=""
-        )
+        self._progress.add_task("Training", total=self._epochs, completed=epoch, status="")
 
     def show(self, record: EpochRecord) -> None:
         """Show an epoch that has just ended."""
@@ -124,11 +124,12 @@ class TrainingLine:
             shown = [f"{names[m]} {record.val[m]:.4f}" for m in names if m in record.val]
             self._val = f"  val {'  '.join(shown[:1] if self._is_narrow else shown)}"
         loss = sum(record.losses) / max(len(record.losses), 1)
-        if self._progress is not None and self._task is not None:
-            status = f"loss {loss:.4f}{self._val}"
-            self._progress.update(self._task, completed=record.epoch, status=status)
+        status = f"loss {loss:.4f}{self._val}"
+        if self._progress is not None:
+            [task] = self._progress.task_ids
+            self._progress.update(task, completed=record.epoch, status=status)
         elif record.val is not None and not self._quiet:
-            say_fact("Training", f"epoch {record.epoch}/{self._epochs}  loss {loss:.4f}{self._val}")
+            say_fact("Training", f"epoch {record.epoch}/{self._epochs}  {status}")
 
     def stop(self) -> None:
         """Clear the live line."""
@@ -137,7 +138,7 @@ class TrainingLine:
             self._progress = None
 
 
-class StepLine:
+class StepLine(contextlib.AbstractContextManager["StepLine"]):
     """Steps after training: one that takes longer than two seconds is named, and how far it is."""
 
     def __init__(self, quiet: bool = False) -> None:
@@ -145,10 +146,6 @@ class StepLine:
         self._quiet = quiet
         self._step, self._told = ("", 0, 0), 0.0
         self._timer: threading.Timer | None = None
-
-    def __enter__(self) -> StepLine:
-        """Begin."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Clear the live line."""
@@ -201,15 +198,24 @@ def choose_format(asked: Format | None, out: Path | None) -> Format:
         ConfigError: The suffix names none, or Parquet would go to a terminal.
     """
     if asked is None and out is not None:
-        if out.suffix.lower() not in _BY_SUFFIX:
-            raise ConfigError(
-                f"'{out.name}' does not say in which format to write.\n"
-                f"Give it one of the suffixes {', '.join(_BY_SUFFIX)}, or add --format."
-            )
-        return _BY_SUFFIX[out.suffix.lower()]
+        return by_suffix(out, _BY_SUFFIX)
     if asked == "parquet" and out is None and sys.stdout.isatty():
         raise ConfigError("Parquet is not text for a terminal. Add --out FILE.parquet, or a pipe.")
     return asked or "table"
+
+
+def by_suffix(out: Path, known: Mapping[str, Named]) -> Named:
+    """Return the format that the suffix of a file names.
+
+    Raises:
+        ConfigError: It names none of those that are known.
+    """
+    if out.suffix.lower() not in known:
+        raise ConfigError(
+            f"'{out.name}' does not say in which format to write.\n"
+            f"Give it one of the suffixes {', '.join(known)}, or add --format."
+        )
+    return known[out.suffix.lower()]
 
 
 def write_answer(
@@ -220,70 +226,57 @@ def write_answer(
     Raises:
         ResourceError: The file cannot be written; the one that was there before is intact.
     """
+    from cgcl.files import writing_atomically
     from cgcl.predict.writers import write_links
 
     if form == "table" and out is None:
         sys.stdout.write(_table(blocks))
         return
-    with _opened(out) as stream:
+    screen = contextlib.nullcontext(sys.stdout.buffer)
+    with screen if out is None else writing_atomically(out) as stream:
         if form == "table":
             stream.write(_table(blocks).encode())
-            return
-        write_links(stream, blocks, form, excel=excel)
-
-
-@contextlib.contextmanager
-def _opened(out: Path | None) -> Iterator[BinaryIO]:
-    if out is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    from cgcl.files import writing_atomically
-
-    with writing_atomically(out) as stream:
-        yield stream
+        else:
+            write_links(stream, blocks, form, excel=excel)
+        stream.flush()
 
 
 def _table(blocks: Iterable[Links]) -> str:
     from rich.console import Console
 
-    from cgcl.predict.links import INTERVAL
+    from cgcl.predict.links import INTERVAL, cells
 
+    # A terminal has a width; a file or a pipe takes whatever comes.
+    console = Console(width=None if sys.stdout.isatty() else _ENDLESS)
     heads: list[str] = []
     rows: list[tuple[str, ...]] = []
-    because: list[list[str]] = []
+    told = ""
     for links in blocks:
-        columns = links.to_dict()
-        for end in INTERVAL:
-            columns.pop(end, None)
-        reasons = columns.pop("because", None)
-        because += map(_paragraphs, links, reasons) if reasons else [[] for _ in links]
+        columns = {name: own for name, own in links.to_dict().items() if name not in INTERVAL}
+        reasons = columns.pop("because", [])
         heads = [_HEADS.get(name, name) for name in columns]
         if len(rows) + len(links) > _MOST_ROWS:
             raise ConfigError(
                 f"The answer has more than {_MOST_ROWS:,} links, too many for a table.\n"
                 f"Add --format csv, json or parquet, which take any number, or ask for --top N."
             )
-        rows += zip(*map(_cells, columns.values()), strict=True)
-    if not heads:
-        return ""
-    # A terminal has a width; a file or a pipe takes whatever comes.
-    console = Console(width=None if sys.stdout.isatty() else _ENDLESS)
-    text = _aligned(console, heads, rows)
-    for row, paragraphs in zip(rows, because, strict=True):
-        wrapped = [textwrap.wrap(p, console.width - 2, break_on_hyphens=False) for p in paragraphs]
-        if wrapped:
-            lines = [f"  {line}" for paragraph in wrapped for line in paragraph]
-            text += "\n".join(["", f"{row[0]} - {row[1]}", *lines, ""])
-    return text
+        shown = ([_printable(cell) for cell in cells(column)] for column in columns.values())
+        rows += zip(*shown, strict=True)
+        for link, reason in zip(links if reasons else (), reasons, strict=True):
+            told += _reason(link, reason, console.width)
+    return _aligned(console, heads, rows) + told if heads else ""
 
 
-def _paragraphs(link: Link, reason: str) -> list[str]:
+def _reason(link: Link, reason: str, width: int) -> str:
     """Return how sure the probability of a link is, and what speaks for it."""
-    if link.interval is None:
-        return [_printable(reason)]
-    low, high = link.interval
-    return [f"95 % interval of the probability: {low:.2g} to {high:.2g}", _printable(reason)]
+    told = [_printable(reason)]
+    if link.interval is not None:
+        low, high = link.interval
+        told = [f"95 % interval of the probability: {low:.2g} to {high:.2g}", *told]
+    wrapped = (textwrap.wrap(part, width - 2, break_on_hyphens=False) for part in told)
+    lines = [f"  {line}" for line in chain.from_iterable(wrapped)]
+    head = f"{_printable(link.source)} - {_printable(link.target)}"
+    return "\n".join(["", head, *lines, ""])
 
 
 def _aligned(console: Console, heads: list[str], rows: list[tuple[str, ...]]) -> str:
@@ -307,24 +300,16 @@ def _aligned(console: Console, heads: list[str], rows: list[tuple[str, ...]]) ->
         return captured.get()
 
     # A thousand rows take rich seconds, and these need no folding.
-    def line(row: tuple[str, ...]) -> str:
+    text = captured.get()
+    for row in rows:
         gaps = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
-        cells = [c + g if i < 2 else g + c for i, (c, g) in enumerate(zip(row, gaps, strict=True))]
-        return "  ".join(cells)
-
-    return captured.get() + "".join(f"{line(row)}\n" for row in rows)
-
-
-def _cells(column: list[Any]) -> list[str]:
-    from cgcl.predict.links import decimals, told_apart
-
-    if any(isinstance(cell, float) for cell in column):
-        return told_apart(column, decimals)
-    return ["" if cell is None else _printable(str(cell)) for cell in column]
+        cells = [row[0] + gaps[0], row[1] + gaps[1], *map(operator.add, gaps[2:], row[2:])]
+        text += "  ".join(cells) + "\n"
+    return text
 
 
 def _printable(text: str) -> str:
     """Return a text without characters that would move the cursor or colour the terminal."""
-    from cgcl.graph.wording import shown
+    from cgcl.wording import shown
 
     return shown(text, limit=sys.maxsize)

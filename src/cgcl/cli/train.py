@@ -21,7 +21,7 @@ from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD
 from cgcl.train.config import Resources, SplitConfig
 
 if TYPE_CHECKING:
-    from cgcl.report.results import Comparison
+    from cgcl.predict.baselines import Compared
     from cgcl.train.config import RunConfig
     from cgcl.train.run import Run
 
@@ -264,9 +264,10 @@ def _warn(run: Run) -> None:
             say(f"Warning: {warning}")
 
 
-def _tell_result(run: Run, page: Path, found: Comparison | None, seconds: float) -> None:
+def _tell_result(run: Run, page: Path, found: Compared | None, seconds: float) -> None:
     from cgcl.metrics.table import in_order, metric_title
     from cgcl.report.words import ahead_at_top
+    from cgcl.wording import counted
 
     about, path = run.about, run.folder.path
     val, test = about["val"], about["test"]
@@ -280,13 +281,11 @@ def _tell_result(run: Run, page: Path, found: Comparison | None, seconds: float)
         say_fact("Validation", f"{figures}{epoch if run.recipe.epochs else ''}")
     elif run.recipe.epochs:
         say_fact("Kept", f"the last epoch, {about['best_epoch']}: there are no validation links")
-    if found is not None:
-        _tell_comparison(found)
-    threads = about["threads"]
-    say_fact(
-        "Time",
-        f"{seconds:.1f} s on {about['device']}, {threads} thread{'' if threads == 1 else 's'}",
-    )
+    for place, one in enumerate(found.results[1:] if found is not None else ()):
+        figures = [f"{metric_title(k)} {v:.4f}" for k, v in one["metrics"].items() if v is not None]
+        say_fact("" if place else "Beside", f"{one['method']}: {'   '.join(figures)}")
+    threads = counted(about["threads"], "thread")
+    say_fact("Time", f"{seconds:.1f} s on {about['device']}, {threads}")
     say_fact("Report", str(page))
     say_fact("Next", f"cgcl predict {shlex.quote(str(path))} --top 20")
 
@@ -307,15 +306,6 @@ def _tell_test(test: dict[str, float], sampled: dict[str, Any] | None, links: in
         say_fact(label, "   ".join(told[True]) + some)
         label = ""
     say_fact(label, "   ".join(told[False]) + f"   against {links:,} unlinked pairs")
-
-
-def _tell_comparison(found: Comparison) -> None:
-    """Say what simple methods reach on the same test links."""
-    from cgcl.metrics.table import metric_title
-
-    for place, one in enumerate(found.results[1:]):
-        figures = [f"{metric_title(k)} {v:.4f}" for k, v in one["metrics"].items() if v is not None]
-        say_fact("" if place else "Beside", f"{one['method']}: {'   '.join(figures)}")
 
 
 def _in_words(recipe: RunConfig) -> str:

@@ -16,6 +16,7 @@ from cgcl.cli.terminal import say, say_fact
 from cgcl.errors import ConfigError
 from cgcl.methods.table import DEFAULT_METHOD
 from cgcl.train.config import Resources, SplitConfig
+from cgcl.wording import counted
 
 if TYPE_CHECKING:
     from cgcl.experiments.search import Space, Trial, Tuned
@@ -170,7 +171,7 @@ class _Story(LiveStory):
 
     def opens(self, done: int) -> None:
         if done and not self._quiet:
-            say_fact("Resuming", f"{done} trial{'' if done == 1 else 's'} finished before")
+            say_fact("Resuming", f"{counted(done, 'trial')} finished before")
 
     def begins(self, job: Trial) -> None:
         self.start(job.settings.get("epochs", 0))

@@ -16,22 +16,7 @@ from cgcl.train.config import SplitConfig
 if TYPE_CHECKING:
     from cgcl.train.trainer import EpochRecord
 
-__all__ = ["PAPER_SPLIT_SEED", "Listener", "Metric", "Plan"]
-
-Metric = Literal[
-    "node_mrr",
-    "node_hits@10",
-    "precision@100",
-    "precision@1000",
-    "pair_ap",
-    "auc",
-    "ap",
-    "hits@10",
-    "hits@50",
-    "hits@100",
-    "mrr",
-]
-"""What a comparison can be judged by, as the metrics are called in records."""
+__all__ = ["PAPER_SPLIT_SEED", "Listener", "Plan"]
 
 PAPER_SPLIT_SEED = 10
 """The seed of the one split under the paper's protocol; its authors' code has the same."""
@@ -46,9 +31,9 @@ class Plan(Settings):
     protocol: Literal["splits", "paper"] = "splits"
     """splits gives every run a split of its own; paper, like the paper, takes one split for all
     runs and changes the first weights only."""
-    val: float = 0.05
+    val: float = SplitConfig.val
     """Share of the links to choose the best epoch by; 0 keeps the last epoch."""
-    test: float = 0.10
+    test: float = SplitConfig.test
     """Share of the links to test on."""
 
     RANGES: ClassVar[Mapping[str, Range]] = {

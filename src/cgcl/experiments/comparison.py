@@ -20,17 +20,9 @@ from torch import Tensor
 
 from cgcl.errors import ConfigError
 from cgcl.experiments import Listener, Plan
-from cgcl.experiments.log import (
-    Owner,
-    ResultFolder,
-    RunLine,
-    is_out_of_memory,
-    pending,
-    run_in_order,
-)
+from cgcl.experiments.log import Owner, ResultFolder, RunLine, is_out_of_memory, pending
 from cgcl.experiments.search import BEST
 from cgcl.graph import Graph
-from cgcl.methods.method import EVERY_GRAPH
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.metrics import auc, link_metrics
@@ -42,9 +34,6 @@ from cgcl.train.top_of_list import ranking_metrics
 
 PLAN = "plan.json"
 RESULTS = "runs.jsonl"
-SettingsChoice = Literal["authors", "default"]
-"""Which settings methods get: those of their authors for the graph, or those for any graph."""
-_TIME_LIMIT = "time limit"
 _LONGEST_REASON = 1000
 
 
@@ -55,16 +44,6 @@ class TunedSettings:
     values: Mapping[str, Any]
     trials: int | None = None
     """How many settings were tried; None if the file does not say."""
-
-    @property
-    def words(self) -> str:
-        """Where the settings come from.
-
-        Example:
-            >>> TunedSettings({}, 20).words, TunedSettings({}).words
-            ('tuned, 20 trials', 'tuned')
-        """
-        return "tuned" if self.trials is None else f"tuned, {self.trials:,} trials"
 
 
 def read_tuned(folder: Path, graph: str) -> dict[str, TunedSettings]:
@@ -153,16 +132,6 @@ class MethodSpec:
         """Every setting by name."""
         return self.recipe.settings.to_json()
 
-    @property
-    def is_trained(self) -> bool:
-        """Whether there is anything to train, and hence anything that its first weights decide."""
-        return self.recipe.epochs > 0
-
-    @property
-    def cost_rank(self) -> tuple[bool, bool]:
-        """Smaller for methods that take less time: no training first, subgraph methods last."""
-        return self.is_trained, bool(self.recipe.settings.caps)
-
 
 def names_of(text: str | None) -> list[str]:
     """Return the methods of a list with commas, each once; all of them for None.
@@ -189,7 +158,7 @@ def resolve_methods(
     names: Sequence[str],
     plan: Plan,
     *,
-    settings: SettingsChoice = "authors",
+    settings: Literal["authors", "default"] = "authors",
     tuned: Mapping[str, TunedSettings] | None = None,
     epochs: int | None = None,
 ) -> tuple[list[MethodSpec], list[str]]:
@@ -199,7 +168,8 @@ def resolve_methods(
         graph: What they are compared on.
         names: The methods.
         plan: The shares to hold out.
-        settings: Which settings each method gets.
+        settings: Which settings each method gets: those of its authors for the graph, or those for
+            any graph.
         tuned: Further settings by method; each makes a row more.
         epochs: Train so long, whatever the settings say.
 
@@ -214,12 +184,12 @@ def resolve_methods(
             why = "it says nothing about two nodes on different sides of a bipartite graph."
             notes.append(f"{method.title} is left out: {why}")
             continue
-        has_authors = settings == "authors" and {graph.title, EVERY_GRAPH} & method.authors.keys()
-        authors = method.authors_settings(graph.title) if has_authors else {}
-        source = "authors" if has_authors else "default"
-        rows: list[tuple[str, Mapping[str, Any]]] = [(source, authors)]
+        authors = method.authors_settings(graph.title) if settings == "authors" else {}
+        rows: list[tuple[str, Mapping[str, Any]]] = [("authors" if authors else "default", authors)]
         if tuned is not None and name in tuned:
-            rows.append((tuned[name].words, tuned[name].values))
+            trials = tuned[name].trials
+            told = "tuned" if trials is None else f"tuned, {trials:,} trials"
+            rows.append((told, tuned[name].values))
         for number, (source, values) in enumerate(rows):
             own, words = {**values, "val": plan.val, "test": plan.test}, source
             if epochs is not None and issubclass(method.settings, TrainedSettings):
@@ -341,7 +311,7 @@ class Result(RunLine):
         Args:
             time_limit: The limit that would hold now.
         """
-        was_cut = self.stopped is not None and self.stopped.get("reason") == _TIME_LIMIT
+        was_cut = self.stopped is not None and self.stopped.get("reason") == "time limit"
         return self.failure is None and not (was_cut and self.time_limit != time_limit)
 
     def is_sound(self) -> bool:
@@ -401,24 +371,12 @@ def _tested(trained: Fitted, split: Split, strata: Sequence[Stratum]) -> dict[st
     }
 
 
-@dataclass(frozen=True, eq=False)
 class Comparison:
     """Methods, the splits they are compared on, and the folder that keeps what was found."""
 
-    graph: Graph
-    plan: Plan
-    specs: tuple[MethodSpec, ...]
-    cells: tuple[Cell, ...]
-    """In the order of work: run by run, within a run the cheap methods first."""
-    sizes: dict[str, int]
-    """Links in each part of a split; equal for all splits."""
-    strata: tuple[Stratum, ...]
-    folder: ResultFolder[Result]
-
-    @classmethod
-    def open(
-        cls, graph: Graph, specs: Sequence[MethodSpec], plan: Plan, path: Path, command: str = ""
-    ) -> Comparison:
+    def __init__(
+        self, graph: Graph, specs: Sequence[MethodSpec], plan: Plan, path: Path, command: str = ""
+    ) -> None:
         """Prepare to compare, with the results that the folder already holds.
 
         Args:
@@ -433,24 +391,39 @@ class Comparison:
             RunFolderError: The folder belongs to another comparison or is in use.
             ResourceError: The folder cannot be written.
         """
+        self.graph, self.plan, self.specs = graph, plan, tuple(specs)
         seeds = [plan.split_seed(run) for run in range(plan.runs)]
-        first = _split(graph, plan, seeds[0])
-        prints = {seed: _split(graph, plan, seed).fingerprint for seed in dict.fromkeys(seeds)}
-        cells = tuple(
-            Cell(run, spec, seed, prints[seed], run if spec.is_trained else None)
-            for run, seed in enumerate(seeds)
-            for spec in sorted(specs, key=lambda spec: spec.cost_rank)
+        first = self.split_of(seeds[0])
+        self.sizes, self.strata = first.sizes, strata_of(first)
+        """Links in each part of a split, equal for all splits; groups of its test pairs."""
+        prints = {seed: self.split_of(seed).fingerprint for seed in dict.fromkeys(seeds)}
+        # No training takes the least time, subgraphs the most.
+        cheap = sorted(
+            specs, key=lambda own: (own.recipe.epochs > 0, own.recipe.settings.caps != "")
         )
-        strata = strata_of(first)
-        about_graph = {"title": graph.title, "fingerprint": graph.fingerprint}
-        shares = {"protocol": plan.protocol, "val": plan.val, "test": plan.test}
-        identity = {"graph": about_graph, **shares}
-        titles, degrees = [spec.title for spec in specs], [part.words for part in strata]
-        about = {"links": first.sizes, "runs": plan.runs, "methods": titles, "degrees": degrees}
-        about |= {"command": command}
+        self.cells = [
+            Cell(run, spec, seed, prints[seed], run if spec.recipe.epochs else None)
+            for run, seed in enumerate(seeds)
+            for spec in cheap
+        ]
+        """In the order of work: run by run, within a run the cheap methods first."""
+        identity = {
+            "graph": {"title": graph.title, "fingerprint": graph.fingerprint},
+            **{name: getattr(plan, name) for name in ("protocol", "val", "test")},
+        }
+        about = {
+            "links": self.sizes,
+            "runs": plan.runs,
+            "methods": [spec.title for spec in specs],
+            "degrees": [part.words for part in self.strata],
+            "command": command,
+        }
         owner = Owner(PLAN, "a comparison", identity, about)
-        folder = ResultFolder(path, RESULTS, Result, owner)
-        return cls(graph, plan, tuple(specs), cells, first.sizes, strata, folder)
+        self.folder = ResultFolder(path, RESULTS, Result, owner)
+
+    def split_of(self, seed: int) -> Split:
+        """Return the split of a seed."""
+        return random_split(self.graph, self.plan.val, self.plan.test, seed)
 
     def left(self, resources: Resources) -> list[Cell]:
         """Return the cells without a final result, in the order of work.
@@ -486,32 +459,27 @@ class Comparison:
         # What metrics import on first use would else count as the first method's time.
         link_metrics([1.0], [0.0])
         left = self.left(resources)
-        train = partial(
-            self._ahead(left, train),
-            on_epoch=told.epoch_ends,
-            should_stop=should_stop,
-            measure_test=False,
-        )
         last = {cell.run: cell for cell in left}
+        seeds = {cell.recipe: cell.split_seed for cell in left if cell.init_seed is not None}
+        wanted = sorted(seeds, key=lambda recipe: recipe.name)
 
-        @lru_cache(1)
-        def split_of(seed: int) -> Split:
-            return _split(self.graph, self.plan, seed)
-
-        def work(batch: Sequence[Cell]) -> list[Result] | None:
-            (cell,) = batch
+        split_of = lru_cache(1)(self.split_of)
+        # Runs of one method are trained together where that is possible.
+        ahead = BatchedTrainer(wanted, lambda recipe: split_of(seeds[recipe]), train)
+        how = {"on_epoch": told.epoch_ends, "should_stop": should_stop, "measure_test": False}
+        for cell in left:
+            if should_stop():
+                return False
             split = split_of(cell.split_seed)
             told.begins(cell)
-            result = self._measure(cell, split, resources, train)
-            return None if result is None else [result]
-
-        def keep(cell: Cell, result: Result) -> None:
+            result = self._measure(cell, split, resources, partial(ahead, **how))
+            if result is None:
+                return False
             self.folder.append(result)
             told.ends(cell, result)
             if cell is last[cell.run]:
                 told.run_ends(cell.run)
-
-        return run_in_order(([cell] for cell in left), work, keep, should_stop)
+        return True
 
     def _measure(self, cell: Cell, split: Split, resources: Resources, train: Fit) -> Result | None:
         """Train and test one method; None if it was stopped on the way.
@@ -533,8 +501,7 @@ class Comparison:
             # Running out of memory has many names.
             kind = "out of memory" if is_out_of_memory(error) else type(error).__name__
             found = {"failure": {"error": kind, "reason": reason}}
-            if device.type == "cuda":
-                torch.cuda.empty_cache()
+            torch.cuda.empty_cache()
         return Result(
             method=cell.spec.name,
             settings=cell.spec.settings,
@@ -548,15 +515,6 @@ class Comparison:
             **machine(resources, device),
             **found,
         )
-
-    def _ahead(self, left: Sequence[Cell], train: Fit) -> Fit:
-        """Return what trains runs of one method together where that is possible."""
-        seeds = {cell.recipe: cell.split_seed for cell in left if cell.init_seed is not None}
-
-        def split_of(recipe: RunConfig) -> Split:
-            return _split(self.graph, self.plan, seeds[recipe])
-
-        return BatchedTrainer(sorted(seeds, key=lambda recipe: recipe.name), split_of, train)
 
     def found(self) -> dict[str, Result]:
         """Return the last result of each cell by its key; a failure only if there is no other."""
@@ -581,7 +539,3 @@ class Comparison:
         """Methods with results in the folder that nobody asked for this time."""
         asked = {spec.name for spec in self.specs}
         return sorted({result.method for result in self.folder.results} - asked)
-
-
-def _split(graph: Graph, plan: Plan, seed: int) -> Split:
-    return random_split(graph, plan.val, plan.test, seed)

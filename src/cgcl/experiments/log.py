@@ -10,8 +10,8 @@ import json
 import multiprocessing
 import os
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
@@ -245,16 +245,14 @@ class Owner:
             found = parse_line(file.read_bytes(), ["format"])
             # Version 0.1 had what decides a search in a table of its own.
             found |= {**found.pop("identity", {}), **found.pop("about", {})}
-            is_known = found["format"] == _FORMAT
-            kinds = ((type(found[own]), type(asked[own])) for own in asked) if is_known else ()
-            if any((one is dict) != (other is dict) for one, other in kinds):
+            if found["format"] != _FORMAT:
+                why = f"has format {found['format']}; this version of cgcl reads format {_FORMAT}"
+                raise RunFolderError(f"{file} {why}. Choose another `out`.")
+            if any(isinstance(found[own], dict) != isinstance(asked[own], dict) for own in asked):
                 raise ValueError("something is of another kind")
         except (ValueError, TypeError, KeyError) as error:
             why = f"is damaged, so it cannot be told what {self.what} is here"
             raise RunFolderError(f"{file} {why}. Choose another `out`.") from error
-        if not is_known:
-            why = f"has format {found['format']}; this version of cgcl reads format {_FORMAT}"
-            raise RunFolderError(f"{file} {why}. Choose another `out`.")
         return found
 
     def _require_same(self, path: Path, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
@@ -316,20 +314,15 @@ class ResultFolder(Generic[R]):
         if owner is not None:
             owner.require_own_or_empty(path)
         make_folder(path)
-        self._lock = RunFolder(path)
         self.about: dict[str, Any] = {}
         """What the folder says of itself."""
-        try:
+        with contextlib.ExitStack() as held, self._told_errors():
+            held.enter_context(RunFolder(path))
             if owner is not None:
                 self.about = owner.claim(path)
-            self._log = AppendOnlyLog(path / log)
-        except OSError as error:
-            self._lock.close()
-            raise self._error(error) from error
-        except BaseException:
-            self._lock.close()
-            raise
-        self.results, self.damaged_lines = sound_lines(self._log.lines, kind)
+            self._log = held.enter_context(AppendOnlyLog(path / log))
+            self.results, self.damaged_lines = sound_lines(self._log.lines, kind)
+            self._held = held.pop_all()
 
     def append(self, result: R) -> None:
         """Write a result down; from then on nothing but the disk's end can lose it.
@@ -337,16 +330,13 @@ class ResultFolder(Generic[R]):
         Raises:
             ResourceError: The disk is full.
         """
-        try:
+        with self._told_errors():
             self._log.append(result.to_line())
-        except OSError as error:
-            raise self._error(error) from error
         self.results.append(result)
 
     def close(self) -> None:
         """Let other processes have the folder."""
-        self._log.close()
-        self._lock.close()
+        self._held.close()
 
     def __enter__(self) -> Self:
         return self
@@ -354,11 +344,16 @@ class ResultFolder(Generic[R]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _error(self, error: OSError) -> ResourceError:
-        return ResourceError(
-            f"Cannot write {self.path / self._name}: {error.strerror}. What was finished before is "
-            f"intact.\nFree some space or choose another `out`, then start the same command again."
-        )
+    @contextlib.contextmanager
+    def _told_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ResourceError(
+                f"Cannot write {self.path / self._name}: {error.strerror}. What was finished "
+                f"before is intact.\nFree some space or choose another `out`, then start the same "
+                f"command again."
+            ) from error
 
 
 class _Keyed(Protocol):
@@ -380,32 +375,6 @@ def pending(jobs: Iterable[K], done: Container[str]) -> list[K]:
         if job.key not in done:
             left.setdefault(job.key, job)
     return [*left.values()]
-
-
-def run_in_order(
-    batches: Iterable[Sequence[J]],
-    work: Callable[[Sequence[J]], Sequence[Outcome] | None],
-    keep: Callable[[J, Outcome], None],
-    should_stop: Callable[[], bool],
-) -> bool:
-    """Make the results of each batch and keep them; tell whether it came to the end.
-
-    Args:
-        batches: Jobs that are made together. Asked for one at a time, so that a batch may depend
-            on the results before it.
-        work: Returns a result for each job of a batch; None if it was stopped on the way.
-        keep: Writes a result down.
-        should_stop: Asked before each batch.
-    """
-    for batch in batches:
-        if should_stop():
-            return False
-        results = work(batch)
-        if results is None:
-            return False
-        for job, result in zip(batch, results, strict=True):
-            keep(job, result)
-    return True
 
 
 def run_side_by_side(
@@ -432,27 +401,24 @@ def run_side_by_side(
         is_fresh: Every job has a process of its own: one that breaks its device breaks no other.
     """
     spawn = multiprocessing.get_context("spawn")
-    waiting, tried = deque(jobs), Counter[int]()
+    waiting = deque((job, True) for job in jobs)
     most = 1 if is_fresh else None
     with ProcessPoolExecutor(workers, mp_context=spawn, max_tasks_per_child=most) as pool:
-        running: dict[Future[Outcome | None], J] = {}
+        running: dict[Future[Outcome | None], tuple[J, bool]] = {}
         while True:
             while waiting and len(running) < workers and time.time() < deadline:
-                job = waiting.popleft()
-                running[pool.submit(work, job, where)] = job
+                job, is_first = waiting.popleft()
+                running[pool.submit(work, job, where)] = (job, is_first)
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                job, error = running.pop(future), future.exception()
-                if error is None:
-                    result = future.result()
-                    if result is not None:
-                        yield result
-                    continue
-                tell(f"{job}: {error!r}"[:300])
-                tried[id(job)] += 1
-                if tried[id(job)] < 2:
-                    waiting.append(job)
+                (job, is_first), error = running.pop(future), future.exception()
+                if error is not None:
+                    tell(f"{job}: {error!r}"[:300])
+                    if is_first:
+                        waiting.append((job, False))
+                elif (result := future.result()) is not None:
+                    yield result
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cosine_similarity, normalize
 
 from cgcl.errors import RunFolderError
 from cgcl.experiments import tables
-from cgcl.experiments.log import ResultFolder, pending, run_in_order, sound_lines
+from cgcl.experiments.log import ResultFolder, pending, sound_lines
 from cgcl.experiments.study import (
     CellId,
     Chosen,
@@ -33,11 +34,11 @@ from cgcl.experiments.tables import Table, csv_text, cut_note, table_of, toml_te
 from cgcl.files import make_folder, write_atomically
 from cgcl.graph import Graph
 from cgcl.methods.cgcl import CrossViewLearner, draw
-from cgcl.methods.method import Epoch, TrainingGraph
+from cgcl.methods.method import Epoch
 from cgcl.methods.scoring import decode_pairs
 from cgcl.methods.settings import CGCLSettings
 from cgcl.metrics import auc
-from cgcl.model import Views, symmetric
+from cgcl.model import symmetric
 from cgcl.split import Split, random_split
 from cgcl.train.config import Resources
 from cgcl.train.execution import computing_with, machine, resolve_device, versions
@@ -89,31 +90,21 @@ def _embeddings(trained: Fitted, split: Split, job: Job) -> dict[str, float]:
     z = learner.embedded(known, symmetric(known.links))
     # Views that no epoch has trained on.
     epoch = Epoch(trained.history[-1]["epoch"] + 1, job.recipe.split.seed)
-    found = {"mean_cosine": mean_cosine(z), "effective_rank": effective_rank(z)}
-    found |= _agreement(learner, known, split, draw(known, epoch, settings).views)
-    return {name: round(value, _DIGITS) for name, value in found.items()}
-
-
-def _agreement(
-    learner: CrossViewLearner, known: TrainingGraph, split: Split, views: Views
-) -> dict[str, float]:
-    """Return how alike the embeddings of two views are, and what is predicted from them."""
+    views = draw(known, epoch, settings).views
     z_1, z_2 = (learner.embedded(known, view.edge_index) for view in (views.view_1, views.view_2))
-    same = torch.nn.functional.cosine_similarity(z_1, z_2)
-    other = torch.nn.functional.cosine_similarity(z_1, z_2.roll(1, 0))
-    links, others = split.test, split.test_negatives
-    pairs = torch.cat([links, others], dim=1)
-    logits = [decode_pairs(learner, z, pairs).double() for z in (z_1, z_2)]
-    chance = [torch.sigmoid(own) for own in logits]
-    count = links.shape[1]
-    return {
-        "same_node_cosine": float(same.mean()),
-        "other_node_cosine": float(other.mean()),
-        "logit_correlation": float(torch.corrcoef(torch.stack(logits))[0, 1]),
-        "probability_difference": float((chance[0] - chance[1]).abs().mean()),
-        "auc_view_1": auc(logits[0][:count], logits[0][count:]),
-        "auc_view_2": auc(logits[1][:count], logits[1][count:]),
+    pairs, count = torch.cat([split.test, split.test_negatives], dim=1), split.test.shape[1]
+    logits = torch.stack([decode_pairs(learner, own, pairs).double() for own in (z_1, z_2)])
+    found = {
+        "mean_cosine": mean_cosine(z),
+        "effective_rank": effective_rank(z),
+        "same_node_cosine": cosine_similarity(z_1, z_2).mean(),
+        "other_node_cosine": cosine_similarity(z_1, z_2.roll(1, 0)).mean(),
+        "logit_correlation": torch.corrcoef(logits)[0, 1],
+        "probability_difference": logits.sigmoid().diff(dim=0).abs().mean(),
+        "auc_view_1": auc(logits[0, :count], logits[0, count:]),
+        "auc_view_2": auc(logits[1, :count], logits[1, count:]),
     }
+    return {name: round(float(value), _DIGITS) for name, value in found.items()}
 
 
 def mean_cosine(z: Tensor) -> float:
@@ -126,7 +117,7 @@ def mean_cosine(z: Tensor) -> float:
         >>> mean_cosine(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]]))  # 0, 1 and 0
         0.3333333333333333
     """
-    unit = torch.nn.functional.normalize(z.double(), dim=1)
+    unit = normalize(z.double(), dim=1)
     count = z.shape[0]
     # The sum over all pairs is the square of the sum, less each row with itself.
     return float((unit.sum(0).square().sum() - unit.square().sum()) / (count * (count - 1)))
@@ -192,17 +183,11 @@ class Records(ResultFolder[Record]):
             ResourceError: It cannot be written.
         """
         super().__init__(path, RUNS, Record)
-        self.found = index(self.results)
+
+    @property
+    def found(self) -> dict[str, Record]:
         """The runs with a result, by key."""
-
-    def append(self, result: Record) -> None:
-        """Write a run down; from then on nothing but the disk's end can lose it.
-
-        Raises:
-            ResourceError: The disk is full.
-        """
-        super().append(result)
-        self.found = index(self.results)
+        return index(self.results)
 
     def require_graph(self, name: str, fingerprint: str) -> None:
         """Refuse to add to runs on another graph of the same name.
@@ -254,17 +239,18 @@ def run_jobs(
     left = pending_jobs(jobs, records)
     most = _MOST_TOGETHER if resolve_device(resources).type == "cuda" else 1
 
-    def keep(job: Job, record: Record) -> None:
-        records.append(record)
-        on_result(job, record)
-
     # The jobs of one graph together, graphs in the order of their first job.
     for name in dict.fromkeys(job.graph for job in left):
         here, graph = [job for job in left if job.graph == name], read(name)
         records.require_graph(name, graph.fingerprint)
         maker = _Maker(graph, resources, should_stop)
-        if not run_in_order(_batches(here, most), maker.made, keep, should_stop):
-            return False
+        for batch in _batches(here, most):
+            made = None if should_stop() else maker.made(batch)
+            if made is None:
+                return False
+            for job, record in zip(batch, made, strict=True):
+                records.append(record)
+                on_result(job, record)
     return True
 
 
@@ -317,29 +303,27 @@ class _Maker:
             if any(own.stopped is not None and own.stopped.reason == "signal" for own in trained):
                 return None
             with computing_with(resources):
-                return [
-                    replace(self.blank(job), **_came_out(job, own, split))
-                    for job, own, split in zip(batch, trained, splits, strict=True)
-                ]
+                found = map(_came_out, batch, trained, splits)
+                return [self.record(job, **own) for job, own in zip(batch, found, strict=True)]
         # Other runs must not pay for what goes wrong in this one, whatever it is.
         except Exception as error:
-            if resolve_device(resources).type == "cuda":
-                torch.cuda.empty_cache()
+            torch.cuda.empty_cache()
             if len(batch) == 1:
                 failure = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
-                return [replace(self.blank(batch[0]), failure=failure)]
+                return [self.record(batch[0], failure=failure)]
         # One of them cannot be trained with the others.
         made = [self.made([job]) for job in batch]
         return None if None in made else [one for own in made if own for one in own]
 
-    def blank(self, job: Job) -> Record:
-        """Return the record of a job from which nothing has come out yet."""
+    def record(self, job: Job, **came_out: Any) -> Record:  # noqa: ANN401
+        """Return the record of a job: what came out, and where."""
         return Record.of(
             job,
             split=self.split_of(job).fingerprint,
             fingerprint=self.graph.fingerprint,
             versions=_versions(),
             **machine(self.resources, resolve_device(self.resources)),
+            **came_out,
         )
 
 

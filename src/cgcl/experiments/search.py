@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib.metadata import version
@@ -16,7 +16,7 @@ import torch
 
 from cgcl.errors import CGCLError, ConfigError, ResourceError, TrainingError
 from cgcl.experiments import Listener
-from cgcl.experiments.log import Line, Owner, ResultFolder, is_out_of_memory, run_in_order
+from cgcl.experiments.log import Line, Owner, ResultFolder, is_out_of_memory
 from cgcl.experiments.tables import csv_text, toml_text
 from cgcl.files import write_atomically
 from cgcl.graph import Graph
@@ -75,8 +75,7 @@ class Trial(Line):
 
     def value(self, goal: Goal) -> float | None:
         """Return what it reached; None if it failed."""
-        found: float | None = getattr(self, goal)
-        return found
+        return {"auc": self.auc, "ap": self.ap, "node_mrr": self.node_mrr}[goal]
 
     def in_words(self, between: str = "  ") -> str:
         """Return what it reached, for people."""
@@ -115,11 +114,10 @@ def table_of(trials: Sequence[Trial]) -> bytes:
     if any(trial.node_mrr is not None for trial in trials):
         measured.insert(0, "node_mrr")
     rows: list[list[Any]] = []
-    for trial in trials:
-        found = (getattr(trial, name) for name in measured)
-        own = (trial.settings[name] for name in settings)
-        about = [trial.number, trial.origin]
-        rows.append([*about, *found, f"{trial.seconds:.2f}", *own, trial.failure])
+    for one in trials:
+        found = [getattr(one, name) for name in ("number", "origin", *measured)]
+        own = [one.settings[name] for name in settings]
+        rows.append([*found, f"{one.seconds:.2f}", *own, one.failure])
     head = ["trial", "origin", *measured, "seconds", *settings, "failure"]
     return csv_text(head, rows).encode()
 
@@ -457,23 +455,16 @@ def tune(
     fixed, here = {**(fixed or {}), **chosen_by(goal, method)}, resources or Resources()
     space = Space.of(method, graph.title, fixed, method_named(method).settings_for(graph, {}))
     _refuse_at_once(graph, split, trials, here)
-    why_stop = partial(_why_stop, should_stop, time.monotonic() + here.time_limit_s)
     shares = {name: value for name, value in fixed.items() if name in ("val", "test")}
-    goal, told, train = goal or space.goal, listener or Listener(), train or fit
-    search = _Search(
-        graph, split, space, {**shares, "seed": seed}, command, goal, trials, here, why_stop, told
-    )
+    shares, goal = {**shares, "seed": seed}, goal or space.goal
+    search = _Search(graph, split, space, shares, command, goal, trials)
+    how = (train or fit, listener or Listener(), should_stop)
     if folder is None:
-        return search.run(None, here.threads, train)
-    with ResultFolder(folder, TRIALS, Trial, search.owner) as study:
+        return search.run(here, *how)
+    with ResultFolder(folder, TRIALS, Trial, search.owner(here.num_threads)) as search.study:
         # As many threads as when the search began: their number decides the last bits.
-        return search.run(study, here.threads or study.about["threads"], train)
-
-
-def _why_stop(should_stop: Callable[[], bool], end: float) -> StopReason | None:
-    if should_stop():
-        return "request"
-    return "time limit" if time.monotonic() >= end else None
+        threads = here.threads or search.study.about["threads"]
+        return search.run(replace(here, threads=threads), *how)
 
 
 def _refuse_at_once(graph: Graph, split: Split, trials: int, resources: Resources) -> None:
@@ -490,7 +481,7 @@ def _refuse_at_once(graph: Graph, split: Split, trials: int, resources: Resource
     resolve_device(resources)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Search:
     """What is searched, how, and how it is written down."""
 
@@ -503,12 +494,10 @@ class _Search:
     goal: Goal
     asked: int
     """How many trials there are to be."""
-    resources: Resources
-    why_stop: Callable[[], StopReason | None]
-    listener: Listener
+    study: ResultFolder[Trial] | None = None
+    """Where they are kept, if they are."""
 
-    @property
-    def owner(self) -> Owner:
+    def owner(self, threads: int) -> Owner:
         """What decides the trials, and what else is good to know."""
         graph, split, space = self.graph, self.split, self.space
         identity = {
@@ -516,94 +505,90 @@ class _Search:
             "graph": {"title": graph.title, "fingerprint": graph.fingerprint},
             "split": {"fingerprint": split.fingerprint, **split.sizes},
             "seed": self.shares["seed"],
+            "settings": {
+                "searched": space.choices,
+                "defaults": space.base,
+                "authors": space.authors,
+            },
         }
-        settings = {"searched": space.choices, "defaults": space.base, "authors": space.authors}
-        identity["settings"] = settings
-        threads, told = self.resources.num_threads, {**versions(), "optuna": version("optuna")}
+        told = {**versions(), "optuna": version("optuna")}
         about = {"command": self.command, "threads": threads, "versions": told}
         return Owner(STUDY, "a search", identity, about, kept=about)
 
-    def run(self, study: ResultFolder[Trial] | None, threads: int, train: Fit) -> Tuned:
-        """Search, keeping what is found in a folder if there is one."""
-        done = {trial.number: trial for trial in (study.results if study else ())}
+    def run(
+        self, here: Resources, train: Fit, listener: Listener, should_stop: Callable[[], bool]
+    ) -> Tuned:
+        """Try what is not tried yet, keeping what is found in the folder if there is one."""
+        end = time.monotonic() + here.time_limit_s
 
-        def is_over() -> bool:
-            return self.why_stop() is not None
+        def why_stop() -> StopReason | None:
+            if should_stop():
+                return "request"
+            return "time limit" if time.monotonic() >= end else None
 
-        self.listener.opens(len(done))
-        resources = replace(self.resources, threads=threads, time_limit="", track_consistency=False)
         blind = partial(
             train,
             *without_test_links(self.graph, self.split),
-            resources=resources,
-            on_epoch=self.listener.epoch_ends,
-            should_stop=is_over,
+            resources=replace(here, time_limit="", track_consistency=False),
+            on_epoch=listener.epoch_ends,
+            should_stop=lambda: why_stop() is not None,
             measure_test=False,
         )
-        stopped: list[StopReason] = []
-
-        def proposals() -> Iterator[list[Trial]]:
-            """Yield what to try next, one by one: each depends on the results before it."""
-            for number in (n for n in range(1, self.asked + 1) if n not in done):
-                earlier = [done[n] for n in sorted(done) if n < number]
-                trial = propose(self.space, number, earlier, self.shares["seed"], self.goal)
-                if trial is None:
-                    stopped.append("all tried")
-                    return
-                yield [trial]
-
-        def work(batch: Sequence[Trial]) -> list[Trial] | None:
-            self.listener.begins(batch[0])
-            trial = self._try(batch[0], blind)
-            return None if trial is None else [trial]
-
-        def keep(proposed: Trial, trial: Trial) -> None:
-            done[trial.number] = trial
-            if study is not None:
-                study.append(trial)
+        done = {trial.number: trial for trial in (self.study.results if self.study else ())}
+        listener.opens(len(done))
+        stopped: StopReason | None = None
+        for number in (n for n in range(1, self.asked + 1) if n not in done):
+            # Each depends on the results before it.
+            earlier = [done[n] for n in sorted(done) if n < number]
+            proposed = propose(self.space, number, earlier, self.shares["seed"], self.goal)
+            stopped = "all tried" if proposed is None else why_stop()
+            if proposed is None or stopped is not None:
+                break
+            listener.begins(proposed)
+            trial = self._try(proposed, blind)
+            if trial is None:
+                stopped = why_stop() or "request"
+                break
+            done[number] = trial
+            if self.study is not None:
+                self.study.append(trial)
             is_best = best_of(done.values(), self.goal) is trial
-            self.listener.ends(proposed, trial, is_best=is_best)
-            self._write(study, done)
-
-        if not run_in_order(proposals(), work, keep, is_over):
-            stopped.append(self.why_stop() or "request")
-        self._write(study, done)
+            listener.ends(proposed, trial, is_best=is_best)
+            self._write(done)
+        self._write(done)
         kept = tuple(done[n] for n in sorted(done))
-        damaged_lines = study.damaged_lines if study else 0
-        return Tuned(self.space, kept, next(iter(stopped), None), damaged_lines, self.goal)
+        damaged_lines = self.study.damaged_lines if self.study else 0
+        return Tuned(self.space, kept, stopped, damaged_lines, self.goal)
 
     def _try(self, trial: Trial, train: Fit) -> Trial | None:
         """Return the trial with its result, failed or not; None if it was stopped on the way."""
         start = time.perf_counter()
-        found: dict[str, Any]
         try:
             recipe = RunConfig.of(self.space.method, {**trial.settings, **self.shares})
             trained = train(recipe)
+            if trained.stopped is not None and trained.stopped.reason == "signal":
+                return None
+            found: dict[str, Any] = _found(trained, recipe)
         except (CGCLError, MemoryError, RuntimeError) as error:
             is_ours = isinstance(error, CGCLError)
             if not is_ours and not is_out_of_memory(error):
                 raise
             failure = str(error) if is_ours else "There is not enough memory for these settings."
             found = {"failure": " ".join(failure.split())}
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()  # so that the next, smaller trial finds room
-        else:
-            if trained.stopped is not None and trained.stopped.reason == "signal":
-                return None
-            found = _found(trained, recipe)
+            torch.cuda.empty_cache()  # so that the next, smaller trial finds room
         return replace(trial, seconds=time.perf_counter() - start, **found)
 
-    def _write(self, study: ResultFolder[Trial] | None, done: Mapping[int, Trial]) -> None:
+    def _write(self, done: Mapping[int, Trial]) -> None:
         """Write the table of all trials, and the best of them."""
-        if study is None:
+        if self.study is None or not done:
             return
-        trials = [done[n] for n in sorted(done)]
-        if trials:
-            write_atomically(study.path / TABLE, table_of(trials))
+        trials, path = [done[n] for n in sorted(done)], self.study.path
+        write_atomically(path / TABLE, table_of(trials))
         best = best_of(trials, self.goal)
         if best is not None:
-            about = (self.shares, self._comments(trials, best))
-            write_atomically(study.path / BEST, best_file(self.space.method, best.settings, *about))
+            comments = self._comments(trials, best)
+            text = best_file(self.space.method, best.settings, self.shares, comments)
+            write_atomically(path / BEST, text)
 
     def _comments(self, trials: list[Trial], best: Trial) -> list[str]:
         graph, sizes = self.graph, self.split.sizes

@@ -11,8 +11,9 @@ the like it is the usual approximation.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 CONFIDENCE = 0.95
 """The share of such intervals that hold the true value."""
@@ -20,6 +21,8 @@ LEVEL = 0.05
 """Below this p a difference is more than chance explains."""
 # Differences that agree to this many digits have no spread to measure chance by.
 _NO_SPREAD = 1e-12
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,22 @@ def paired_difference(
 
         p = float(2 * stdtr(spread.runs - 1, -abs(t)))
     return Difference(spread.runs, spread.mean, spread.sd, spread.low, spread.high, t, p)
+
+
+def common_difference(
+    values: Mapping[K, float], reference: Mapping[K, float], overlap: float
+) -> Difference | None:
+    """Return `paired_difference` over the runs that both have; None if there are none.
+
+    Args:
+        values: The method's results by run.
+        reference: Those of the other method.
+        overlap: As in `spread_of`.
+    """
+    runs = [run for run in values if run in reference]
+    if not runs:
+        return None
+    return paired_difference([values[r] for r in runs], [reference[r] for r in runs], overlap)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -10,7 +10,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import product
@@ -21,7 +21,6 @@ from typing import Any, Literal, get_args
 from cgcl.errors import ConfigError
 from cgcl.experiments import PAPER_SPLIT_SEED
 from cgcl.experiments.log import RunLine
-from cgcl.methods.method import EVERY_GRAPH
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import method_named
 from cgcl.train.config import RunConfig
@@ -251,12 +250,6 @@ class Selection:
     runs: int | None = None
     epochs: int | None = None
 
-    @property
-    def given(self) -> dict[str, tuple[Any, ...]]:
-        """What is asked for by name, without what is wanted whole."""
-        values = {name: getattr(self, name) for name in _WORDS}
-        return {name: own for name, own in values.items() if own is not None}
-
 
 _ASKED = ("graph", "test", "method", "settings", "split_seed", "seed", "measures")
 _WORDS = {"graphs": "dataset", "methods": "method", "test": "ratio", "protocols": "protocol"}
@@ -307,14 +300,13 @@ def jobs_of(
 
     Args:
         experiment: What is described.
-        asked: Which part of it is wanted.
+        asked: Which part of it is wanted; what it does not have, `having` tells.
         chosen: The settings that were chosen.
         only_chosen: Leave out what waits for a choice, instead of refusing.
 
     Raises:
-        ConfigError: What is asked for is not in the experiment, or a setting is out of range.
+        ConfigError: It has nothing of what is asked for, or a setting is out of range.
     """
-    _require_there([experiment], asked)
     part = _part(experiment, asked)
     places = _places(experiment, part)
     if not places:
@@ -334,8 +326,8 @@ def jobs_of(
     }
 
 
-def parts_of(experiments: Sequence[Experiment], asked: Selection) -> dict[str, Selection]:
-    """Return which part of each of several experiments is wanted; one without any is left out.
+def having(experiments: Sequence[Experiment], asked: Selection) -> list[Experiment]:
+    """Return which of several experiments have a part of what is wanted.
 
     Args:
         experiments: What is to be run.
@@ -344,37 +336,25 @@ def parts_of(experiments: Sequence[Experiment], asked: Selection) -> dict[str, S
     Raises:
         ConfigError: No experiment has something that is asked for.
     """
-    _require_there(experiments, asked)
-    parts: dict[str, Selection] = {}
-    for experiment in experiments:
-        part = _part(experiment, asked)
-        # Of a single one it is told why there is nothing to run.
-        if len(experiments) == 1 or _places(experiment, part):
-            here: dict[str, Any] = {name: part[name] for name in asked.given}
-            parts[experiment.name] = replace(asked, **here)
-    return parts
+    for name, word in _WORDS.items():
+        known = dict.fromkeys(value for one in experiments for value in getattr(one, name))
+        unknown = ", ".join(str(own) for own in getattr(asked, name) or () if own not in known)
+        if unknown:
+            of, has, there = "No experiment", f"has the {word}", "There are"
+            if len(experiments) == 1:
+                of, has, there = experiments[0].name, f"has no {word}", "It has"
+            raise ConfigError(f"{of} {has} {unknown}. {there} {', '.join(map(str, known))}.")
+    # Of a single one it is told why there is nothing to run.
+    return [own for own in experiments if len(experiments) == 1 or _places(own, _part(own, asked))]
 
 
 def _part(experiment: Experiment, asked: Selection) -> dict[str, tuple[Any, ...]]:
     """Return what is asked for of what the experiment has, in its order."""
+    wanted = {name: getattr(asked, name) or getattr(experiment, name) for name in _WORDS}
     return {
-        name: tuple(
-            own for own in getattr(experiment, name) if own in asked.given.get(name, (own,))
-        )
-        for name in _WORDS
+        name: tuple(own for own in getattr(experiment, name) if own in values)
+        for name, values in wanted.items()
     }
-
-
-def _require_there(experiments: Sequence[Experiment], asked: Selection) -> None:
-    """Refuse what no experiment has."""
-    for name, values in asked.given.items():
-        known = dict.fromkeys(value for one in experiments for value in getattr(one, name))
-        unknown = ", ".join(str(value) for value in values if value not in known)
-        if unknown:
-            of, has, there = "No experiment", f"has the {_WORDS[name]}", "There are"
-            if len(experiments) == 1:
-                of, has, there = experiments[0].name, f"has no {_WORDS[name]}", "It has"
-            raise ConfigError(f"{of} {has} {unknown}. {there} {', '.join(map(str, known))}.")
 
 
 def _places(experiment: Experiment, part: Mapping[str, Sequence[Any]]) -> dict[CellId, Row]:
@@ -394,9 +374,8 @@ def _choice(row: Row, place: CellId) -> str:
 def _job(row: Row, place: CellId, run: int, epochs: int | None, chosen: Chosen) -> Job:
     method, graph, test = method_named(row.method), place.graph, place.test
     is_trained = issubclass(method.settings, TrainedSettings)
-    has_authors = {graph, EVERY_GRAPH} & method.authors.keys()
-    values = dict(method.authors_settings(graph)) if has_authors else {}
-    values |= {**row.settings, **row.on.get(graph, {}).get("settings", {})}
+    there = row.on.get(graph, {}).get("settings", {})
+    values = {**method.authors_settings(graph), **row.settings, **there}
     for name in row.chosen_on(graph):
         try:
             values[name] = chosen[_choice(row, place)][name]
@@ -408,11 +387,8 @@ def _job(row: Row, place: CellId, run: int, epochs: int | None, chosen: Chosen) 
             ) from None
     if epochs is not None and is_trained:
         values["epochs"] = epochs
-    values |= {
-        "val": test / 2 / _PERCENT,
-        "test": test / _PERCENT,
-        "seed": run if is_trained else 0,
-    }
+    seed = run if is_trained else 0
+    values |= {"val": test / 2 / _PERCENT, "test": test / _PERCENT, "seed": seed}
     split_seed = PAPER_SPLIT_SEED if place.protocol == "paper" else run
     return Job(graph, test, RunConfig.of(row.method, values), split_seed, row.measures)
 
@@ -466,16 +442,11 @@ class Record(_Run, RunLine):
             ConfigError: A method that this version does not have answers nothing.
         """
         _ = self.key
+        reached = [(self.metrics or {}).get(name) for name in ("auc", "ap")]
+        # As fractions; NaN is none.
+        is_result = all(isinstance(own, float | int) and 0 <= own <= 1 for own in reached)
         is_asked = isinstance(self.settings, dict) and isinstance(self.graph, str)
-        return is_asked and (bool(self.failure) or _is_result(self.metrics))
-
-
-def _is_result(metrics: object) -> bool:
-    """Tell whether both metrics are there, as fractions; NaN is none."""
-    return isinstance(metrics, dict) and all(
-        isinstance(metrics.get(name), float | int) and 0 <= metrics[name] <= 1
-        for name in ("auc", "ap")
-    )
+        return is_asked and (bool(self.failure) or is_result)
 
 
 def choose(

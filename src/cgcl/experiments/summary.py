@@ -10,27 +10,26 @@ from dataclasses import asdict, dataclass, replace
 from itertools import repeat
 from typing import Any
 
-from cgcl.experiments import PAPER_SPLIT_SEED, Metric, Plan
+from cgcl.experiments import PAPER_SPLIT_SEED, Plan
 from cgcl.experiments.comparison import Comparison, MethodSpec, Result, Stratum
 from cgcl.experiments.statistics import (
     LEVEL,
     Difference,
     Spread,
+    common_difference,
     corrected,
-    paired_difference,
     spread_of,
 )
 from cgcl.experiments.tables import (
     NOTHING,
-    counted,
     csv_text,
-    joined,
     markdown_table,
     mean_words,
     p_words,
 )
 from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD, method_named
 from cgcl.metrics.table import METRICS
+from cgcl.wording import counted, joined
 
 METRIC_NAMES = {name: metric.title for name, metric in METRICS.items()}
 """Every metric as people write it."""
@@ -41,7 +40,6 @@ _STOPPED = {
     "collapse": "training fell back to guessing and was stopped",
     "loss is not finite": "the loss became infinite and training was stopped",
 }
-_HITS = ("hits@100", "hits@50", "hits@10")
 _FOR_PAGES = ("node_hits@10", "pair_ap")
 _GAP = "  "
 _NARROWEST = 40
@@ -98,7 +96,7 @@ class Summary:
     plan: Plan
     sizes: Mapping[str, int]
     """Links in each part of a split."""
-    metric: Metric
+    metric: str
     """What differences are measured in."""
     rows: tuple[Row, ...]
     strata: tuple[Stratum, ...]
@@ -131,7 +129,7 @@ class Summary:
 
 
 def summarise(
-    comparison: Comparison, metric: Metric | None = None, notes: Sequence[str] = ()
+    comparison: Comparison, metric: str | None = None, notes: Sequence[str] = ()
 ) -> Summary:
     """Return what is known so far.
 
@@ -153,15 +151,14 @@ def summarise(
     results = [result for one in by_row for result in one.values()]
     has_top = all("node_mrr" in one.test for one in results if one.test)
     machines = (f"{one.device}, {counted(one.threads, 'thread')}" for one in results)
-    about = {
-        "title": graph.title,
-        "nodes": graph.num_nodes,
-        "links": graph.num_edges,
-        "features": 0 if graph.x is None else graph.num_features,
-        "fingerprint": graph.fingerprint,
-    }
     summary = Summary(
-        graph=about,
+        graph={
+            "title": graph.title,
+            "nodes": graph.num_nodes,
+            "links": graph.num_edges,
+            "features": 0 if graph.x is None else graph.num_features,
+            "fingerprint": graph.fingerprint,
+        },
         plan=comparison.plan,
         sizes=comparison.sizes,
         metric=metric or ("node_mrr" if has_top else "auc"),
@@ -217,31 +214,21 @@ def _degree_cell(results: Sequence[Result], part: Stratum, overlap: float) -> De
 
 def _compared(summary: Summary, by_row: Sequence[Mapping[int, Result]]) -> Summary:
     """Return it with the differences of rows to the reference."""
-    reference, rows = summary.reference, [*summary.rows]
+    reference, metric, rows = summary.reference, summary.metric, [*summary.rows]
     ours = {row.is_tuned: place for place, row in enumerate(rows) if row.method == reference}
+    values = [
+        {run: one.test[metric] for run, one in own.items() if one.test and metric in one.test}
+        for own in by_row
+    ]
     for number, row in enumerate(summary.rows):
         place = ours.get(row.is_tuned, ours.get(False))
         if place is not None and row.method != reference:
-            difference = _difference(by_row[number], by_row[place], summary)
-            rows[number] = replace(row, difference=difference, against=rows[place].title)
+            found = common_difference(values[number], values[place], summary.overlap)
+            rows[number] = replace(row, difference=found, against=rows[place].title)
     compared = {number: row.difference for number, row in enumerate(rows) if row.difference}
     for number, found in zip(compared, corrected([*compared.values()]), strict=True):
         rows[number] = replace(rows[number], difference=found)
     return replace(summary, rows=tuple(rows))
-
-
-def _difference(
-    results: Mapping[int, Result], reference: Mapping[int, Result], summary: Summary
-) -> Difference | None:
-    metric = summary.metric
-    values, others = (
-        {run: one.test[metric] for run, one in own.items() if one.test and metric in one.test}
-        for own in (results, reference)
-    )
-    runs = [run for run in values if run in others]
-    if not runs:
-        return None
-    return paired_difference([values[r] for r in runs], [others[r] for r in runs], summary.overlap)
 
 
 def protocol_words(summary: Summary) -> str:
@@ -364,8 +351,9 @@ def columns_of(summary: Summary, *, every: bool = False) -> dict[str, list[str]]
     """
     rows, differences = summary.rows, [row.difference for row in summary.rows]
     measured = [name for name in METRIC_NAMES if any(name in row.metrics for row in rows)]
-    largest = next((name for name in _HITS if name in measured), None)
-    few = {largest, summary.metric} | (METRIC_NAMES.keys() - {*_HITS, *_FOR_PAGES})
+    hits = {name for name in METRIC_NAMES if name.startswith("hits@")}
+    largest = max(hits.intersection(measured), key=lambda name: int(name[5:]), default=None)
+    few = {largest, summary.metric} | (METRIC_NAMES.keys() - {*hits, *_FOR_PAGES})
     shown = [name for name in measured if every or name in few]
     columns = {"method": [row.title for row in rows]}
     for name in shown:
@@ -394,12 +382,8 @@ def degree_columns_of(summary: Summary) -> dict[str, list[str]]:
 
 def best_rows(summary: Summary, metric: str) -> frozenset[int]:
     """Return the places of the rows whose mean looks like the best; empty if there is one row."""
-    there = [
-        (place, row.metrics[metric])
-        for place, row in enumerate(summary.rows)
-        if metric in row.metrics
-    ]
-    shown = {place: f"{100 * spread.mean:.2f}" for place, spread in there}
+    found = ((place, row.metrics.get(metric)) for place, row in enumerate(summary.rows))
+    shown = {place: f"{100 * spread.mean:.2f}" for place, spread in found if spread}
     best = max(shown.values(), key=float, default="")
     return frozenset(place for place, mean in shown.items() if mean == best and len(shown) > 1)
 
@@ -510,7 +494,12 @@ def _texts(summary: Summary, by_degree: bool) -> list[str]:
 
 def _blocks(columns: Mapping[str, Sequence[str]], width: int | None) -> list[str]:
     """Return aligned columns, in as many blocks as the width asks for; each begins alike."""
-    first, *rest = [_lined(name, cells) for name, cells in columns.items()]
+    lined: list[list[str]] = []
+    for name, cells in columns.items():
+        widest = max(map(len, (name, *cells)))
+        aligned = str.ljust if name in WORDY_COLUMNS else str.rjust
+        lined.append([aligned(cell, widest) for cell in (name, *cells)])
+    first, *rest = lined
     blocks = [[first]]
     for column in rest:
         used = sum(len(one[0]) + len(_GAP) for one in blocks[-1])
@@ -519,13 +508,6 @@ def _blocks(columns: Mapping[str, Sequence[str]], width: int | None) -> list[str
         blocks[-1].append(column)
     lines = [[_GAP.join(row).rstrip() for row in zip(*block, strict=True)] for block in blocks]
     return ["\n".join(own) for own in lines]
-
-
-def _lined(name: str, cells: Sequence[str]) -> list[str]:
-    """Return a column's head and cells, all of the same width; words left, numbers right."""
-    column = (name, *cells)
-    aligned = str.ljust if name in WORDY_COLUMNS else str.rjust
-    return [aligned(cell, max(map(len, column))) for cell in column]
 
 
 def _numbers(row: Row, summary: Summary, by_degree: bool) -> dict[str, Any]:

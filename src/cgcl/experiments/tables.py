@@ -10,7 +10,7 @@ import io
 import json
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from csv import writer
 from dataclasses import dataclass, replace
@@ -21,39 +21,16 @@ from cgcl.experiments.statistics import (
     CONFIDENCE,
     LEVEL,
     Difference,
+    common_difference,
     corrected,
-    paired_difference,
     spread_of,
 )
 from cgcl.experiments.study import CellId, Experiment, Job, Protocol, Record, Row
-from cgcl.graph.wording import shown
-from cgcl.methods.settings import MethodSettings
 from cgcl.train.trainer import learned_nothing
+from cgcl.wording import counted, shown
 
 NOTHING = "\N{EN DASH}"
 """Stands where there is nothing to say."""
-
-
-def joined(parts: Sequence[str]) -> str:
-    """Return a list as a sentence's part.
-
-    Example:
-        >>> joined(["one", "two", "three"])
-        'one, two and three'
-    """
-    if len(parts) < 2:
-        return "".join(parts)
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    Example:
-        >>> counted(1, "run"), counted(1000, "run")
-        ('1 run', '1,000 runs')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def signed(number: float, digits: int = 2) -> str:
@@ -266,8 +243,7 @@ def table_of(
     about = paper.get("datasets", {})
     titles = {graph: about.get(graph, {}).get("title", graph) for graph in experiment.graphs}
     cells = [_cell(place, own, runs[place], rows[place.row], published) for place, own in order]
-    paired = _corrected([own for place, metric in order for own in _paired(place, metric, runs)])
-    return Table(experiment, tuple(cells), paired, titles, epochs)
+    return Table(experiment, tuple(cells), _paired(order, runs), titles, epochs)
 
 
 def cut_note(epochs: int | None) -> str:
@@ -310,69 +286,68 @@ def _cell(
 ) -> Cell:
     finished = _finished(runs, metric)
     records, values = [record for _, record, _ in finished], tuple(own for *_, own in finished)
-    mean = sd = difference = None
-    if values:
-        spread = spread_of(values)
-        mean, sd = spread.mean, spread.sd
+    spread = spread_of(values) if values else None
     printed = published.get(row.name, {}).get(place.graph, {}).get(str(place.test), {}).get(metric)
-    if mean is not None and printed is not None:
-        difference = round(round(mean, DIGITS) - printed[0], DIGITS)
-    told = None if printed is None else (printed[0], printed[1])
-    caps = "; ".join(sorted({record.caps for record in records if record.caps}))
-    stopped = tuple(record.stopped for record in records if record.stopped)
-    failed = sum(record is not None and record.metrics is None for _, record in runs)
-    about = (caps, _here(row, place, runs), stopped, failed)
-    return Cell(place, metric, values, len(runs), mean, sd, told, difference, *about)
+    difference = None
+    if spread is not None and printed is not None:
+        difference = round(round(spread.mean, DIGITS) - printed[0], DIGITS)
+    return Cell(
+        place,
+        metric,
+        values,
+        asked=len(runs),
+        mean=None if spread is None else spread.mean,
+        sd=None if spread is None else spread.sd,
+        published=printed and (printed[0], printed[1]),
+        difference=difference,
+        caps="; ".join(sorted({record.caps for record in records if record.caps})),
+        here=_here(row, place, runs),
+        stopped=tuple(record.stopped for record in records if record.stopped),
+        failed=sum(record is not None and record.metrics is None for _, record in runs),
+    )
 
 
 def _here(row: Row, place: CellId, runs: Runs) -> str:
     """Say which settings the row has on this graph alone, but for what its caps tell already."""
-    there = row.on.get(place.graph, {})
-    names = [*there.get("settings", ()), *there.get("chosen", ())]
-    return ", ".join(
-        f"{name} = {getattr(job.recipe.settings, name)}"
-        for job, _ in runs[:1]
-        for name in names
-        if not _is_told_by_caps(job.recipe.settings, name)
-    )
+    there, settings = row.on.get(place.graph, {}), runs[0][0].recipe.settings
+    plain = type(settings)()
+    told: list[str] = []
+    for name in (*there.get("settings", ()), *there.get("chosen", ())):
+        if replace(settings, **{name: getattr(plain, name)}).caps == settings.caps:
+            told.append(f"{name} = {getattr(settings, name)}")
+    return ", ".join(told)
 
 
-def _is_told_by_caps(settings: MethodSettings, name: str) -> bool:
-    default = replace(settings, **{name: getattr(type(settings)(), name)})
-    return default.caps != settings.caps
-
-
-def _paired(place: CellId, metric: Metric, runs: Mapping[CellId, Runs]) -> list[Paired]:
-    """Return the difference of the reference to a row; empty if there is nothing to compare."""
+def _ahead(place: CellId, metric: Metric, runs: Mapping[CellId, Runs]) -> Difference | None:
+    """Return how far the reference is ahead of a row; None if there is nothing to compare."""
     if place.protocol != "splits" or place.row == REFERENCE:
-        return []
+        return None
     ours, others = (
         {(job.split_seed, record.split): value for job, record, value in _finished(own, metric)}
         for own in (runs.get(replace(place, row=REFERENCE), ()), runs[place])
     )
-    common = [split for split in others if split in ours]
-    if not common:
-        return []
     shares = runs[place][0][0].recipe.split
     # Whole links make n2 / n1 differ from this by less than one link's share.
-    overlap = shares.test / (1 - shares.val - shares.test)
-    found = paired_difference([ours[o] for o in common], [others[o] for o in common], overlap)
-    if len(common) < FEWEST_TESTED:
+    found = common_difference(ours, others, shares.test / (1 - shares.val - shares.test))
+    if found is not None and found.runs < FEWEST_TESTED:
         found = replace(found, low=None, high=None, t=None, p=None)
-    return [Paired(place, metric, found)]
+    return found
 
 
-def _corrected(paired: Sequence[Paired]) -> tuple[Paired, ...]:
-    """Return them with p-values that allow for the number of rows on a graph (Holm)."""
-    done, families = [*paired], dict[object, list[int]]()
-    for number, one in enumerate(paired):
-        family = (one.place.graph, one.place.test, one.metric)
-        families.setdefault(family, []).append(number)
-    for numbers in families.values():
-        found = corrected([paired[number].difference for number in numbers])
-        for number, difference in zip(numbers, found, strict=True):
-            done[number] = replace(done[number], difference=difference)
-    return tuple(done)
+def _paired(
+    order: Iterable[tuple[CellId, Metric]], runs: Mapping[CellId, Runs]
+) -> tuple[Paired, ...]:
+    """Return all differences, with p-values that allow for the number of rows on a graph (Holm)."""
+    found: dict[tuple[CellId, Metric], Difference] = {}
+    families: dict[object, list[tuple[CellId, Metric]]] = defaultdict(list)
+    for place, metric in order:
+        difference = _ahead(place, metric, runs)
+        if difference is not None:
+            found[place, metric] = difference
+            families[place.graph, place.test, metric].append((place, metric))
+    for family in families.values():
+        found |= zip(family, corrected([found[key] for key in family]), strict=True)
+    return tuple(Paired(place, metric, own) for (place, metric), own in found.items())
 
 
 _PROTOCOLS: Mapping[Protocol, str] = {
@@ -428,14 +403,9 @@ class _Grid:
     """Rows that are left out because nothing of them was run, where something of others was."""
 
     @property
-    def entries(self) -> list[_Entry]:
-        """All of it, as one reads."""
-        return [entry for row in self.rows for entry in row]
-
-    @property
     def notes(self) -> list[str]:
-        """The footnotes, each once, as one reads."""
-        return list(dict.fromkeys(note for entry in self.entries for note in entry.notes))
+        """The footnotes, as one reads."""
+        return [note for row in self.rows for entry in row for note in entry.notes]
 
 
 @dataclass(frozen=True)
@@ -496,36 +466,34 @@ def latex(table: Table) -> str:
 
 def _sections(table: Table) -> list[_Section]:
     """Return the tables in order: for each protocol the results, then the differences."""
+    of = table.experiment
     sections: list[_Section] = []
-    for protocol in table.experiment.protocols:
-        for test in table.experiment.test:
+    for protocol, found, test in product(of.protocols, (table.cells, table.paired), of.test):
+        here = [one for one in found if (one.place.protocol, one.place.test) == (protocol, test)]
+        metrics = dict.fromkeys(one.metric for one in here)
+        grids = [_grid(table, [one for one in here if one.metric == own]) for own in metrics]
+        if grids:
             title = f"{test} % test links, {test / 2:g} % to choose the epoch by"
-            if grids := _grids(table, table.cells, protocol, test):
-                sections.append(_Section(protocol, title, _legend(table, grids), grids))
-        for test in table.experiment.test:
-            if grids := _grids(table, table.paired, protocol, test):
+            if found is table.paired:
                 title = f"{table.labels[REFERENCE]} minus each other row, {test} % test links"
-                sections.append(_Section(protocol, title, _claim(table, grids), grids))
+            explained = _explained(table, grids, are_results=found is table.cells)
+            sections.append(_Section(protocol, title, explained, tuple(grids)))
     return sections
 
 
-def _grids(
-    table: Table, found: Sequence[Cell | Paired], protocol: Protocol, test: int
-) -> tuple[_Grid, ...]:
-    here = [one for one in found if (one.place.protocol, one.place.test) == (protocol, test)]
-    metrics = dict.fromkeys(one.metric for one in here)
-    return tuple(_grid(table, [one for one in here if one.metric == own]) for own in metrics)
-
-
 def _grid(table: Table, found: Sequence[Cell | Paired]) -> _Grid:
-    graphs = [g for g in table.experiment.graphs if any(g == one.place.graph for one in found)]
+    there = {one.place.graph for one in found}
+    graphs = [graph for graph in table.experiment.graphs if graph in there]
     labels, best = table.labels, _best(found)
     rows: list[tuple[_Entry, ...]] = []
-    names = list(dict.fromkeys(one.place.row for one in found))
+    by_row: dict[str, dict[str, Cell | Paired]] = defaultdict(dict)
+    for one in found:
+        by_row[one.place.row][one.place.graph] = one
     run = {one.place.row for one in found if isinstance(one, Paired) or one.values or one.failed}
-    left_out = [name for name in names if run and name not in run]
-    for name in (name for name in names if name not in left_out):
-        own = {one.place.graph: one for one in found if one.place.row == name}
+    left_out = [name for name in by_row if run and name not in run]
+    for name, own in by_row.items():
+        if name in left_out:
+            continue
         notes = {graph: _notes(one, table, labels[name]) for graph, one in own.items()}
         # What holds wherever the row has a result is said once, at its head.
         told = [set(notes[g]) for g, o in own.items() if isinstance(o, Paired) or o.values]
@@ -570,11 +538,10 @@ def _entry(one: Cell | Paired | None, best: Mapping[str, float], notes: tuple[st
 
 def _test_words(found: Difference) -> tuple[str, ...]:
     """Return the interval and the corrected p of a difference, as far as there are any."""
-    words: list[str] = []
-    if found.low is not None and found.high is not None:
-        words.append(f"({signed(found.low)} to {signed(found.high)})")
-    if found.adjusted_p is not None:
-        p = p_words(found)
+    if found.low is None or found.high is None:
+        return ()
+    words, p = [f"({signed(found.low)} to {signed(found.high)})"], p_words(found)
+    if p != NOTHING:
         words.append(f"p < {p[1:]}" if p.startswith("<") else f"p = {p}")
     return tuple(words)
 
@@ -598,37 +565,34 @@ def _notes(one: Cell | Paired, table: Table, label: str) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _legend(table: Table, grids: Sequence[_Grid]) -> str:
-    """Say what the numbers of results are."""
-    over = f"mean ± standard deviation over {table.runs} runs" if table.runs > 1 else "one run"
-    published = ""
-    if any(cell.published for cell in table.cells):
-        published = f"; {_WHERE} what the paper prints, and ours minus that"
-    entries = [entry for grid in grids for entry in grid.entries]
-    not_run = dict.fromkeys(label for grid in grids for label in grid.not_run)
-    told = {
-        f"Percent, {over}{published}.": True,
-        "Bold: the best of ours in a column, as printed.": any(own.is_bold for own in entries),
-        "A dash: not planned.": any(own.first == NOTHING for own in entries),
-        f"Not run: {', '.join(not_run)}.": bool(not_run),
-    }
-    return " ".join(sentence for sentence, is_so in told.items() if is_so)
-
-
-def _claim(table: Table, grids: Sequence[_Grid]) -> str:
-    """Say what differences are, and how they are tested."""
-    entries = [entry for grid in grids for entry in grid.entries]
-    ours = table.labels[REFERENCE]
-    told = [f"Percentage points, taken split by split; above zero, {ours} is ahead."]
-    if any(entry.rest for entry in entries):
-        told.append(
+def _explained(table: Table, grids: Sequence[_Grid], *, are_results: bool) -> str:
+    """Say what the numbers are, and how differences are tested."""
+    entries = [entry for grid in grids for row in grid.rows for entry in row]
+    is_dashed = any(entry.first == NOTHING for entry in entries)
+    if are_results:
+        over = f"mean ± standard deviation over {table.runs} runs" if table.runs > 1 else "one run"
+        is_published = any(cell.published for cell in table.cells)
+        published = f"; {_WHERE} what the paper prints, and ours minus that" if is_published else ""
+        not_run = dict.fromkeys(label for grid in grids for label in grid.not_run)
+        told = {
+            f"Percent, {over}{published}.": True,
+            "Bold: the best of ours in a column, as printed.": any(own.is_bold for own in entries),
+            "A dash: not planned.": is_dashed,
+            f"Not run: {', '.join(not_run)}.": bool(not_run),
+        }
+    else:
+        ours = table.labels[REFERENCE]
+        tests = (
             f"{100 * CONFIDENCE:g} % intervals and p of paired t-tests allow for training links "
             "that splits share (Nadeau and Bengio, 2003); p also for the number of rows in a "
             f"column (Holm). Bold: p below {LEVEL:g}."
         )
-    if any(entry.first == NOTHING for entry in entries):
-        told.append("A dash: no split with both results.")
-    return " ".join(told)
+        told = {
+            f"Percentage points, taken split by split; above zero, {ours} is ahead.": True,
+            tests: any(entry.rest for entry in entries),
+            "A dash: no split with both results.": is_dashed,
+        }
+    return " ".join(sentence for sentence, is_so in told.items() if is_so)
 
 
 def _numbered(sections: Sequence[_Section]) -> dict[str, int]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cgcl.errors import FeatureError, GraphFormatError
+from cgcl.errors import FeatureError
+from cgcl.wording import counted
 
 if TYPE_CHECKING:
     from cgcl.graph.graph import Graph
@@ -62,13 +62,16 @@ def compact(x: Tensor) -> Tensor:
         x = x.coalesce()
         kept = x.values() != 0  # an entry may be listed and still be zero
         places, values = x.indices()[:, kept], x.values()[kept]
-        x = torch.sparse_coo_tensor(
-            places, values, x.shape, is_coalesced=True, check_invariants=True
-        )
+        x = coalesced(places, values, tuple(x.shape))
     nonzeros = x.values().numel() if x.is_sparse else int(torch.count_nonzero(x))
     if nonzeros <= SPARSE_UP_TO * x.shape[0] * x.shape[1]:
         return x if x.is_sparse else x.to_sparse_coo()
     return x.to_dense() if x.is_sparse else x
+
+
+def coalesced(places: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return the sparse COO tensor with these entries, each listed once and in order."""
+    return torch.sparse_coo_tensor(places, values, shape, is_coalesced=True, check_invariants=True)
 
 
 def same_for_every_node(x: Tensor) -> tuple[list[int], list[int]]:
@@ -103,39 +106,6 @@ def extremes(x: Tensor) -> tuple[Tensor, Tensor]:
     return low, high
 
 
-def from_compressed_rows(
-    indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, shape: tuple[int, int]
-) -> Tensor:
-    """Return a sparse COO tensor from the three arrays of a compressed row matrix.
-
-    Args:
-        indptr: Where each row begins in the other two, [n + 1].
-        indices: The column of each entry.
-        values: The value of each entry.
-        shape: Rows and columns.
-
-    Raises:
-        GraphFormatError: The arrays do not describe a matrix of this shape.
-    """
-    sizes = np.diff(indptr.astype(np.int64))
-    is_sound = (
-        indptr.shape == (shape[0] + 1,)
-        and indices.shape == values.shape == (sizes.sum(),)
-        and indptr[0] == 0
-        and (sizes >= 0).all()
-        and (len(indices) == 0 or (indices.min() >= 0 and indices.max() < shape[1]))
-    )
-    if not is_sound:
-        raise GraphFormatError(
-            f"The arrays do not describe a matrix of {shape[0]:,} rows and {shape[1]:,} columns.\n"
-            f"The file is damaged; fetch it again."
-        )
-    rows = np.repeat(np.arange(shape[0]), sizes)
-    entries = torch.from_numpy(np.stack([rows, indices.astype(np.int64)]))
-    numbers = torch.from_numpy(values.astype(np.float32))
-    return torch.sparse_coo_tensor(entries, numbers, shape, check_invariants=True).coalesce()
-
-
 MAX_FEATURES = 50_000
 """The first layer has a row of weights per feature: 50,000 rows of 128 numbers are 26 MB."""
 _NOTE = "No features given: "
@@ -165,8 +135,16 @@ class Structure:
             num_nodes: Number of nodes, n.
             max_features: The most features to make.
         """
-        feature = _feature_of_each_node(links, num_nodes, max_features)
-        return cls(feature, min(num_nodes, max_features), 2 * links.shape[1])
+        feature, nonzeros = torch.arange(num_nodes), 2 * links.shape[1]
+        if num_nodes <= max_features:
+            return cls(feature, num_nodes, nonzeros)
+        degrees = torch.bincount(links.flatten(), minlength=num_nodes)
+        rank = torch.empty(num_nodes, dtype=torch.int64)
+        # Stable, so that equal degrees are in the order of the nodes on every machine.
+        rank[degrees.argsort(descending=True, stable=True)] = feature
+        own = max_features // 2
+        feature = torch.where(rank < own, rank, own + rank % (max_features - own))
+        return cls(feature, max_features, nonzeros)
 
     def features(self, edge_index: Tensor) -> Tensor:
         """Return how many of a node's links come from each feature's nodes, sparse [n, d].
@@ -206,25 +184,17 @@ def with_structural_features(graph: Graph, links: Tensor) -> Graph:
     """Return the graph with a rule that makes features of links, and a note that says so.
 
     Args:
-        graph: The graph without features.
+        graph: A graph without features, or with structural ones, which are made anew.
         links: The links to learn from, each once, int64 [2, m].
     """
     structure = Structure.of(links, graph.num_nodes, MAX_FEATURES)
-    count = structure.num_features
-    many = "feature was" if count == 1 else "features were"
-    note = (
-        f"{_NOTE}{count:,} structural {many} made from the links to learn from: "
-        f"who is linked to whom."
+    made = counted(structure.num_features, "structural feature was", "structural features were")
+    note = f"{_NOTE}{made} made from the links to learn from: who is linked to whom."
+    # In an earlier fit other links were counted, which may be held back now.
+    notes = (*(old for old in graph.notes if not old.startswith(_NOTE)), note)
+    return replace(
+        graph, x=None, structure=structure, notes=notes, feature_names=(), feature_scale=None
     )
-    return replace(graph, structure=structure, notes=(*graph.notes, note))
-
-
-def without_structural_features(graph: Graph) -> Graph:
-    """Return the graph as it was before features were made for it."""
-    if not has_structural_features(graph):
-        return graph
-    notes = tuple(note for note in graph.notes if not note.startswith(_NOTE))
-    return replace(graph, x=None, structure=None, notes=notes, feature_names=(), feature_scale=None)
 
 
 def has_structural_features(graph: Graph) -> bool:
@@ -233,17 +203,6 @@ def has_structural_features(graph: Graph) -> bool:
     Earlier versions stored them with the graph like given ones: there only the note tells.
     """
     return any(note.startswith(_NOTE) for note in graph.notes)
-
-
-def _feature_of_each_node(links: Tensor, num_nodes: int, max_features: int) -> Tensor:
-    if num_nodes <= max_features:
-        return torch.arange(num_nodes)
-    degrees = torch.bincount(links.flatten(), minlength=num_nodes)
-    rank = torch.empty(num_nodes, dtype=torch.int64)
-    # Stable, so that equal degrees are in the order of the nodes on every machine.
-    rank[degrees.argsort(descending=True, stable=True)] = torch.arange(num_nodes)
-    own = max_features // 2
-    return torch.where(rank < own, rank, own + rank % (max_features - own))
 
 
 # Words, shares and standardised numbers stay below this; incomes and years do not, and drown
@@ -267,8 +226,7 @@ def prepare(graph: Graph, train: Tensor) -> Graph:
         train: The links to learn from, each once, int64 [2, m].
     """
     if graph.x is None or has_structural_features(graph):
-        # In an earlier fit other links were counted, which may be held back now.
-        return with_structural_features(without_structural_features(graph), train)
+        return with_structural_features(graph, train)
     low, high = extremes(graph.x)
     largest = torch.maximum(low.abs(), high.abs())
     large = largest > _LARGE
@@ -276,9 +234,9 @@ def prepare(graph: Graph, train: Tensor) -> Graph:
     if count == 0:
         return graph
     scale = torch.where(large, 1 / largest, torch.ones_like(largest))
-    what = "1 feature" if count == 1 else f"{count:,} features"
-    note = f"{what} with values beyond {_LARGE:g} scaled: divided by the largest magnitude."
-    return graph.with_features(_scaled(graph.x, scale), note, graph.feature_names, scale)
+    what = f"{counted(count, 'feature')} with values beyond {_LARGE:g}"
+    note = f"{what} scaled: divided by the largest magnitude."
+    return graph.with_features(scaled(graph.x, scale), note, graph.feature_names, scale)
 
 
 def features_of(graph: Graph) -> Tensor | Structure:
@@ -293,10 +251,8 @@ def features_of(graph: Graph) -> Tensor | Structure:
     return found
 
 
-def _scaled(x: Tensor, scale: Tensor) -> Tensor:
+def scaled(x: Tensor, scale: Tensor) -> Tensor:
+    """Return features, dense or coalesced sparse COO, each column times a number of its own."""
     if not x.is_sparse:
         return x * scale
-    values = x.values() * scale[x.indices()[1]]
-    return torch.sparse_coo_tensor(
-        x.indices(), values, x.shape, check_invariants=False, is_coalesced=True
-    )
+    return coalesced(x.indices(), x.values() * scale[x.indices()[1]], tuple(x.shape))

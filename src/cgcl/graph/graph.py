@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import CGCLError, FeatureError, GraphContentError, ModelFileError
-from cgcl.graph.features import Structure
+from cgcl.graph.features import Structure, coalesced
 from cgcl.graph.pairs import decode, encode, encode_ordered, unique_sorted
-from cgcl.graph.wording import listed
 from cgcl.tensors import read_tensors, write_tensors
+from cgcl.wording import counted, listed
 
 # Finding the nearest name takes about a second for this many.
 _COMPARED_NAMES = 50_000
@@ -69,15 +69,13 @@ class Graph:
                 "A node's name holds half of a character (a lone surrogate), which no file can "
                 "hold. Correct the names."
             )
-        if self.edges.dtype != torch.int64 or self.edges.dim() != 2 or self.edges.shape[0] != 2:
+        check_pairs(self.edges, self.num_nodes, "Links of a graph", "Node numbers")
+        low, high = self.edges
+        is_sorted = (encode_ordered(low, high, self.num_nodes).diff() > 0).all()
+        if not (is_sorted and (low < high).all()):
             raise GraphContentError(
-                f"Links must be an int64 tensor of shape [2, m], found {self.edges.dtype} "
-                f"{list(self.edges.shape)}. Use Graph.from_pairs to build one."
-            )
-        if not self._is_canonical():
-            raise GraphContentError(
-                "Links must be listed once, smaller node number first, sorted, within "
-                f"0..{self.num_nodes - 1}. Use Graph.from_pairs to build a graph from any pairs."
+                "Links must be listed once, smaller node number first, sorted. "
+                "Use Graph.from_pairs to build a graph from any pairs."
             )
         self._check_sides_and_times()
         if self.x is not None:
@@ -87,12 +85,6 @@ class Graph:
                 f"There are {len(self.feature_names):,} feature names for "
                 f"{self.num_features:,} features."
             )
-
-    def _is_canonical(self) -> bool:
-        low, high = self.edges
-        codes = encode_ordered(low, high, self.num_nodes)
-        inside = (low >= 0) & (low < high) & (high < self.num_nodes)
-        return bool(inside.all() and (codes[1:] > codes[:-1]).all())
 
     def _check_sides_and_times(self) -> None:
         sides, times = self.sides, self.times
@@ -286,7 +278,7 @@ class Graph:
         )
 
     def __repr__(self) -> str:
-        links = f"{self.num_edges:,} link{'' if self.num_edges == 1 else 's'}"
+        links = counted(self.num_edges, "link")
         features = f"{self.num_features:,} features" if self.num_features else "no features"
         bipartite = ", bipartite" if self.sides is not None else ""
         return f"Graph({self.num_nodes:,} nodes, {links}, {features}{bipartite})"
@@ -326,14 +318,8 @@ def distinct_links(pairs: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, list[
     codes = encode(links[0], links[1], num_nodes)
     distinct = unique_sorted(codes)
     loops, repeats = pairs.shape[1] - codes.numel(), codes.numel() - distinct.numel()
-    notes = [
-        f"{count:,} {what}{'' if count == 1 else 's'} {fate}"
-        for count, what, fate in (
-            (loops, "self-link", "dropped"),
-            (repeats, "repeated link", "merged"),
-        )
-        if count
-    ]
+    notes = [f"{counted(loops, 'self-link')} dropped"] if loops else []
+    notes += [f"{counted(repeats, 'repeated link')} merged"] if repeats else []
     return codes, distinct, notes
 
 
@@ -394,9 +380,8 @@ def write_graph(path: Path, graph: Graph) -> None:
         ),
         "name_ends": torch.from_numpy(ends),
     }
-    tensors |= {
-        part: getattr(graph, part) for part in _OPTIONAL if getattr(graph, part) is not None
-    }
+    optional = {part: getattr(graph, part) for part in _OPTIONAL}
+    tensors |= {part: tensor for part, tensor in optional.items() if tensor is not None}
     if graph.x is not None and graph.x.is_sparse:
         tensors |= {"x_indices": graph.x.indices(), "x_values": graph.x.values()}
     elif graph.x is not None:
@@ -422,19 +407,23 @@ def read_stored_graph(path: Path) -> Graph:
     """
     tensors, about = read_tensors(path, _KIND)
     try:
+        joined, ends = tensors["name_bytes"].numpy().tobytes(), tensors["name_ends"].tolist()
+        x, num_features = tensors.get("x"), about["num_features"]
+        if "x_indices" in tensors:
+            shape = (len(ends), num_features)
+            x = coalesced(tensors["x_indices"], tensors["x_values"], shape)
+        feature = tensors.get("feature_of_node")
         graph = Graph(
             title=about["title"],
-            names=_names(tensors["name_bytes"], tensors["name_ends"].tolist()),
+            names=tuple(joined[a:b].decode() for a, b in zip([0, *ends[:-1]], ends, strict=True)),
             edges=tensors["edges"],
-            x=_features(tensors, about["num_features"]),
+            x=x,
             notes=tuple(about["notes"]),
             feature_names=tuple(about.get("feature_names", ())),
             # Graphs of earlier versions hold the features that were made themselves.
-            structure=Structure(
-                tensors["feature_of_node"], about["num_features"], about["num_nonzeros"]
-            )
-            if "feature_of_node" in tensors
-            else None,
+            structure=None
+            if feature is None
+            else Structure(feature, num_features, about["num_nonzeros"]),
             **{part: tensors.get(part) for part in _OPTIONAL},
         )
     except (KeyError, CGCLError) as error:
@@ -442,20 +431,3 @@ def read_stored_graph(path: Path) -> Graph:
     if graph.fingerprint != about["fingerprint"]:
         raise ModelFileError(f"{path} is damaged (its graph is not the one that was stored).")
     return graph
-
-
-def _names(name_bytes: Tensor, ends: list[int]) -> tuple[str, ...]:
-    joined = name_bytes.numpy().tobytes()
-    return tuple(joined[a:b].decode() for a, b in zip([0, *ends[:-1]], ends, strict=True))
-
-
-def _features(tensors: dict[str, Tensor], num_features: int) -> Tensor | None:
-    if "x_indices" not in tensors:
-        return tensors.get("x")
-    return torch.sparse_coo_tensor(
-        tensors["x_indices"],
-        tensors["x_values"],
-        (tensors["name_ends"].numel(), num_features),
-        check_invariants=True,
-        is_coalesced=True,
-    )

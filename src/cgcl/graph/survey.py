@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cgcl.graph.adjacency import connected_components
+from cgcl.graph.adjacency import connected_components, two_sides
 from cgcl.graph.features import extremes
 from cgcl.graph.graph import Graph
 
@@ -72,18 +72,20 @@ def survey(graph: Graph) -> Survey:
         (2, 1, 'a', (1, 2))
     """
     nodes, links = graph.num_nodes, graph.num_edges
+    possible = nodes * (nodes - 1) // 2
+    if graph.sides is not None:
+        possible = math.prod(_sizes(graph.sides))
     degree = torch.bincount(graph.edges.reshape(-1), minlength=nodes)
-    labels = connected_components(graph.edges.numpy(), nodes)
-    sizes = np.bincount(labels)
+    sizes = np.bincount(connected_components(graph.edges.numpy(), nodes))
     isolated = int((degree == 0).sum())
-    sides = _two_sides(graph, labels) if graph.sides is None else _sizes(graph.sides[degree > 0])
+    sides = _two_sides(graph) if graph.sides is None else _sizes(graph.sides[degree > 0])
     return Survey(
         nodes=nodes,
         links=links,
         isolated=isolated,
         components=len(sizes),
         largest_component=int(sizes.max(initial=0)),
-        density=links / max(_possible_links(graph), 1),
+        density=links / max(possible, 1),
         mean_degree=2 * links / max(nodes, 1),
         median_degree=float(np.median(degree.numpy())) if nodes else 0.0,
         max_degree=int(degree.max()) if nodes else 0,
@@ -96,30 +98,13 @@ def survey(graph: Graph) -> Survey:
     )
 
 
-def _possible_links(graph: Graph) -> int:
-    if graph.sides is None:
-        return graph.num_nodes * (graph.num_nodes - 1) // 2
-    return math.prod(_sizes(graph.sides))
-
-
-def _two_sides(graph: Graph, labels: np.ndarray) -> tuple[int, int] | None:
-    """Return the sizes of two sides that all links go across, or None if there are no such sides.
-
-    In the graph with two copies of every node and each link drawn from copy to other copy, the
-    copies of a node are in different pieces exactly if the node lies on no ring of odd length.
-    """
-    nodes, edges = graph.num_nodes, graph.edges.numpy()
-    if edges.shape[1] == 0:
+def _two_sides(graph: Graph) -> tuple[int, int] | None:
+    """Return the sizes of two sides that all links go across, or None if there are none."""
+    edges = graph.edges.numpy()
+    _, sides, is_odd = two_sides(edges, graph.num_nodes)
+    if edges.shape[1] == 0 or is_odd.any():
         return None
-    low, high = edges
-    crossed = np.stack([np.concatenate([low, high]), np.concatenate([high, low]) + nodes])
-    double = connected_components(crossed, 2 * nodes)
-    if (double[:nodes] == double[nodes:]).any():
-        return None
-    # A node is on the side of the first node of its piece if their copies are in the same piece.
-    _, first = np.unique(labels, return_index=True)
-    here = double[:nodes] == double[first[labels]]
-    return _sizes(torch.from_numpy(~here[np.unique(edges)]))
+    return _sizes(torch.from_numpy(sides[np.unique(edges)]))
 
 
 def _sizes(sides: Tensor) -> tuple[int, int]:

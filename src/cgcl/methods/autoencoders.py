@@ -74,15 +74,22 @@ class VGAELearner(Learner):
         super().__init__()
         self._settings = settings
         self.decode = _InnerProduct()
+        hidden, embedding = settings.hidden, settings.embedding
+        shapes = ((num_features, hidden), (hidden, embedding), (hidden, embedding))
+        layers = [GCNLayer(*shape) for shape in shapes]
+        for layer in layers:
+            layer.reset_parameters()  # PyTorch Geometric draws twice: a seed keeps its weights
+        named = zip(("first", "mean", "log_deviation"), layers, strict=True)
         # Saved models have the encoder below a network.
-        encoder = _GaussianEncoder(num_features, settings.hidden, settings.embedding)
-        self.network = nn.ModuleDict({"encoder": encoder})
+        self.network = nn.ModuleDict({"encoder": nn.ModuleDict(dict(named))})
 
     def encode(self, known: TrainingGraph) -> tuple[Tensor, Tensor]:
         r"""Return the mean and the logarithm of the deviation of each node, both [n, embedding]."""
         x = row_shares(known.features) if self._settings.row_normalised else known.features
-        mean, log_deviation = self.network["encoder"](x, symmetric(known.links))
-        return mean, log_deviation.clamp(max=_WIDEST)
+        edge_index = symmetric(known.links)
+        first, mean, log_deviation = self.network["encoder"].children()
+        h = torch.relu(first(x, edge_index))
+        return mean(h, edge_index), log_deviation(h, edge_index).clamp(max=_WIDEST)
 
     def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
         """Yield one loss: the hidden links against as many unlinked pairs, and the divergence."""
@@ -106,22 +113,6 @@ class VGAELearner(Learner):
             yield visible_links(known, epoch)
         else:
             yield from hidden_links(known, epoch, self._settings.mask)
-
-
-class _GaussianEncoder(nn.Module):
-    """Two graph convolutions; the second gives the means and the logarithms of the deviations."""
-
-    def __init__(self, num_features: int, hidden: int, embedding: int) -> None:
-        super().__init__()
-        self.first = GCNLayer(num_features, hidden)
-        self.mean = GCNLayer(hidden, embedding)
-        self.log_deviation = GCNLayer(hidden, embedding)
-        for layer in (self.first, self.mean, self.log_deviation):
-            layer.reset_parameters()  # PyTorch Geometric draws twice: a seed keeps its weights
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
-        h = torch.relu(self.first(x, edge_index))
-        return self.mean(h, edge_index), self.log_deviation(h, edge_index)
 
 
 class _InnerProduct(nn.Module):

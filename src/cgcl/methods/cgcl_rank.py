@@ -101,8 +101,7 @@ class RankingLearner(Learner):
 
     def forward(self, known: TrainingGraph) -> tuple[Tensor, Tensor, Tensor]:
         """Return what the decoder makes of all these links."""
-        left, right, p = self.decode(*self._embed(known, self.prepare(known), None))
-        return left, right, p
+        return self.decode(*self._embed(known, self.prepare(known), None))
 
     @property
     def num_signatures(self) -> int:
@@ -158,7 +157,8 @@ class RankingLearner(Learner):
         also returned for how many each of them stands, [n].
         """
         sums = torch.full_like(p, _NOTHING)
-        share = self._share_of_rows(p.shape[0])
+        sampled = self._settings.sampled
+        share = min(sampled / p.shape[0], 1.0) if sampled else 1.0  # of the rows looked at
         stands_for = torch.ones_like(p) if share < 1 else None
         for (rows, columns, excluded), room in zip(prepared.sides, self._workspaces, strict=False):
             some = rows
@@ -178,10 +178,6 @@ class RankingLearner(Learner):
             )
             sums = sums.index_copy(0, some, found + p.index_select(0, some))
         return sums, stands_for
-
-    def _share_of_rows(self, num_nodes: int) -> float:
-        """Return the share of nodes whose lists a step looks at."""
-        return min(self._settings.sampled / num_nodes, 1.0) if self._settings.sampled else 1.0
 
     def prepare(self, known: TrainingGraph) -> Prepared:
         """Return what these links give once and for all."""

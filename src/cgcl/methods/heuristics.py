@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cgcl.graph.adjacency import Adjacency, Numbers, blocks_of
-from cgcl.methods.method import Learner, Method, PairScorer, PairwiseScorer, TrainingGraph
+from cgcl.methods.method import Learner, Method, PairScorer, TrainingGraph
 from cgcl.methods.settings import MethodSettings
 from cgcl.settings import Range
 
@@ -76,7 +76,7 @@ def _method(
     return Method(title, settings, build, needs_features=False, **about)
 
 
-class Neighbourhoods(PairwiseScorer):
+class Neighbourhoods:
     """The neighbours of every node, and what pairs of nodes have in common."""
 
     def __init__(self, links: Tensor, num_nodes: int) -> None:
@@ -111,19 +111,17 @@ class Neighbourhoods(PairwiseScorer):
             pairs: Node numbers, int64 [2, p], in any direction.
             weight: What each shared neighbour counts, [n].
         """
-        one, other = pairs.cpu().numpy()
-        swap = self.degree[one] > self.degree[other]
-        small, large = np.where(swap, other, one), np.where(swap, one, other)
+        pairs = pairs.cpu()
+        one, other = pairs.numpy()
+        fewer = np.minimum(self.degree[one], self.degree[other])
         first, count = np.unique(one, return_counts=True)
         walking = first.size * self.num_nodes + self._walks[first].sum()
-        if walking < self.degree[small].sum() + count.sum():
-            return self._by_walks(one, other, weight)
+        if walking < fewer.sum() + count.sum():
+            return _from_tables(one, other, lambda nodes: self.tables(nodes, weight))
         sums, weight = np.zeros(one.size), _in_grains(weight)
-        for block in blocks_of(self.degree[small], _BUDGET):
-            pair, nodes = self._adjacency.take(small[block])
-            asked = torch.from_numpy(large[block][pair]), torch.from_numpy(nodes)
-            shared = self._adjacency.contains(*asked).numpy()
-            sums[block] = _summed(pair[shared], weight[nodes[shared]], sums[block].size)
+        for block in blocks_of(fewer, _BUDGET):
+            pair, nodes = self._adjacency.common_neighbours(pairs[:, block])
+            sums[block] = _summed(pair.numpy(), weight[nodes.numpy()], sums[block].size)
         return sums
 
     def tables(self, nodes: Numbers, weight: Sums) -> Iterator[Sums]:
@@ -141,16 +139,24 @@ class Neighbourhoods(PairwiseScorer):
         row, end = self._adjacency.edge_index.numpy()
         return _summed(row, self.degree[end].astype(np.float64), self.num_nodes)
 
-    def _by_walks(self, one: Numbers, other: Numbers, weight: Sums) -> Sums:
-        first, row = np.unique(one, return_inverse=True)
-        by_row = np.argsort(row, kind="stable")
-        ends = np.searchsorted(row[by_row], np.arange(first.size + 1))
-        sums, start = np.zeros(one.size), 0
-        for table in self.tables(first, weight):
-            asked = by_row[ends[start] : ends[start + len(table)]]
-            sums[asked] = table[row[asked] - start, other[asked]]
-            start += len(table)
-        return sums
+
+def _from_tables(one: Numbers, other: Numbers, tables: Callable[[Numbers], Iterable[Sums]]) -> Sums:
+    """Return the entry of each pair, float64 [p], from tables of all nodes for each first end.
+
+    Args:
+        one: The first ends, [p].
+        other: The second ends, [p].
+        tables: Yields the rows of different nodes, float64 [some of them, n], block by block.
+    """
+    first, row = np.unique(one, return_inverse=True)
+    by_row = np.argsort(row, kind="stable")
+    ends = np.searchsorted(row[by_row], np.arange(first.size + 1))
+    found, start = np.zeros(one.size), 0
+    for table in tables(first):
+        asked = by_row[ends[start] : ends[start + len(table)]]
+        found[asked] = table[row[asked] - start, other[asked]]
+        start += len(table)
+    return found
 
 
 def _summed(place: Numbers, values: Sums, size: int) -> Sums:
@@ -162,7 +168,7 @@ def _in_grains(weight: Sums) -> Sums:
     return np.round(weight / _GRAIN) * _GRAIN
 
 
-class SharedNeighbours(Neighbourhoods):
+class SharedNeighbours(Neighbourhoods, PairScorer):
     """A heuristic that sums a weight over the neighbours that two nodes share."""
 
     nothing: ClassVar[float] = _NOTHING
@@ -196,15 +202,7 @@ class SharedNeighbours(Neighbourhoods):
     def rows(self, nodes: Tensor) -> Tensor:
         """Return the logits of nodes with every node, float32 [r, n] on the CPU."""
         tables = self.tables(nodes.cpu().numpy(), self._weight)
-        return torch.cat([_sparse_logits(table, self.nothing) for table in tables])
-
-
-def _sparse_logits(sums: Sums, nothing: float) -> Tensor:
-    """Return what `as_logits` does, sooner where nearly all sums are 0."""
-    logits = as_logits(np.zeros(1), nothing).repeat(sums.size)
-    there = np.flatnonzero(sums)
-    logits[torch.from_numpy(there)] = as_logits(sums.ravel()[there], nothing)
-    return logits.view(sums.shape)
+        return torch.cat([as_logits(table, self.nothing) for table in tables])
 
 
 def as_logits(sums: Sums, nothing: float = _NOTHING) -> Tensor:
@@ -214,14 +212,17 @@ def as_logits(sums: Sums, nothing: float = _NOTHING) -> Tensor:
     in the same order.
 
     Args:
-        sums: What to read as odds, float64 [p].
+        sums: What to read as odds, float64 [any].
         nothing: What a sum of 0 is read as; less than any other sum.
 
     Example:
         >>> torch.sigmoid(as_logits(np.array([0.0, 1.0, 3.0])))
         tensor([1.0000e-06, 5.0000e-01, 7.5000e-01])
     """
-    return torch.from_numpy(np.log(np.maximum(sums, nothing))).float()
+    logits = np.full(sums.size, np.log(nothing), dtype=np.float32)
+    there = np.flatnonzero(sums)  # in the rows of a graph nearly all sums are 0
+    logits[there] = np.log(np.maximum(sums.ravel()[there], nothing))
+    return torch.from_numpy(logits.reshape(sums.shape))
 
 
 class CommonNeighbours(SharedNeighbours):
@@ -272,7 +273,7 @@ class ResourceAllocation(SharedNeighbours):
         return np.where(degree >= 1, 1 / np.maximum(degree, 1), 0.0)
 
 
-class PreferentialAttachment(PairwiseScorer):
+class PreferentialAttachment(PairScorer):
     r"""Multiplies the numbers of links at the two ends: $|N(u)| \cdot |N(v)|$.
 
     Barabási and Albert, "Emergence of scaling in random networks", 1999.
@@ -318,7 +319,7 @@ class PreferentialAttachment(PairwiseScorer):
         return degree, degree
 
 
-class Spreading(PairwiseScorer):
+class Spreading(PairScorer):
     """Scores a pair by what reaches one end if it spreads from the other.
 
     It is for measures that do not depend, but for rounding, on which end it spreads from. So each
@@ -411,17 +412,13 @@ class Spreading(PairwiseScorer):
 
     def _spread_from(self, source: Numbers, target: Numbers) -> Sums:
         """Return the measure of each pair, spread from its source, float64 [p]."""
-        sources, column = np.unique(source, return_inverse=True)
-        in_order = np.argsort(column, kind="stable")
-        start_of = np.searchsorted(column[in_order], np.arange(sources.size + 1))
         width = max(1, _TABLE // max(self.num_nodes, 1))
-        reached = np.zeros(source.size)
-        for start in range(0, sources.size, width):
-            stop = min(start + width, sources.size)
-            table = self.spread(sources[start:stop])
-            asked = in_order[start_of[start] : start_of[stop]]
-            reached[asked] = table[target[asked], column[asked] - start]
-        return self.between(source, target, reached)
+
+        def tables(sources: Numbers) -> Iterator[Sums]:
+            for start in range(0, sources.size, width):
+                yield self.spread(sources[start : start + width]).T
+
+        return self.between(source, target, _from_tables(source, target, tables))
 
 
 def _in_parts(adjacency: csr_array) -> tuple[csr_array, csr_array | None]:

@@ -36,9 +36,8 @@ class PairScorer(Protocol):
     takes `partners: Tensor`, too, some of all nodes.
     """
 
-    @property
-    def num_nodes(self) -> int:
-        """Number of nodes."""
+    num_nodes: int
+    """Number of nodes."""
 
     @property
     def cost_per_pair(self) -> float:
@@ -54,6 +53,7 @@ class PairScorer(Protocol):
 
         0 for what scores every pair by itself.
         """
+        return 0.0
 
     def logits(self, pairs: Tensor) -> Tensor:
         """Return a number for each pair, float32 [p] on the CPU, higher for likelier links.
@@ -69,18 +69,6 @@ class PairScorer(Protocol):
 
         It only proposes candidates, so it need not be exact. None if there is no such thing.
         """
-
-
-class PairwiseScorer:
-    """Base of what scores every pair by itself."""
-
-    @property
-    def cost_per_node(self) -> float:
-        """No more for a first end that is new."""
-        return 0.0
-
-    def factors(self) -> tuple[Tensor, Tensor] | None:
-        """Return None: the score is no function of one vector per node."""
         return None
 
 

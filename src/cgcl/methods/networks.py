@@ -17,7 +17,6 @@ from cgcl.methods.method import (
     MaskedBatch,
     Method,
     PairScorer,
-    PairwiseScorer,
     TrainingGraph,
     hidden_links,
     masked_batches,
@@ -531,7 +530,7 @@ def shared_sum(places: Tensor, nodes: Tensor, values: Tensor, num_pairs: int) ->
     return torch.sparse.mm(shared, values)
 
 
-class NCNScorer(PairwiseScorer):
+class NCNScorer(PairScorer):
     """Scores pairs by their embeddings and by the neighbours that they share."""
 
     def __init__(self, decoder: SharedNeighbourDecoder, h: Tensor, lists: Adjacency) -> None:
@@ -557,17 +556,14 @@ class NCNScorer(PairwiseScorer):
         """Return the logits of pairs of node numbers, float32 [p] on the CPU."""
         pairs, size = pairs.to(self._h.device), block_size(self._h.shape[1], self._h.device)
         fewer = self._lists.degree.index_select(0, pairs.flatten()).view(2, -1).amin(dim=0)
+        blocks: list[Tensor] = [torch.empty(0)]
         with evaluating(self._decoder):
-            blocks = [
-                self._block_logits(pairs[:, block]).cpu()
-                for block in blocks_of(fewer.cpu().numpy(), _BUDGET, size)
-            ]
-        return torch.cat(blocks) if blocks else torch.empty(0)
-
-    def _block_logits(self, pairs: Tensor) -> Tensor:
-        places, nodes = self._lists.common_neighbours(pairs)
-        sums = shared_sum(places, nodes, self._values, pairs.shape[1])
-        return self._decoder(self._h, pairs, sums)
+            for block in blocks_of(fewer.cpu().numpy(), _BUDGET, size):
+                some = pairs[:, block]
+                shared = self._lists.common_neighbours(some)
+                sums = shared_sum(*shared, self._values, some.shape[1])
+                blocks.append(self._decoder(self._h, some, sums).cpu())
+        return torch.cat(blocks)
 
 
 NCN_METHOD = Method(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -14,9 +14,9 @@ from scipy.sparse import csr_array, vstack
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cgcl.graph.adjacency import Adjacency, Numbers, ranges
+from cgcl.graph.adjacency import Numbers, ranges
 from cgcl.graph.pairs import decode, encode
-from cgcl.methods.method import EVERY_GRAPH, Method, PairwiseScorer, TrainingGraph
+from cgcl.methods.method import EVERY_GRAPH, Method, PairScorer, TrainingGraph
 from cgcl.methods.scoring import evaluating
 from cgcl.methods.subgraphs import (
     Arrays,
@@ -24,13 +24,12 @@ from cgcl.methods.subgraphs import (
     SubgraphLearner,
     Subgraphs,
     SubgraphSettings,
-    cached,
-    counted,
-    extract,
+    Surroundings,
     starts_of,
 )
-from cgcl.model.ops import sparse, spmm
+from cgcl.model.ops import Rows, sparse, spmm
 from cgcl.settings import Range
+from cgcl.wording import counted
 
 # Features of training rows that take no more than this are computed once and held; of more, those
 # of each batch are computed again in every epoch.
@@ -39,55 +38,58 @@ _ROWS_AT_ONCE = 4096
 # The last layers always score so many pairs at once, padded if there are fewer: the shape of a
 # product decides the order of its sums.
 _SCORED_PAIRS = 256
-# Surroundings of at most so many pairs are computed, and remembered, together.
-_BLOCK_PAIRS = 2**14
-# Subgraphs of so many pairs are in memory at once; with 300 nodes each they take about 100 MB.
-_DIFFUSED_PAIRS = 1024
 # What a pair takes in any case, and for every neighbour that is looked at to cut it out; measured
 # on four graphs with one to three hops, it is right within a factor of about two.
 _PAIR_OPERATIONS = 1e6
 _LOOK_OPERATIONS = 600.0
 
 
-@dataclass(frozen=True, eq=False)
-class Diffusion:
+class Diffusion(Surroundings):
     """The kept rows of the powers 1, ..., K for p pairs, on the CPU.
 
     A pair's rows lie together: its source, its target, then the neighbours they share. An entry
     says how much of a node arrives at the row's node within k steps.
     """
 
-    size: Tensor
-    """How many rows each pair has, int64 [p]."""
-    nodes: Tensor
-    """The node of each row, int32 [r]."""
-    labels: Tensor
-    r"""$\hat A^k \ell$ for k = 0, ..., K: what arrives from the two ends, float32 [r, K + 1]."""
-    entry_size: Tensor
-    """How many entries each row has, int64 [r K]: its K powers one after the other."""
-    reached: Tensor
-    """The node of each entry, int32 [e]."""
-    weights: Tensor
-    """What each entry is worth, float32 [e]."""
+    kind = "s3grl-2"
+    remembered_bytes = 2**30
 
-    @property
-    def num_rows(self) -> int:
-        """Number of rows, r."""
-        return self.nodes.numel()
+    def __init__(self, arrays: Arrays) -> None:
+        """Take the arrays that `packed` makes."""
+        super().__init__(arrays)
+        self.start, self._entry_start = starts_of(arrays["size"]), starts_of(arrays["entry_size"])
+        self.num_rows, self.powers = len(arrays["labels"]), arrays["labels"].shape[1] - 1
 
-    @property
-    def powers(self) -> int:
-        """The highest power, K."""
-        return self.labels.shape[1] - 1
+    @classmethod
+    def packed(cls, subgraphs: Subgraphs, rule: S3GRLSettings) -> Arrays:
+        r"""Return the kept rows of each pair; they do not depend on the pairs beside it.
 
-    @cached_property
-    def start(self) -> Numbers:
-        """Where the rows of each pair begin, [p + 1]."""
-        return starts_of(self.size.numpy())
-
-    @cached_property
-    def _entry_start(self) -> Numbers:
-        return starts_of(self.entry_size.numpy())
+        Returns:
+            How many rows each pair has, int64 [p]; the node of each row, int32 [r]; what arrives
+            there from the two ends, $\hat A^k \ell$ for k = 0, ..., K, float32 [r, K + 1]; how
+            many entries each row has, its K powers one after the other, int64 [r K]; the node of
+            each entry, int32 [e], and what it is worth, float32 [e].
+        """
+        nodes, owner, powers = subgraphs.nodes.numpy(), subgraphs.owner.numpy(), rule.powers
+        is_end, is_kept = _kept(subgraphs)
+        kept = is_kept.nonzero()[0]
+        once = _normalised(subgraphs)
+        found = [csr_array(once[kept])]  # the kept rows of A^, A^2, ...
+        for _ in range(powers - 1):
+            found.append(csr_array(found[-1] @ once))
+        # From all rows of a power together to all powers of a row together.
+        order = np.arange(powers * kept.size).reshape(powers, kept.size).T.reshape(-1)
+        entries = csr_array(csr_array(vstack(found))[order])
+        label = is_end.astype(np.float32)
+        arrived = (entries @ label).reshape(kept.size, powers)
+        return {
+            "size": np.bincount(owner[kept], minlength=subgraphs.start.numel() - 1),
+            "nodes": nodes[kept].astype(np.int32),
+            "labels": np.concatenate([label[kept, None], arrived], axis=1),
+            "entry_size": np.diff(entries.indptr).astype(np.int64),
+            "reached": nodes[entries.indices].astype(np.int32),
+            "weights": entries.data,
+        }
 
     def rows_of(self, pairs: Tensor) -> tuple[Tensor, Tensor]:
         """Return the rows of some pairs: all sources, all targets, then all shared neighbours.
@@ -115,16 +117,12 @@ class Diffusion:
         Returns:
             One row each, the powers side by side, float32 [q, (K + 1) (d + 1)].
         """
-        size, places = self._entries(rows)
+        size, reached, weights = self._entries(rows)
         features = x.new_empty(rows.numel(), self.powers + 1, x.shape[1] + 1)
-        features[:, :, 0] = self.labels.index_select(0, rows).to(x.device)
-        features[:, 0, 1:] = x.index_select(0, self._nodes_of(rows).to(x.device))
-        features[:, 1:, 1:] = _weighted_sums(
-            x,
-            self.reached.index_select(0, places).long(),
-            self.weights.index_select(0, places),
-            size.reshape(-1),
-        ).view(-1, self.powers, x.shape[1])
+        features[:, :, 0] = self._of("labels", rows).to(x.device)
+        features[:, 0, 1:] = x.index_select(0, self._of("nodes", rows).long().to(x.device))
+        sums = Rows.of(size.reshape(-1), reached, weights, x.device).times(x)
+        features[:, 1:, 1:] = sums.view(-1, self.powers, x.shape[1])
         return features.view(rows.numel(), -1)
 
     def times(self, rows: Tensor, label: Tensor, x: Tensor) -> Tensor:
@@ -142,69 +140,26 @@ class Diffusion:
             One row each, [q, hidden].
         """
         num_nodes, width = x.shape[1:]
-        size, places = self._entries(rows)
+        size, reached, weights = self._entries(rows)
         power = np.tile(np.arange(1, self.powers + 1), rows.numel())
-        at = torch.from_numpy(np.repeat(power * num_nodes, size.reshape(-1)))
-        arrived = _weighted_sums(
-            x.reshape(-1, width),
-            self.reached.index_select(0, places) + at,
-            self.weights.index_select(0, places),
-            size.sum(axis=1),
-        )
-        labels = self.labels.index_select(0, rows).to(x.device)
-        own = x[0].index_select(0, self._nodes_of(rows).to(x.device))
+        places = reached + np.repeat(power * num_nodes, size.reshape(-1))
+        rows_of = Rows.of(size.sum(axis=1), places, weights, x.device)
+        arrived = rows_of.times(x.reshape(-1, width))
+        labels = self._of("labels", rows).to(x.device)
+        own = x[0].index_select(0, self._of("nodes", rows).long().to(x.device))
         return arrived + own + (labels.unsqueeze(2) * label).sum(dim=1)
 
-    def _nodes_of(self, rows: Tensor) -> Tensor:
-        return self.nodes.index_select(0, rows).long()
+    def _of(self, name: str, rows: Tensor) -> Tensor:
+        return torch.from_numpy(self.arrays[name][rows.numpy()])
 
-    def _entries(self, rows: Tensor) -> tuple[Numbers, Tensor]:
-        """Return how many entries each row has for each power, [q, K], and where they are."""
+    def _entries(self, rows: Tensor) -> tuple[Numbers, Numbers, npt.NDArray[np.float32]]:
+        """Return how many entries each row has for each power, [q, K]; their nodes and weights."""
         start = self._entry_start
         which = rows.numpy()[:, None] * self.powers + np.arange(self.powers)
         size = start[which + 1] - start[which]
         _, places = ranges(start[which[:, 0]], size.sum(axis=1))
-        return size, torch.from_numpy(places)
-
-
-def _weighted_sums(table: Tensor, places: Tensor, weights: Tensor, size: Numbers) -> Tensor:
-    """Return sums of weighted rows of a table, one for each stretch of so many places."""
-    return functional.embedding_bag(
-        places.to(table.device),
-        table,
-        torch.from_numpy(starts_of(size)).to(table.device),
-        mode="sum",
-        per_sample_weights=weights.to(table.device),
-        include_last_offset=True,
-    )
-
-
-def diffuse(adjacency: Adjacency, pairs: Tensor, settings: S3GRLSettings) -> Diffusion:
-    """Return the kept rows of each pair; they do not depend on the pairs beside it.
-
-    Args:
-        adjacency: The links to go along; one between a pair's own ends is not seen.
-        pairs: Node numbers, int64 [2, p]; (u, v) and (v, u) give the same.
-        settings: What is looked at, and the highest power of the adjacency.
-    """
-    blocks = [
-        _diffuse_block(extract(adjacency, block, settings), settings.powers)
-        for block in pairs.cpu().split(_DIFFUSED_PAIRS, dim=1)
-    ]
-    names = [own.name for own in fields(Diffusion)]
-    return Diffusion(*(torch.cat([getattr(own, name) for own in blocks]) for name in names))
-
-
-def stored_diffusion(known: TrainingGraph, pairs: Tensor, settings: S3GRLSettings) -> Diffusion:
-    """Return what `diffuse` returns, from disk if it was computed before."""
-
-    def compute() -> Arrays:
-        found = diffuse(known.adjacency, pairs, settings)
-        return {own.name: getattr(found, own.name).numpy() for own in fields(found)}
-
-    limits = (settings.hops, settings.nodes_per_hop, settings.powers)
-    arrays = cached("s3grl-2", [known.links, known.num_nodes, pairs, *limits], compute)
-    return Diffusion(**{name: torch.from_numpy(array) for name, array in arrays.items()})
+        arrays = self.arrays
+        return size, arrays["reached"][places].astype(np.int64), arrays["weights"][places]
 
 
 def expected_looks(degree: Numbers, settings: SubgraphSettings) -> float:
@@ -224,30 +179,6 @@ def expected_looks(degree: Numbers, settings: SubgraphSettings) -> float:
         looks += new
     # Once to find the nodes, and once to find the links between them.
     return 2.0 * looks
-
-
-def _diffuse_block(subgraphs: Subgraphs, powers: int) -> Diffusion:
-    nodes, owner = subgraphs.nodes.numpy(), subgraphs.owner.numpy()
-    is_end, is_kept = _kept(subgraphs)
-    kept = is_kept.nonzero()[0]
-    once = _normalised(subgraphs)
-    found = [csr_array(once[kept])]  # the kept rows of A^, A^2, ...
-    for _ in range(powers - 1):
-        found.append(csr_array(found[-1] @ once))
-    # From all rows of a power together to all powers of a row together.
-    order = np.arange(powers * kept.size).reshape(powers, kept.size).T.reshape(-1)
-    entries = csr_array(csr_array(vstack(found))[order])
-    label = is_end.astype(np.float32)
-    arrived = (entries @ label).reshape(kept.size, powers)
-    count = np.bincount(owner[kept], minlength=subgraphs.num_pairs)
-    return Diffusion(
-        size=torch.from_numpy(count),
-        nodes=torch.from_numpy(nodes[kept].astype(np.int32)),
-        labels=torch.from_numpy(np.concatenate([label[kept, None], arrived], axis=1)),
-        entry_size=torch.from_numpy(np.diff(entries.indptr).astype(np.int64)),
-        reached=torch.from_numpy(nodes[entries.indices].astype(np.int32)),
-        weights=torch.from_numpy(entries.data),
-    )
 
 
 def _normalised(subgraphs: Subgraphs) -> csr_array:
@@ -291,12 +222,17 @@ class S3GRLSettings(SubgraphSettings):
     }
 
     @property
+    def limits(self) -> tuple[int, ...]:
+        """All settings that decide what is kept of the surroundings of a pair."""
+        return *super().limits, self.powers
+
+    @property
     def caps(self) -> str:
         """What is left out to stay affordable, for tables."""
         return self.caps_beside(counted(self.powers, "power"))
 
 
-class S3GRL(SubgraphLearner["_Examples", Diffusion]):
+class S3GRL(SubgraphLearner):
     r"""PoS Plus of "Simplifying Subgraph Representation Learning" (Louis et al., 2023).
 
     A pair (u, v) is seen as the rows of $[\ell \mid X], \hat A [\ell \mid X], \dots,
@@ -312,6 +248,9 @@ class S3GRL(SubgraphLearner["_Examples", Diffusion]):
     half of the links are examples, and the others make the features.
     """
 
+    surroundings = Diffusion
+    in_order = False
+
     def __init__(self, num_features: int, settings: S3GRLSettings) -> None:
         """Create the weights.
 
@@ -319,7 +258,7 @@ class S3GRL(SubgraphLearner["_Examples", Diffusion]):
             num_features: Number of features per node, d.
             settings: The network, and how much of a pair's surroundings it sees.
         """
-        super().__init__(settings, _Examples)
+        super().__init__(settings)
         hidden = settings.hidden
         self.layer_0 = nn.Linear((settings.powers + 1) * (num_features + 1), hidden)
         self.norm_0 = nn.BatchNorm1d(hidden)
@@ -365,28 +304,25 @@ class S3GRL(SubgraphLearner["_Examples", Diffusion]):
         # Even parts: batch norm cannot do with a last batch of one.
         return order.tensor_split(-(-order.numel() // self.settings.batch))
 
-    def logits(self, examples: _Examples, chosen: Tensor) -> Tensor:
+    def prepared(self, seen: TrainingGraph, surroundings: Diffusion) -> Callable[[Tensor], Tensor]:
+        """Return what gives the features of some rows, [q, width]."""
+        x, count = seen.features.to_dense(), surroundings.num_rows
+        width = (self.settings.powers + 1) * (x.shape[1] + 1)
+        if count * width * x.element_size() > _HELD_BYTES:
+            return lambda rows: surroundings.features(rows, x)
+        held = x.new_empty(count, width)
+        for rows in torch.arange(count).split(_ROWS_AT_ONCE):
+            held[rows[0] : rows[-1] + 1] = surroundings.features(rows, x)
+        return lambda rows: held.index_select(0, rows.to(held.device))
+
+    def logits(self, examples: Examples, chosen: Tensor) -> Tensor:
         """Return the logits of some examples while training."""
-        rows, owner = examples.diffusion.rows_of(chosen)
+        rows, owner = examples.surroundings.rows_of(chosen)
         return self.decode(self.pool(self.layer_0(examples.features(rows)), owner))
 
     def scorer(self, known: TrainingGraph) -> S3GRLScorer:
         """Return what scores pairs; the surroundings of each are looked up among these links."""
         return S3GRLScorer(self, known)
-
-    def diffusion_of(self, pairs: Tensor, known: TrainingGraph) -> Diffusion:
-        """Return what `diffuse` returns; the last two lists of pairs are remembered.
-
-        Args:
-            pairs: Node numbers, int64 [2, p].
-            known: What may be looked at.
-        """
-        asked = self.asked_of(known)
-        found = asked.find(pairs)
-        if found is None:
-            found = diffuse(known.adjacency, pairs, self.settings)
-            asked.keep(pairs, found)
-        return found
 
 
 def _means(shared: Tensor, owner: Tensor, num_pairs: int) -> Tensor:
@@ -397,35 +333,7 @@ def _means(shared: Tensor, owner: Tensor, num_pairs: int) -> Tensor:
     return spmm(means.to(shared.device), shared)
 
 
-class _Examples(Examples):
-    """The pairs that are learned from, linked and unlinked, and the features of their rows."""
-
-    def __init__(self, known: TrainingGraph, seed: int, settings: S3GRLSettings) -> None:
-        super().__init__(known, seed, settings.share, in_order=False)
-        assert self.x is not None
-        self.diffusion = stored_diffusion(known, self.pairs, settings)
-        self._x = self.x.to_dense() if self.x.is_sparse else self.x
-        width = (settings.powers + 1) * (self._x.shape[1] + 1)
-        self._held = (
-            self._all_features(width)
-            if self.diffusion.num_rows * width * self._x.element_size() <= _HELD_BYTES
-            else None
-        )
-
-    def features(self, rows: Tensor) -> Tensor:
-        """Return the features of some rows, [q, width]."""
-        if self._held is None:
-            return self.diffusion.features(rows, self._x)
-        return self._held.index_select(0, rows.to(self._held.device))
-
-    def _all_features(self, width: int) -> Tensor:
-        features = self._x.new_empty(self.diffusion.num_rows, width)
-        for rows in torch.arange(self.diffusion.num_rows).split(_ROWS_AT_ONCE):
-            features[rows[0] : rows[-1] + 1] = self.diffusion.features(rows, self._x)
-        return features
-
-
-class S3GRLScorer(PairwiseScorer):
+class S3GRLScorer(PairScorer):
     """Scores pairs by their surroundings in some known links."""
 
     def __init__(self, learner: S3GRL, known: TrainingGraph) -> None:
@@ -451,20 +359,19 @@ class S3GRLScorer(PairwiseScorer):
             encode(pairs[0].cpu(), pairs[1].cpu(), self.num_nodes), return_inverse=True
         )
         with evaluating(self._learner):
-            blocks = [self._scores(block) for block in codes.split(_BLOCK_PAIRS)]
-        return torch.cat(blocks).index_select(0, place)
+            blocks = self._learner.blocks(decode(codes, self.num_nodes), self._known)
+            scores = torch.cat([score for block in blocks for score in self._scores(block)])
+        return scores.index_select(0, place)
 
-    def _scores(self, codes: Tensor) -> Tensor:
-        ends, learner = decode(codes, self.num_nodes), self._learner
-        diffusion = learner.diffusion_of(ends, self._known)
-        scores = []
-        for chosen in torch.arange(codes.numel()).split(_SCORED_PAIRS):
+    def _scores(self, diffusion: Diffusion) -> Iterator[Tensor]:
+        """Yield the logits of the pairs of a block, some at a time."""
+        learner = self._learner
+        for chosen in torch.arange(diffusion.start.size - 1).split(_SCORED_PAIRS):
             rows, owner = diffusion.rows_of(chosen)
             h = diffusion.times(rows, self._label, self._x) + learner.layer_0.bias
             count = chosen.numel()
             z = functional.pad(learner.pool(h, owner), (0, 0, 0, _SCORED_PAIRS - count))
-            scores.append(learner.decode(z)[:count].cpu())
-        return torch.cat(scores)
+            yield learner.decode(z)[:count].cpu()
 
 
 METHOD = Method(

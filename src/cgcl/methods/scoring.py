@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cgcl.methods.method import PairwiseScorer
+from cgcl.methods.method import PairScorer
 from cgcl.model import CGCL, PairDecoder
 from cgcl.seeds import stream
 from cgcl.workers import workers
@@ -66,7 +66,7 @@ def decode_pairs(model: CGCL, z: Tensor, pairs: Tensor) -> Tensor:
     return DecoderScorer(model.decode, z).logits(pairs)
 
 
-class EmbeddingScorer(PairwiseScorer):
+class EmbeddingScorer(PairScorer):
     """Scores a pair by the embeddings of its ends."""
 
     def __init__(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cgcl.graph.adjacency import Adjacency, Numbers, ranges
-from cgcl.methods.method import Epoch, Method, PairwiseScorer, TrainingGraph
+from cgcl.graph.adjacency import ranges
+from cgcl.methods.method import Epoch, Method, PairScorer, TrainingGraph
 from cgcl.methods.scoring import evaluating
 from cgcl.methods.subgraphs import (
     Arrays,
@@ -23,20 +22,12 @@ from cgcl.methods.subgraphs import (
     SubgraphLearner,
     Subgraphs,
     SubgraphSettings,
-    cached,
-    extract,
+    Surroundings,
     starts_of,
 )
+from cgcl.model.ops import Rows, row_sums
 from cgcl.seeds import stream
 
-Values = npt.NDArray[np.float32]
-
-# Unpacked subgraphs take ten times the room, so a block of them is packed before the next is cut
-# out. A block has about so many nodes and links: 100 MB unpacked, with what is computed of them.
-_UNPACKED = 2**20
-_FIRST_BLOCK = 64
-# A list of pairs is remembered if its subgraphs take no more than this.
-_REMEMBERED_BYTES = 2**28
 LARGEST_LABEL = 999
 """Nodes that lie further away share this label; the authors' table of labels is as long."""
 
@@ -151,72 +142,42 @@ class Batch:
     neighbours: Tensor
     """The neighbours of each node, node after node, as places in `nodes`, int64 [e]."""
 
-    @property
-    def num_pairs(self) -> int:
-        """Number of subgraphs, b."""
-        return self.start.numel() - 1
-
     def to(self, device: torch.device) -> Batch:
         """Return the batch where it is computed on; the node numbers stay on the CPU."""
         moved = {own.name: getattr(self, own.name).to(device) for own in fields(self)}
         return Batch(**{**moved, "nodes": self.nodes})
 
 
-class LabelledSubgraphs:
+class LabelledSubgraphs(Surroundings):
     """Many labelled subgraphs in little room."""
 
-    def __init__(self, packed: Arrays) -> None:
-        """Take the arrays that `kept` and `in_blocks` make."""
-        self._packed = packed
-        self._start, self._links_start = starts_of(packed["size"]), starts_of(packed["links"])
+    kind = "labelled-2"
+
+    def __init__(self, arrays: Arrays) -> None:
+        """Take the arrays that `packed` makes."""
+        super().__init__(arrays)
+        self._start, self._links_start = starts_of(arrays["size"]), starts_of(arrays["links"])
 
     @classmethod
-    def in_blocks(
-        cls, adjacency: Adjacency, pairs: Tensor, rule: SubgraphSettings
-    ) -> Iterator[LabelledSubgraphs]:
-        """Yield the surroundings of all pairs in order, as many at a time as are handy.
-
-        Args:
-            adjacency: The links to go along; one between a pair's own ends is not seen.
-            pairs: Node numbers, int64 [2, p].
-            rule: How far to go.
-        """
-        first, size = 0, _FIRST_BLOCK
-        while first < pairs.shape[1]:
-            block = pairs[:, first : first + size].cpu()
-            packed = _packed(extract(adjacency, block, rule))
-            yield cls(packed)
-            first += block.shape[1]
-            # The next block has the size that would have been right for this one.
-            numbers = (packed["nodes"].size + packed["neighbours"].size) / block.shape[1]
-            size = max(1, min(2 * size, int(_UNPACKED / numbers)))
-
-    @classmethod
-    def kept(cls, known: TrainingGraph, pairs: Tensor, rule: SubgraphSettings) -> LabelledSubgraphs:
-        """Cut out the surroundings of pairs, or find them on disk.
-
-        Args:
-            known: The links to go along; one between a pair's own ends is not seen.
-            pairs: Node numbers, int64 [2, p], one at least.
-            rule: How far to go.
-        """
-
-        def compute() -> Arrays:
-            blocks = [own._packed for own in cls.in_blocks(known.adjacency, pairs, rule)]
-            return {name: np.concatenate([own[name] for own in blocks]) for name in blocks[0]}
-
-        parts = [known.links, known.num_nodes, pairs, rule.hops, rule.nodes_per_hop]
-        return cls(cached("labelled-2", parts, compute))
-
-    @property
-    def nbytes(self) -> int:
-        """How much memory they take."""
-        return sum(array.nbytes for array in self._packed.values())
+    def packed(cls, subgraphs: Subgraphs, rule: Any) -> Arrays:  # noqa: ANN401, ARG003
+        """Return arrays of small numbers; a neighbour is its place in the subgraph."""
+        here, there = subgraphs.edge_index.numpy()
+        owner, start = subgraphs.owner.numpy(), subgraphs.start.numpy()
+        size = np.diff(start)
+        small = np.int16 if size.max() <= np.iinfo(np.int16).max else np.int32
+        return {
+            "nodes": subgraphs.nodes.numpy().astype(np.int32),
+            "labels": drnl_labels(subgraphs).numpy().astype(np.int16),
+            "degree": np.bincount(here, minlength=owner.size).astype(small),
+            "neighbours": (there - start[owner[here]]).astype(small),
+            "size": size,
+            "links": np.bincount(owner[here], minlength=size.size),
+        }
 
     @property
     def sizes(self) -> Tensor:
         """Number of nodes of each subgraph, int64 [p]."""
-        return torch.from_numpy(self._packed["size"])
+        return torch.from_numpy(self.arrays["size"])
 
     def batch(self, which: Tensor) -> Batch:
         """Return some of the subgraphs.
@@ -224,7 +185,7 @@ class LabelledSubgraphs:
         Args:
             which: Their numbers, int64 [b].
         """
-        stored, chosen = self._packed, which.numpy()
+        stored, chosen = self.arrays, which.numpy()
         size = stored["size"][chosen]
         owner, places = ranges(self._start[chosen], size)
         link_owner, link_places = ranges(self._links_start[chosen], stored["links"][chosen])
@@ -257,67 +218,6 @@ class LabelledSubgraphs:
             count = last - first
             yield self.batch((first + torch.arange(max(count, fewest))).clamp(max=last - 1)), count
             first = last
-
-
-def _packed(subgraphs: Subgraphs) -> Arrays:
-    """Return subgraphs as arrays of small numbers; a neighbour is its place in the subgraph."""
-    here, there = subgraphs.edge_index.numpy()
-    owner, start = subgraphs.owner.numpy(), subgraphs.start.numpy()
-    size = np.diff(start)
-    small = np.int16 if size.max() <= np.iinfo(np.int16).max else np.int32
-    return {
-        "nodes": subgraphs.nodes.numpy().astype(np.int32),
-        "labels": drnl_labels(subgraphs).numpy().astype(np.int16),
-        "degree": np.bincount(here, minlength=owner.size).astype(small),
-        "neighbours": (there - start[owner[here]]).astype(small),
-        "size": size,
-        "links": np.bincount(owner[here], minlength=size.size),
-    }
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """A sparse matrix, row after row."""
-
-    start: Tensor
-    """Where each row begins in `index`, int64 [r]."""
-    index: Tensor
-    """The column of each entry, int64 [e]."""
-    weight: Tensor | None = None
-    """The value of each entry, float32 [e]; None if all are 1."""
-
-    def times(self, h: Tensor) -> Tensor:
-        """Return the product with a dense matrix, [r, any]."""
-        return functional.embedding_bag(
-            self.index, h, self.start, mode="sum", per_sample_weights=self.weight
-        )
-
-
-class _RowSums(torch.autograd.Function):
-    """A sparse product whose gradient is one, too: several times as fast as torch's own."""
-
-    @staticmethod
-    def forward(*args: Any, **_: Any) -> Tensor:  # noqa: ANN401
-        ctx, h, rows, transposed = args
-        ctx.transposed = transposed
-        product: Tensor = rows.times(h)
-        return product
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
-        return ctx.transposed.times(gradients[0].contiguous()), None, None
-
-
-def row_sums(h: Tensor, rows: Rows, transposed: Rows) -> Tensor:
-    """Return the product of a sparse matrix with `h`, [r, any].
-
-    Args:
-        h: What is multiplied, [c, any].
-        rows: The matrix, [r, c].
-        transposed: The same matrix the other way round, for the gradient.
-    """
-    product: Tensor = _RowSums.apply(h, rows, transposed)
-    return product
 
 
 def sort_pooled(h: Tensor, owner: Tensor, start: Tensor, size: int) -> Tensor:
@@ -500,16 +400,12 @@ class FeatureRows:
         device = weight.device
         return row_sums(
             weight,
-            _rows(np.cumsum(count) - count, column, value, device),
-            _rows(np.cumsum(per_column) - per_column, row[order], value[order], device),
+            Rows.of(count, column, value, device),
+            Rows.of(per_column, row[order], value[order], device),
         )
 
 
-def _rows(start: Numbers, index: Numbers, weight: Values, device: torch.device) -> Rows:
-    return Rows(*(torch.from_numpy(array).to(device) for array in (start, index, weight)))
-
-
-class SEAL(SubgraphLearner["_Examples", list[LabelledSubgraphs]]):
+class SEAL(SubgraphLearner):
     """Classifies the labelled subgraph around a pair as that of a link or not.
 
     A subgraph is cut out of all known links but the one between the pair itself, if there is one:
@@ -520,6 +416,9 @@ class SEAL(SubgraphLearner["_Examples", list[LabelledSubgraphs]]):
     equal ones the earlier; labels beyond the table share its last entry.
     """
 
+    surroundings = LabelledSubgraphs
+    in_order = True
+
     def __init__(self, num_features: int, settings: SEALSettings) -> None:
         """Create the weights.
 
@@ -527,7 +426,7 @@ class SEAL(SubgraphLearner["_Examples", list[LabelledSubgraphs]]):
             num_features: Number of features per node, d.
             settings: The network, and how subgraphs are cut out.
         """
-        super().__init__(settings, _Examples)
+        super().__init__(settings)
         self.network = DGCNN(
             num_features if settings.use_features else 0,
             settings.hidden,
@@ -535,20 +434,20 @@ class SEAL(SubgraphLearner["_Examples", list[LabelledSubgraphs]]):
             settings.most_sorted,
         )
 
-    def batches(self, order: Tensor) -> Sequence[Tensor]:
-        """Return the numbers of the examples of each step."""
-        return order.split(self.settings.batch)
-
     def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
         """Yield a loss for each batch of links and as many unlinked pairs, shuffled together."""
         if int(self.network.sorted_nodes) == 0:
-            subgraphs = self.examples_of(known, epoch.seed).subgraphs
+            subgraphs = self.examples_of(known, epoch.seed).surroundings
             self.network.choose_sorted_nodes(subgraphs.sizes)
         yield from super().steps(known, epoch)
 
-    def logits(self, examples: _Examples, chosen: Tensor) -> Tensor:
+    def prepared(self, seen: TrainingGraph, surroundings: Any) -> FeatureRows | None:  # noqa: ANN401, ARG002
+        """Return the features, if any are looked at."""
+        return FeatureRows(seen.features) if self.settings.use_features else None
+
+    def logits(self, examples: Examples, chosen: Tensor) -> Tensor:
         """Return the logits of some examples while training."""
-        batch = examples.subgraphs.batch(chosen).to(self.network.dense_bias.device)
+        batch = examples.surroundings.batch(chosen).to(self.network.dense_bias.device)
         return self.network(batch, self.multiplied(examples.features, batch.nodes))
 
     def scorer(self, known: TrainingGraph) -> SEALScorer:
@@ -561,39 +460,8 @@ class SEAL(SubgraphLearner["_Examples", list[LabelledSubgraphs]]):
             return None
         return features.times(nodes, self.network.features)
 
-    def blocks(self, pairs: Tensor, known: TrainingGraph) -> Iterator[LabelledSubgraphs]:
-        """Yield the surroundings of all pairs in order; those of the last lists are remembered.
 
-        Args:
-            pairs: Node numbers, int64 [2, p].
-            known: The links to go along; one between a pair's own ends is not seen.
-        """
-        pairs, asked = pairs.cpu(), self.asked_of(known)
-        found = asked.find(pairs)
-        if found is not None:
-            yield from found
-            return
-        kept: list[LabelledSubgraphs] = []
-        room = _REMEMBERED_BYTES
-        for block in LabelledSubgraphs.in_blocks(known.adjacency, pairs, self.settings):
-            room -= block.nbytes
-            kept = [*kept, block] if room >= 0 else []
-            yield block
-        if room >= 0:
-            asked.keep(pairs, kept)
-
-
-class _Examples(Examples):
-    """Links and unlinked pairs with their subgraphs."""
-
-    def __init__(self, known: TrainingGraph, seed: int, settings: SEALSettings) -> None:
-        use = settings.use_features
-        super().__init__(known, seed, settings.share, in_order=True, use_features=use)
-        self.features = None if self.x is None else FeatureRows(self.x)
-        self.subgraphs = LabelledSubgraphs.kept(known, self.pairs, settings)
-
-
-class SEALScorer(PairwiseScorer):
+class SEALScorer(PairScorer):
     """Scores a pair by its surroundings."""
 
     def __init__(self, learner: SEAL, known: TrainingGraph) -> None:
@@ -602,7 +470,7 @@ class SEALScorer(PairwiseScorer):
         self._learner, self._known = learner, known
         with evaluating(learner):
             # Multiplied once with what every score needs.
-            features = FeatureRows(known.features) if learner.settings.use_features else None
+            features = learner.prepared(known, None)
             self._projected = learner.multiplied(features, torch.arange(known.num_nodes))
 
     @property

@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ from cgcl.methods.method import Epoch, Learner, Remembered, TrainingGraph
 from cgcl.methods.settings import TrainedSettings
 from cgcl.seeds import stream
 from cgcl.tensors import read_tensors, write_tensors
+from cgcl.wording import counted
 
 Arrays = dict[str, npt.NDArray[Any]]
 Part = Tensor | int | str
@@ -54,6 +55,10 @@ _UNFINISHED_FOR_S = 24 * 3600
 _TABLE_PLACES = 2**22
 _BLOCK_PAIRS = 2**12
 _LOOKED_AT = 2**17
+# Unpacked subgraphs take ten times the room, so a block of them is packed before the next is cut
+# out. A block has about so many nodes and links: 100 MB unpacked, with what is computed of them.
+_UNPACKED = 2**20
+_FIRST_BLOCK = 64
 # Where features are made of links, at most this share of the links are examples.
 _MOST_OF_STRUCTURE = 0.5
 
@@ -71,6 +76,11 @@ class SubgraphSettings(TrainedSettings):
     share: float = 1.0
     """Share of the training links that serve as examples; all of them are seen around a pair."""
 
+    @property
+    def limits(self) -> tuple[int, ...]:
+        """All settings that decide what is kept of the surroundings of a pair."""
+        return self.hops, self.nodes_per_hop
+
     def caps_beside(self, other: str) -> str:
         """Return what is left out to stay affordable, for tables, beside what the method says."""
         parts = [counted(self.hops, "hop"), other]
@@ -79,11 +89,6 @@ class SubgraphSettings(TrainedSettings):
         if self.share < 1:
             parts.append(f"{100 * self.share:g} % of the training links")
         return ", ".join(parts)
-
-
-def counted(count: int, thing: str) -> str:
-    """Return a number of things in words, such as `2 hops`."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def starts_of(sizes: Numbers) -> Numbers:
@@ -106,11 +111,6 @@ class Subgraphs:
     """
     start: Tensor
     """Where each subgraph begins in `nodes`, int64 [p + 1]: its source, and next its target."""
-
-    @property
-    def num_pairs(self) -> int:
-        """Number of subgraphs, p."""
-        return self.start.numel() - 1
 
 
 def extract(adjacency: Adjacency, pairs: Tensor, rule: SubgraphSettings) -> Subgraphs:
@@ -262,100 +262,105 @@ def _hashed(*numbers: Numbers) -> npt.NDArray[np.uint64]:
     return state
 
 
+class Surroundings:
+    """What a method keeps of the surroundings of pairs: arrays that hold one pair after another."""
+
+    kind: ClassVar[str]
+    """What they are called in the cache."""
+    remembered_bytes: ClassVar[int] = 2**28
+    """A list of pairs that was to be scored is remembered if its surroundings take no more."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        """Take the arrays that `packed` makes."""
+        self.arrays = arrays
+
+    @classmethod
+    def packed(cls, subgraphs: Subgraphs, rule: Any) -> Arrays:  # noqa: ANN401
+        """Return what is kept of subgraphs; the arrays of two blocks may be put end to end."""
+        raise NotImplementedError
+
+    @classmethod
+    def in_blocks(
+        cls, adjacency: Adjacency, pairs: Tensor, rule: SubgraphSettings
+    ) -> Iterator[Self]:
+        """Yield the surroundings of all pairs in order, as many at a time as are handy.
+
+        Args:
+            adjacency: The links to go along; one between a pair's own ends is not seen.
+            pairs: Node numbers, int64 [2, p].
+            rule: What is looked at.
+        """
+        first, size = 0, _FIRST_BLOCK
+        while first < pairs.shape[1]:
+            block = pairs[:, first : first + size].cpu()
+            subgraphs = extract(adjacency, block, rule)
+            yield cls(cls.packed(subgraphs, rule))
+            first += block.shape[1]
+            # The next block has the size that would have been right for this one.
+            numbers = (subgraphs.nodes.numel() + subgraphs.edge_index.shape[1]) / block.shape[1]
+            size = max(1, min(2 * size, int(_UNPACKED / numbers)))
+
+    @classmethod
+    def kept(cls, known: TrainingGraph, pairs: Tensor, rule: SubgraphSettings) -> Self:
+        """Cut out the surroundings of pairs, or find them on disk.
+
+        Args:
+            known: The links to go along; one between a pair's own ends is not seen.
+            pairs: Node numbers, int64 [2, p], one at least.
+            rule: What is looked at.
+        """
+
+        def compute() -> Arrays:
+            blocks = [own.arrays for own in cls.in_blocks(known.adjacency, pairs, rule)]
+            return {name: np.concatenate([own[name] for own in blocks]) for name in blocks[0]}
+
+        parts = [known.links, known.num_nodes, pairs, *rule.limits]
+        return cls(cached(cls.kind, parts, compute))
+
+
+@dataclass(frozen=True, eq=False)
 class Examples:
     """Linked and as many unlinked pairs to learn from: the same in every epoch of a run."""
 
-    def __init__(
-        self,
-        known: TrainingGraph,
-        seed: int,
-        share: float,
-        *,
-        in_order: bool,
-        use_features: bool = True,
-    ) -> None:
-        """Draw them; they follow from the links and the seed.
-
-        Args:
-            known: The links to learn from.
-            seed: The seed of the run.
-            share: Share of the links; fewer where features must be made of the others.
-            in_order: Whether the links that were drawn stay in the order of the graph.
-            use_features: Whether features are looked at.
-        """
-        self.seed, total = seed, known.links.shape[1]
-        if known.structure is not None:
-            share = min(share, _MOST_OF_STRUCTURE)
-        count = max(1, round(share * total))
-        drawn = torch.randperm(total, generator=stream(seed, "examples"))[:count]
-        if in_order or count == total:
-            drawn = drawn.sort().values
-        links = known.links.index_select(1, drawn.to(known.device))
-        unlinked = known.unlinked.draw(count, stream(seed, "negatives", device=known.device))
-        self.pairs = torch.cat([links, unlinked], dim=1)
-        self.is_link = torch.cat([torch.ones(links.shape[1]), torch.zeros(unlinked.shape[1])])
-        self.x = features_without(known, drawn) if use_features else None
+    seed: int
+    """The seed of the run."""
+    is_link: Tensor
+    """1 for a linked pair and 0 for another, float32 [p]."""
+    surroundings: Any
+    """Their `Surroundings`."""
+    features: Any
+    """What the method makes of features; if they are made of links, of those that are no
+    examples."""
 
 
-def features_without(known: TrainingGraph, examples: Tensor) -> Tensor:
-    """Return the features; if they are made of links, then of those that are no examples.
-
-    Args:
-        known: The links to learn from.
-        examples: The numbers of some of them, int64 [any].
-    """
-    return known.with_links(known.without(examples.to(known.device))).features
-
-
-T = TypeVar("T")
-
-
-class LastAsked(Generic[T]):
-    """What was made for the last two lists of pairs.
-
-    Training asks for its validation links, and the pairs beside them, again and again.
-    """
-
-    def __init__(self) -> None:
-        """Remember nothing yet."""
-        self._made: list[tuple[Tensor, T]] = []
-
-    def find(self, pairs: Tensor) -> T | None:
-        """Return what was made for these pairs, if it is remembered."""
-        return next((made for asked, made in self._made if torch.equal(asked, pairs)), None)
-
-    def keep(self, pairs: Tensor, made: T) -> None:
-        """Remember what was made for these pairs."""
-        # A copy: what the caller does with its pairs later is its own business.
-        self._made = [*self._made, (pairs.clone(), made)][-2:]
-
-
-E = TypeVar("E", bound=Examples)
-
-
-class SubgraphLearner(Learner, Generic[E, T]):
+class SubgraphLearner(Learner):
     """Learns linked and unlinked pairs by their surroundings, which are cut out once.
 
     The unlinked pairs are drawn once a run, as many as there are links: new ones would need new
     surroundings in every epoch.
     """
 
-    settings: Any
+    surroundings: ClassVar[type[Surroundings]]
+    """What is kept of the surroundings."""
+    in_order: ClassVar[bool]
+    """Whether a share of the links stays in the order of the graph."""
 
-    def __init__(
-        self, settings: SubgraphSettings, draw: Callable[[TrainingGraph, int, Any], E]
-    ) -> None:
-        """Take the settings, and what draws examples from a graph by a seed and settings."""
+    def __init__(self, settings: Any) -> None:  # noqa: ANN401
+        """Take the settings; the weights are the method's business."""
         super().__init__()
-        self.settings, self._draw = settings, draw
-        self._examples: Remembered[E] = Remembered()
-        self._asked: Remembered[LastAsked[T]] = Remembered()
+        self.settings = settings
+        self._examples: Remembered[Examples] = Remembered()
+        self._asked: Remembered[list[tuple[Tensor, list[Any]]]] = Remembered()
 
     def batches(self, order: Tensor) -> Sequence[Tensor]:
         """Return the numbers of the examples of each step."""
+        return order.split(self.settings.batch)
+
+    def prepared(self, seen: TrainingGraph, surroundings: Any) -> Any:  # noqa: ANN401
+        """Return what is made once of the features, which are those of `seen`, for examples."""
         raise NotImplementedError
 
-    def logits(self, examples: E, chosen: Tensor) -> Tensor:
+    def logits(self, examples: Examples, chosen: Tensor) -> Tensor:
         """Return the logits of some examples while training."""
         raise NotImplementedError
 
@@ -368,16 +373,53 @@ class SubgraphLearner(Learner, Generic[E, T]):
             logits = self.logits(examples, chosen)
             yield functional.binary_cross_entropy_with_logits(logits, wanted)
 
-    def examples_of(self, known: TrainingGraph, seed: int) -> E:
-        """Return the pairs to learn from; they are the same in every epoch."""
+    def examples_of(self, known: TrainingGraph, seed: int) -> Examples:
+        """Return the pairs to learn from; they follow from the links and the seed of the run."""
         examples = self._examples.get(known)
         if examples is None or examples.seed != seed:
-            examples = self._examples[known] = self._draw(known, seed, self.settings)
+            examples = self._examples[known] = self._drawn(known, seed)
         return examples
 
-    def asked_of(self, known: TrainingGraph) -> LastAsked[T]:
-        """Return what is remembered of pairs that were to be scored by these links."""
-        return self._asked.setdefault(known, LastAsked())
+    def _drawn(self, known: TrainingGraph, seed: int) -> Examples:
+        share, total = self.settings.share, known.links.shape[1]
+        if known.structure is not None:
+            share = min(share, _MOST_OF_STRUCTURE)
+        count = max(1, round(share * total))
+        drawn = torch.randperm(total, generator=stream(seed, "examples"))[:count]
+        if self.in_order or count == total:
+            drawn = drawn.sort().values
+        drawn = drawn.to(known.device)
+        links = known.links.index_select(1, drawn)
+        unlinked = known.unlinked.draw(count, stream(seed, "negatives", device=known.device))
+        is_link = torch.cat([torch.ones(links.shape[1]), torch.zeros(unlinked.shape[1])])
+        pairs = torch.cat([links, unlinked], dim=1)
+        kept = self.surroundings.kept(known, pairs, self.settings)
+        seen = known.with_links(known.without(drawn))
+        return Examples(seed, is_link, kept, self.prepared(seen, kept))
+
+    def blocks(self, pairs: Tensor, known: TrainingGraph) -> Iterator[Any]:
+        """Yield the surroundings of all pairs in order; those of the last two lists are remembered.
+
+        Training asks for its validation links, and the pairs beside them, again and again.
+
+        Args:
+            pairs: Node numbers, int64 [2, p].
+            known: The links to go along; one between a pair's own ends is not seen.
+        """
+        pairs, asked = pairs.cpu(), self._asked.setdefault(known, [])
+        for before, found in asked:
+            if torch.equal(before, pairs):
+                yield from found
+                return
+        kept: list[Any] = []
+        room = self.surroundings.remembered_bytes
+        for block in self.surroundings.in_blocks(known.adjacency, pairs, self.settings):
+            room -= sum(array.nbytes for array in block.arrays.values())
+            kept = [*kept, block] if room >= 0 else []
+            yield block
+        if room >= 0:
+            # A copy: what the caller does with its pairs later is its own business.
+            asked[:] = [*asked, (pairs.clone(), kept)][-2:]
 
 
 def cached(kind: str, parts: Iterable[Part], compute: Callable[[], Arrays]) -> Arrays:

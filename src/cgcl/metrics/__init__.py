@@ -12,18 +12,15 @@ from cgcl.metrics.consistency import (
 )
 from cgcl.metrics.ranking import (
     Ranked,
-    Scores,
-    as_scores,
     auc,
     average_precision,
     hits_at,
     link_metrics,
-    mean_reciprocal_rank,
     own_ranks,
     precision_recall_curve,
     roc_curve,
 )
-from cgcl.metrics.table import METRICS, ON_REQUEST, Metric, in_order, metric_title
+from cgcl.metrics.table import METRICS, ON_REQUEST, metric_title
 
 __all__ = [
     "CONSISTENCY_LOWER_BOUND",
@@ -31,20 +28,15 @@ __all__ = [
     "LEMMA_BOUND",
     "METRICS",
     "ON_REQUEST",
-    "Metric",
     "Ranked",
-    "Scores",
-    "as_scores",
     "auc",
     "average_precision",
     "consistency",
     "consistency_terms",
     "hits_at",
-    "in_order",
     "is_consistent",
     "link_metrics",
     "loses_information",
-    "mean_reciprocal_rank",
     "metric_title",
     "own_ranks",
     "precision_recall_curve",

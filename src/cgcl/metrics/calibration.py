@@ -167,18 +167,6 @@ class Calibration:
     margin: Margin | None = None
     """How far the map may be off; None in models of earlier versions."""
 
-    def log_odds(self, logits: Logits, prior: float | None = None) -> Floats:
-        """Return the log odds of a link at each logit.
-
-        Args:
-            logits: The network's logits, in any shape.
-            prior: The base rate; the calibration's own if None.
-
-        Raises:
-            ConfigError: `prior` is not strictly between 0 and 1.
-        """
-        return self._log_ratios(logits) + log_odds_of(self._prior(prior))
-
     def probability(self, logits: Logits, prior: float | None = None) -> Floats:
         """Return the probability of a link at each logit; it never falls as the logit rises.
 
@@ -218,14 +206,9 @@ class Calibration:
         """
         if not 0 <= probability <= 1:
             raise ConfigError(f"The probability is {probability}; it must be between 0 and 1.")
-        high = 1.0
-        while high < 1e9 and self._at(high, prior) < probability:
-            high *= 2
+        low, high = -_LARGEST_LOGIT, _LARGEST_LOGIT
         if self._at(high, prior) < probability:
             return math.inf
-        low = -1.0
-        while low > -1e9 and self._at(low, prior) >= probability:
-            low *= 2
         if self._at(low, prior) >= probability:
             return -math.inf
         # Halve until the two are neighbours: low is never enough, high always is.
@@ -247,26 +230,21 @@ class Calibration:
         Raises:
             ModelFileError: Something is missing, of the wrong kind, or out of range.
         """
-        parts: dict[str, Any] = {}
-        if isinstance(found, dict):
-            parts = {"margin": None, **found}  # earlier versions knew of none
+        # Earlier versions knew of no margin.
+        parts: dict[str, Any] = {"margin": None, **found} if isinstance(found, dict) else {}
         _require(parts.keys() == _SHAPES.keys(), f"it should have {', '.join(_SHAPES)}")
         wrong = [name for name, shape in _SHAPES.items() if not _fits(parts[name], shape)]
         _require(not wrong, f"no calibration has such a {' and '.join(wrong)}")
-        method, prior, counts = parts["method"], float(parts["prior"]), parts["counts"]
+        method, prior, margin = parts["method"], float(parts["prior"]), parts["margin"]
         _require(method in _CURVES, f"its method is not one of {', '.join(_CURVES)}")
         _require(0 < prior < 1, f"its base rate is {prior}, not between 0 and 1")
-        _require(min(counts.values()) >= 0, "a count of it is below 0")
-        return cls(
-            method,
-            _read_curve(parts["curve"], method),
-            prior,
-            parts["losses"],
-            counts,
-            parts["shift"],
-            tuple(parts["notes"]),
-            _read_margin(parts["margin"]),
-        )
+        _require(min(parts["counts"].values()) >= 0, "a count of it is below 0")
+        if margin is not None:
+            margin = Margin(*_points(margin, "widths"))
+            _require(min(margin.widths) >= 0, "a width of its margin is below 0")
+        curve, notes = _read_curve(parts["curve"], method), tuple(parts["notes"])
+        parts |= {"curve": curve, "prior": prior, "notes": notes, "margin": margin}
+        return cls(**parts)
 
     def _prior(self, prior: float | None) -> float:
         return self.prior if prior is None else check_prior(prior)
@@ -333,14 +311,6 @@ def _read_curve(found: dict[str, Any], method: str) -> Curve:
     logits, ratios = _points(found, "log_ratios")
     _require(all(a <= b for a, b in pairwise(ratios)), "its log ratios decrease")
     return Knots(logits, ratios, *slopes[1:])
-
-
-def _read_margin(found: dict[str, Any] | None) -> Margin | None:
-    if found is None:
-        return None
-    logits, widths = _points(found, "widths")
-    _require(min(widths) >= 0, "a width of its margin is below 0")
-    return Margin(logits, widths)
 
 
 def _points(found: dict[str, Any], name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from cgcl.metrics.calibration import (
     probability_of,
     softplus,
 )
+from cgcl.wording import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,29 +73,20 @@ class Reservoir:
         self._random.append((rows[:, lucky], logits[lucky]))
         # Equals of the last that is kept need not replace it.
         better = logits > self._edge
-        self._best = (
-            torch.cat([self._best[0], rows[:, better]], dim=1),
-            torch.cat([self._best[1], logits[better]]),
-        )
+        self._best = _joined([self._best, (rows[:, better], logits[better])])
         if self._best[1].numel() > 2 * self._size:
             self._drop()
 
     def kept(self, total: float) -> Kept:
         """Return what was kept, with weights that add up to `total`."""
         self._drop()
-        best_rows, best_logits = self._best
-        rows = torch.cat([row for row, _ in self._random], dim=1)
-        logits = torch.cat([logit for _, logit in self._random])
-        outside = ~torch.isin(rows[0], best_rows[0])
-        rows, logits = rows[:, outside], logits[outside]
-        others = self._offered - best_logits.numel()
-        weights = torch.ones(best_logits.numel() + logits.numel(), dtype=torch.float64)
-        weights[best_logits.numel() :] = others / max(logits.numel(), 1)
-        return Kept(
-            torch.cat([best_rows, rows], dim=1)[1:],
-            torch.cat([best_logits, logits]),
-            weights * (total / max(self._offered, 1)),
-        )
+        rows, logits = _joined(self._random)
+        outside = ~torch.isin(rows[0], self._best[0][0])
+        rows, logits = _joined([self._best, (rows[:, outside], logits[outside])])
+        best = self._best[1].numel()
+        weights = torch.ones(logits.numel(), dtype=torch.float64)
+        weights[best:] = (self._offered - best) / max(logits.numel() - best, 1)
+        return Kept(rows[1:], logits, weights * (total / max(self._offered, 1)))
 
     def _drop(self) -> None:
         """Let go of all but the best."""
@@ -102,6 +95,12 @@ class Reservoir:
             values, order = logits.topk(self._size)
             self._best = rows.index_select(1, order), values
             self._edge = float(values[-1])
+
+
+def _joined(parts: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Return parts of a stream as one: rows, [3, any], and logits."""
+    rows, logits = zip(*parts, strict=True)
+    return torch.cat(rows, dim=1), torch.cat(logits)
 
 
 def entropy(prior: float) -> float:
@@ -176,24 +175,15 @@ def newton(loss: _LineLoss | _BentLoss) -> Place:
 _SPREAD = np.array([1.0, 10.0])
 
 
-def fit_temperature(sample: Sample, priors: Sequence[float]) -> Line:
-    """Return the best line through the origin, by `unexplained` averaged over base rates.
-
-    Args:
-        sample: The pairs to fit on; at least one link and one other.
-        priors: The base rates that the probabilities are for.
-    """
-    return Line(float(newton(_LineLoss(sample, priors, 1)).point[0]))
-
-
-def fit_platt(sample: Sample, priors: Sequence[float]) -> Line:
+def fit_line(sample: Sample, priors: Sequence[float], size: int) -> Line:
     """Return the best line, by `unexplained` averaged over base rates.
 
     Args:
         sample: The pairs to fit on; at least one link and one other.
         priors: The base rates that the probabilities are for.
+        size: 1 for a line through the origin, 2 for one with an offset.
     """
-    slope, offset = newton(_LineLoss(sample, priors, 2)).point.tolist()
+    slope, offset, *_ = *newton(_LineLoss(sample, priors, size)).point.tolist(), 0.0
     # Without a slope the score says nothing, and nothing is what the ratio must say.
     return Line(slope, offset) if slope > 0 else Line(0.0)
 
@@ -253,46 +243,30 @@ _STEEPEST = 50.0
 _NORMAL_95 = 1.96
 
 
-class BentLine:
-    r"""The log-likelihood ratio as straight pieces with positive slopes.
+def fit_bent(sample: Sample, prior: float) -> tuple[Knots, Margin]:
+    r"""Return the log-likelihood ratio as straight pieces with positive slopes, and its margin.
 
-    Their logarithms are a random walk, held back by a belief that neighbours are alike: where
+    The slopes' logarithms are a random walk, held back by a belief that neighbours are alike: where
     links are few, the line goes on as it did. Fitted is the likelihood of all pairs at the base
     rate, one factor for each pair, so that the second derivatives at the best place say how far
-    off it may be (Laplace's approximation).
+    off it may be (Laplace's approximation), from the lowest score to the highest.
+
+    Args:
+        sample: The pairs to fit on; at least one link and one other.
+        prior: The base rate that the probabilities are for.
     """
-
-    def __init__(self, sample: Sample, prior: float) -> None:
-        """Fit.
-
-        Args:
-            sample: The pairs to fit on; at least one link and one other.
-            prior: The base rate that the probabilities are for.
-        """
-        self._knots = _knots(sample.links)
-        self._ends = [
-            kind(np.concatenate([sample.links, sample.others])) for kind in (np.min, np.max)
-        ]
-        self._best = newton(_BentLoss(self._knots, sample, prior))
-
-    def curve(self) -> Knots:
-        """Return the fitted line."""
-        *levels, offset = self._best.point.tolist()
-        slopes = np.exp(levels)
-        ratios = _lengths(self._knots, self._knots) @ slopes + offset
-        return Knots(
-            tuple(self._knots.tolist()),
-            tuple(np.maximum.accumulate(ratios).tolist()),
-            float(slopes[0]),
-            float(slopes[-1]),
-        )
-
-    def margin(self) -> Margin:
-        """Return how far off it may be, from the lowest score to the highest."""
-        logits = np.unique([*self._ends, *self._knots])
-        rows = _derivatives(_lengths(self._knots, logits), self._best.point)
-        variance = (rows * np.linalg.solve(self._best.bend, rows.T).T).sum(axis=1)
-        return Margin(tuple(logits.tolist()), tuple((_NORMAL_95 * np.sqrt(variance)).tolist()))
+    knots, logits = _knots(sample.links), np.concatenate([sample.links, sample.others])
+    best = newton(_BentLoss(knots, sample, prior))
+    *levels, offset = best.point.tolist()
+    slopes = np.exp(levels)
+    ratios = np.maximum.accumulate(_lengths(knots, knots) @ slopes + offset)
+    ends = float(slopes[0]), float(slopes[-1])
+    curve = Knots(tuple(knots.tolist()), tuple(ratios.tolist()), *ends)
+    places = np.unique([logits.min(), logits.max(), *knots])
+    rows = _derivatives(_lengths(knots, places), best.point)
+    variance = (rows * np.linalg.solve(best.bend, rows.T).T).sum(axis=1)
+    widths = tuple((_NORMAL_95 * np.sqrt(variance)).tolist())
+    return curve, Margin(tuple(places.tolist()), widths)
 
 
 class _BentLoss:
@@ -379,9 +353,9 @@ _EVEN = 0.5
 _LOSSES = ("even_odds", "base_rate", "unexplained")
 
 METHODS: dict[str, Callable[[Sample, Sequence[float]], Curve]] = {
-    "temperature": fit_temperature,
-    "platt": fit_platt,
-    "bent": lambda sample, priors: BentLine(sample, priors[-1]).curve(),
+    "temperature": partial(fit_line, size=1),
+    "platt": partial(fit_line, size=2),
+    "bent": lambda sample, priors: fit_bent(sample, priors[-1])[0],
 }
 """The calibrators by name, the plainest first: each fits a curve for some base rates, of which
 the graph's own is the last. A curve rises everywhere, or nowhere if scores say nothing."""
@@ -411,20 +385,18 @@ def fit_calibration(sample: Sample, prior: float, seed: int) -> Calibration:
     if num_links < _BENT_LINKS:
         names.remove("bent")
         notes.append(
-            f"Only {num_links} validation link{'' if num_links == 1 else 's'}: the probabilities "
+            f"Only {counted(num_links, 'validation link')}: the probabilities "
             f"are rough. {_BENT_LINKS} or more allow a finer calibration."
         )
-    by_fold: dict[str, Floats] = {}
-    if num_links > 1 and sample.others.size > 1:
-        folds = _folds(sample, seed)
-        by_fold = {name: _held_out(METHODS[name], folds, priors) for name in names}
+    folds = _folds(sample, seed)
+    by_fold = {name: _held_out(METHODS[name], folds, priors) for name in names if folds}
     losses = {
         name: dict(zip(_LOSSES, of.mean(axis=0).tolist(), strict=True))
         for name, of in by_fold.items()
     }
     method = _best({name: of[:, -1] for name, of in by_fold.items()}, names[0])
-    bent = BentLine(sample, priors[-1])
-    curve = bent.curve() if method == "bent" else METHODS[method](sample, priors)
+    bent, margin = fit_bent(sample, priors[-1])
+    curve = bent if method == "bent" else METHODS[method](sample, priors)
     low, high = curve.log_ratio(np.array([sample.others.min(), sample.links.max()])).tolist()
     if low >= high:
         notes.append("Higher scores do not mean likelier links here; no score says much.")
@@ -433,13 +405,14 @@ def fit_calibration(sample: Sample, prior: float, seed: int) -> Calibration:
         "non_links": sample.others.size,
         "unknown_pairs": num_links + round(float(sample.weights.sum())),
     }
-    return Calibration(
-        method, curve, float(prior), losses, counts, None, tuple(notes), bent.margin()
-    )
+    return Calibration(method, curve, priors[-1], losses, counts, None, tuple(notes), margin)
 
 
 def _folds(sample: Sample, seed: int) -> list[tuple[Sample, Sample]]:
-    """Return what to fit on and what to judge by, several times; every pair is judged by once."""
+    """Return what to fit on and what to judge by, several times; every pair is judged by once.
+
+    Of a single link or other pair nothing can be held out.
+    """
     count = min(_FOLDS, sample.links.size, sample.others.size)
     random = np.random.default_rng(seed)
     link_fold = random.permutation(sample.links.size) % count
@@ -450,6 +423,7 @@ def _folds(sample: Sample, seed: int) -> list[tuple[Sample, Sample]]:
             sample.part(link_fold == fold, other_fold == fold),
         )
         for fold in range(count)
+        if count > 1
     ]
 
 

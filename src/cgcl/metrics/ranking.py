@@ -77,7 +77,14 @@ class Ranked:
         return float(np.mean(self._others.size - self._below < k))
 
     def mean_reciprocal_rank(self) -> float:
-        """Return the mean of 1/rank, each positive ranked against all negatives."""
+        """Return the mean of 1/rank, each positive ranked against all negatives.
+
+        A positive that ties with negatives gets the mean of its best and its worst possible rank.
+
+        Example:
+            >>> Ranked([5, 2], [4, 2]).mean_reciprocal_rank()  # ranks 1 and (2 + 3) / 2
+            0.7
+        """
         rank = 1.0 + self._others.size - (self._below + self._not_above) / 2.0
         return float(np.mean(1.0 / rank))
 
@@ -121,18 +128,6 @@ def hits_at(k: int, positive: Scores, negative: Scores) -> float:
     if k < 1:
         raise ValueError(f"k must be 1 or more, found {k}.")
     return Ranked(positive, negative).hits_at(k)
-
-
-def mean_reciprocal_rank(positive: Scores, negative: Scores) -> float:
-    """Return the mean of 1/rank, each positive ranked against all negatives.
-
-    A positive that ties with negatives gets the mean of its best and its worst possible rank.
-
-    Example:
-        >>> mean_reciprocal_rank([5, 2], [4, 2])  # ranks 1 and (2 + 3) / 2
-        0.7
-    """
-    return Ranked(positive, negative).mean_reciprocal_rank()
 
 
 def own_ranks(

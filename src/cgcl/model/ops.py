@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+Numbers = npt.NDArray[Any]
 
 
 def dropout(x: Tensor, probability: float, generator: torch.Generator | None) -> Tensor:
@@ -35,13 +41,15 @@ def dropout_by_bytes(x: Tensor, probability: float, training: bool) -> Tensor:
 
     A CPU tosses torch's own coins one by one. Here each random number gives eight; the chance is
     rounded, and the others are scaled by what it was rounded to. Coins come from torch's global
-    generator. Elsewhere than on a CPU it is torch's own dropout.
+    generator. Elsewhere than on a CPU it is torch's own dropout, of a sparse tensor `dropout`.
 
     Args:
-        x: Dense.
+        x: Dense, or coalesced sparse COO.
         probability: Chance of an entry to be dropped, in [0, 1).
         training: Whether to drop anything.
     """
+    if x.is_sparse:
+        return dropout(x, probability, None) if training else x
     dropped = min(round(256 * probability), 255)
     if not training or dropped == 0 or x.device.type != "cpu":
         return functional.dropout(x, probability, training)
@@ -90,3 +98,52 @@ def spmm(matrix: Tensor, dense: Tensor) -> Tensor:
     row, column = matrix._indices()
     each = matrix._values().unsqueeze(1) * dense.index_select(0, column)  # [entries, k]
     return dense.new_zeros(matrix.shape[0], dense.shape[1]).index_add(0, row, each)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A sparse matrix, row after row: on a CPU a product is several times as fast as torch's."""
+
+    start: Tensor
+    """Where each row begins in `index`, int64 [r]."""
+    index: Tensor
+    """The column of each entry, int64 [e]."""
+    weight: Tensor | None = None
+    """The value of each entry, float32 [e]; None if all are 1."""
+
+    @classmethod
+    def of(cls, size: Numbers, index: Numbers, weight: Numbers, device: torch.device) -> Rows:
+        """Return rows of these sizes where they are computed on."""
+        arrays = (np.cumsum(size) - size, index, weight)
+        return cls(*(torch.from_numpy(array).to(device) for array in arrays))
+
+    def times(self, h: Tensor) -> Tensor:
+        """Return the product with a dense matrix, [r, any]."""
+        return functional.embedding_bag(
+            self.index, h, self.start, mode="sum", per_sample_weights=self.weight
+        )
+
+
+class _RowSums(torch.autograd.Function):
+    """A sparse product whose gradient is one, too."""
+
+    @staticmethod
+    def forward(*args: Any, **_: Any) -> Tensor:  # noqa: ANN401
+        ctx, h, rows, transposed = args
+        ctx.transposed = transposed
+        return rows.times(h)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
+        return ctx.transposed.times(gradients[0].contiguous()), None, None
+
+
+def row_sums(h: Tensor, rows: Rows, transposed: Rows) -> Tensor:
+    """Return the product of a sparse matrix with `h`, [r, any].
+
+    Args:
+        h: What is multiplied, [c, any].
+        rows: The matrix, [r, c].
+        transposed: The same matrix the other way round, for the gradient.
+    """
+    return _RowSums.apply(h, rows, transposed)

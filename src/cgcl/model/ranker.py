@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cgcl.counter_rng import base_key, words
-from cgcl.model.ops import dropout, dropout_by_bytes, spmm
+from cgcl.model.ops import dropout_by_bytes, spmm
 
 # Keeps the length of nothing away from zero.
 _TINY = 1e-6
@@ -81,7 +81,7 @@ class RankingEncoder(nn.Module):
 
     def inputs(self, x: Tensor) -> Tensor:
         """Return X W beside X W_s, [n, d_v] or [n, 2 d_v]; arguments as in `forward`."""
-        return spmm(self._dropped(x), self.weight)
+        return spmm(dropout_by_bytes(x, self.input_dropout, self.training), self.weight)
 
     def inputs_of_links(self, linked: Tensor, feature_of_node: Tensor) -> Tensor:
         """Return the same for a graph whose only features are its links."""
@@ -119,13 +119,6 @@ class RankingEncoder(nn.Module):
             dropped = dropout_by_bytes(z, self.hidden_dropout, self.training)
             z = self.layer(number, symmetric_product(adjacency, dropped), z)
         return z
-
-    def _dropped(self, x: Tensor) -> Tensor:
-        if not self.training:
-            return x
-        if x.is_sparse:
-            return dropout(x, self.input_dropout, None)
-        return dropout_by_bytes(x, self.input_dropout, training=True)
 
 
 class RankingDecoder(nn.Module):
@@ -243,5 +236,4 @@ def _product(matrix: Tensor, dense: Tensor) -> Tensor:
 
 def symmetric_product(matrix: Tensor, dense: Tensor) -> Tensor:
     """Return `matrix @ dense` for a symmetric sparse CSR matrix, [n, k]."""
-    result: Tensor = _SymmetricProduct.apply(matrix, dense)
-    return result
+    return _SymmetricProduct.apply(matrix, dense)

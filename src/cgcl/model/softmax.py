@@ -154,8 +154,7 @@ def row_logsumexp(
         >>> row_logsumexp(zeros, zeros, torch.tensor([5.0, 7.0]), itself)
         tensor([7., 5.])
     """
-    sums: Tensor = _RowLogSumExp.apply(left, right, bias, excluded, workspace or Workspace())
-    return sums
+    return _RowLogSumExp.apply(left, right, bias, excluded, workspace or Workspace())
 
 
 def softmax_loss(

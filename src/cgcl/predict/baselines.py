@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from cgcl.graph import Graph
 from cgcl.graph.features import has_structural_features
 from cgcl.methods.method import PairScorer
 from cgcl.methods.table import method_named
@@ -15,10 +15,11 @@ from cgcl.metrics import auc, average_precision
 from cgcl.predict.saved import Fitted
 from cgcl.split import NegativeSampler
 from cgcl.train.config import Resources, RunConfig
-from cgcl.train.fit import fit, known_of
+from cgcl.train.fit import fit
 from cgcl.train.top_of_list import BUDGET, Progress, ranking_metrics, scored_once, silent
 
 _FORMULAS = ("common-neighbours", "adamic-adar", "resource-allocation")
+_NO_FORMULAS = "Methods that count common neighbours are left out: across two sides there are none."
 _NETWORK = "mlp"
 # Half the width and half the epochs of its defaults: it is there within two seconds on a small
 # graph, and reaches the same within half a point of AUC.
@@ -32,13 +33,19 @@ _THOROUGH = 30.0
 
 @dataclass(frozen=True)
 class Compared:
-    """What each method reached."""
+    """What each method reached on the same held-out links."""
 
-    results: tuple[dict[str, Any], ...]
-    """By method: its name, its metrics and, if those come from some of the test links only, how
-    many were `sampled` and the standard errors."""
-    protocol: str
+    results: Sequence[Mapping[str, Any]]
+    """Of each method, ours first: its name as `method`, its `metrics`, None where one was not
+    measured, and, if those come from some of the test links only, how many were `sampled` and the
+    standard errors."""
+    protocol: str = ""
     """Which links were held out and what was ranked, a sentence or two."""
+
+    @property
+    def ours(self) -> str:
+        """The name of the method of this run."""
+        return self.results[0]["method"]
 
 
 def compare_with_baselines(
@@ -77,41 +84,32 @@ def compare_with_baselines(
         results.append(
             {"method": method_named(name).title, **_measured(scorer, fitted, own, most_links)}
         )
-    return Compared(tuple(results), " ".join([*_protocol(results, fitted), *left_out]))
+    return Compared(results, " ".join([*_protocol(results, fitted), *left_out]))
 
 
 def _affordable(fitted: Fitted, budget: float) -> tuple[list[str], list[str]]:
     """Return the baselines that this run can be set beside, and why others cannot."""
     graph, own = fitted.graph, fitted.recipe.name
-    told: list[str] = []
-    if graph.sides is not None:
-        told.append(
-            "Methods that count common neighbours are left out: across two sides there are none."
-        )
-    names = [name for name in _FORMULAS if graph.sides is None]
+    is_plain = graph.sides is None
+    names: list[str] = list(_FORMULAS) if is_plain else []
+    told: list[str] = [] if is_plain else [_NO_FORMULAS]
+    # To train the network and to rank all pairs.
+    hidden = _SETTINGS["hidden"]
+    per_pair = hidden * (hidden + _PER_PAIR)
+    step = 2 * fitted.split.train.shape[1] * 3 * per_pair + 6 * graph.num_nonzeros * hidden
+    cost = _SETTINGS["epochs"] * step + graph.num_nodes**2 * per_pair
     if graph.x is not None and not has_structural_features(graph):
-        if _network_cost(graph, fitted.split.train.shape[1]) <= budget:
+        if cost <= budget:
             names.append(_NETWORK)
         elif own != _NETWORK:
-            told.append(
-                f"{method_named(_NETWORK).title} is left out: it would take more than "
-                f"{budget:.0e} operations."
-            )
+            title = method_named(_NETWORK).title
+            told.append(f"{title} is left out: it would take more than {budget:.0e} operations.")
     return [name for name in names if name != own], told
 
 
-def _network_cost(graph: Graph, links: int) -> float:
-    """Return about how many operations it takes to train the network and to rank all pairs."""
-    hidden = _SETTINGS["hidden"]
-    per_pair = hidden * (hidden + _PER_PAIR)
-    step = 2 * links * 3 * per_pair + 6 * graph.num_nonzeros * hidden
-    return _SETTINGS["epochs"] * step + graph.num_nodes**2 * per_pair
-
-
 def _trained(fitted: Fitted, name: str, resources: Resources, progress: Progress) -> PairScorer:
-    shares = {key: fitted.recipe.to_json()[key] for key in ("val", "test", "seed")}
-    settings = _SETTINGS if name == _NETWORK else {}
-    recipe = RunConfig.of(name, {**settings, **shares})
+    recipe = RunConfig.of(name, _SETTINGS if name == _NETWORK else {})
+    recipe = replace(recipe, split=fitted.recipe.split)
     step = f"Comparing with {recipe.method.title}"
     progress(step, 0, max(recipe.epochs, 1))
     trained = fit(
@@ -127,12 +125,11 @@ def _trained(fitted: Fitted, name: str, resources: Resources, progress: Progress
 
 def _ours(fitted: Fitted, budget: float, thorough: bool) -> dict[str, Any]:
     """Return what the run itself reached: as it was measured, if it was."""
-    learner, test = fitted.learner, fitted.test or {}
+    test = fitted.test or {}
     if "node_mrr" in test and not thorough:
         found = {"metrics": _shown(test), "sampled": fitted.test_sampled}
     else:
-        scorer = learner.scorer(known_of(fitted.graph, fitted.split.train, learner))
-        found = _measured(scorer, fitted, budget, None)
+        found = _measured(fitted.scorer(fitted.split.train), fitted, budget, None)
     return {"method": fitted.recipe.method.title, **found}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -10,10 +11,12 @@ from torch import Tensor
 
 from cgcl.errors import ConfigError
 from cgcl.graph import Graph
-from cgcl.graph.adjacency import Adjacency
-from cgcl.graph.pairs import decode, encode_ordered
+from cgcl.graph.adjacency import Adjacency, blocks_of
 from cgcl.methods.scoring import rows_of
 from cgcl.predict.pair_space import PairSpace, Tile
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 # Inner products held at once: 2^23 take 32 MB.
 _CELLS = 2**23
@@ -89,12 +92,11 @@ class LinearCandidates:
         edges = torch.full((space.rows.numel(),), -torch.inf, device=self._left.device)
         if size >= width:
             return edges
-        step = max(1, _CELLS // width)
-        for low in range(0, space.rows.numel(), step):
-            tile = slice(low, min(low + step, space.rows.numel())), slice(0, width)
-            scores = _products(self._left, space.rows[tile[0]], self._right, space.columns)
+        for rows in blocks_of(np.full(space.rows.numel(), width), _CELLS):
+            tile = rows, slice(0, width)
+            scores = _products(self._left, space.rows[rows], self._right, space.columns)
             allowed = space.allowed(tile, once=False).to(scores.device)
-            edges[tile[0]] = _kth_largest(scores.masked_fill_(~allowed, -torch.inf), size)
+            edges[rows] = _kth_largest(scores.masked_fill_(~allowed, -torch.inf), size)
         return edges
 
 
@@ -147,13 +149,18 @@ class TwoHopCandidates:
                 "are never suggested.\nUse `candidates=linear` or `candidates=exact`."
             )
         self._space = space
-        self._adjacency = Adjacency.from_pairs(graph.edges, space.num_nodes)
-        self._is_walked = self._adjacency.degree <= self._largest_degree(most_steps)
+        adjacency = Adjacency.from_pairs(graph.edges, graph.num_nodes)
+        self._links, degree = adjacency.to_scipy(), adjacency.degree.numpy()
+        # Through a node lead as many steps as it has links to `rows`, times all that it has. All
+        # nodes are walked through up to the largest degree with which that is few steps.
+        is_row = np.zeros(degree.size)
+        is_row[space.rows.numpy()] = 1
+        by_degree = np.bincount(degree, (self._links @ is_row) * degree).cumsum()
+        self._is_walked = degree < np.searchsorted(by_degree, most_steps, side="right")
         self.hubs_left_out = int((~self._is_walked).sum())
         """How many hubs are not walked through."""
         # From each node: the neighbours of its neighbours, counted as often as they are met.
-        reach = torch.where(self._is_walked, self._adjacency.degree, 0)
-        self._steps = self._sum_over_neighbours(reach)[space.rows]
+        self._steps = (self._links @ (self._is_walked * degree))[space.rows.numpy()]
 
     @property
     def most_pairs(self) -> int:
@@ -163,55 +170,20 @@ class TwoHopCandidates:
 
     def blocks(self) -> Iterator[Tensor]:
         """Yield the candidates in the order of first end, second end, int64 [2, p] at once."""
-        ends = self._steps.cumsum(0)
-        low = 0
-        while low < ends.numel():
-            before = int(ends[low - 1]) if low else 0
-            high = int(torch.searchsorted(ends, before + _STEPS_AT_ONCE, right=True))
-            rows = self._space.rows[low : max(high, low + 1)]
-            pairs = self._pairs(rows) if high > low else self._pairs_of(rows)
+        for block in blocks_of(self._steps, _STEPS_AT_ONCE):
+            rows = self._space.rows[block]
+            row, end = self._reached(rows).nonzero()
+            pairs = torch.stack([rows[torch.from_numpy(row).long()], torch.from_numpy(end).long()])
             yield pairs[:, self._space.holds(pairs)]
-            low = max(high, low + 1)
 
     def holds(self, tile: Tile) -> Tensor:
         """Say which pairs of a rectangle share a neighbour, bool [rows, columns]."""
-        rows, columns = self._space.rows[tile[0]], self._space.columns[tile[1]]
-        return torch.stack([self._reached(node)[columns] for node in rows.tolist()])
+        reached = self._reached(self._space.rows[tile[0]]).toarray() > 0
+        return torch.from_numpy(reached)[:, self._space.columns[tile[1]]]
 
-    def _largest_degree(self, most_steps: int) -> int:
-        """Return the largest degree such that walking through all nodes up to it is few steps."""
-        degree = self._adjacency.degree
-        is_row = torch.zeros_like(degree)
-        is_row[self._space.rows] = 1
-        steps = self._sum_over_neighbours(is_row) * degree
-        total = torch.zeros(int(degree.max()) + 1 if len(degree) else 1, dtype=torch.int64)
-        total = total.index_add_(0, degree, steps).cumsum(0)  # by degree
-        return int(torch.searchsorted(total, most_steps, right=True)) - 1
-
-    def _sum_over_neighbours(self, values: Tensor) -> Tensor:
-        entries = self._adjacency
-        return torch.zeros_like(values).index_add_(0, entries.row, values[entries.indices])
-
-    def _pairs(self, rows: Tensor) -> Tensor:
-        """Return each node of `rows` with all that it reaches, once, int64 [2, any]."""
-        owner, middle = self._adjacency.neighbours(rows)
-        walked = self._is_walked[middle]
-        owner, middle = owner[walked], middle[walked]
-        place, end = self._adjacency.neighbours(middle)
-        n = self._space.num_nodes
-        return decode(torch.unique(encode_ordered(rows[owner[place]], end, n)), n)
-
-    def _pairs_of(self, rows: Tensor) -> Tensor:
-        """Do the same for one node that has more steps than are held at once."""
-        ends = self._reached(int(rows)).nonzero().squeeze(1)
-        return torch.stack([rows.expand_as(ends), ends])
-
-    def _reached(self, node: int) -> Tensor:
-        """Say which nodes share a neighbour with `node`, bool [n]."""
-        _, middle = self._adjacency.neighbours(torch.tensor([node]))
-        reached = torch.zeros(self._space.num_nodes, dtype=torch.bool)
-        middle = middle[self._is_walked[middle]]
-        part = self._adjacency.degree[middle].cumsum(0) // _STEPS_AT_ONCE
-        for some in middle.split(torch.bincount(part).tolist()):
-            reached[self._adjacency.neighbours(some)[1]] = True
-        return reached
+    def _reached(self, nodes: Tensor) -> csr_array:
+        """Return how many neighbours some nodes share with every node, [nodes, n]."""
+        links: Any = self._links[nodes.numpy()]  # scipy's types know no rows of a csr_array
+        links.data *= self._is_walked[links.indices]
+        links.eliminate_zeros()
+        return (links @ self._links).sorted_indices()

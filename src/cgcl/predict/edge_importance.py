@@ -31,6 +31,8 @@ MOST_TRIED = 1_000
 MOST_TRIED_IN_LAYERS = 50
 """The same for CGCL that ranks, whose layers hand every change on to more nodes."""
 
+# How many links are named for a pair.
+_NAMED = 3
 # Links tried at once, and rows that change with them: 8 MB an array at d_v = 128.
 _BUDGET = 2**14
 
@@ -110,23 +112,20 @@ class LinkRemover:
         width = model.encode.bias.shape[0]
         with self._evaluating():
             inputs, self._added = self._read(graph)
-            self._layers, self._own = [inputs[:, :width]], inputs[:, width:]
+            # What each layer receives, and what it adds its own part of.
+            self._layers, self._before = [inputs[:, :width]], [inputs[:, width:]]
             self._sums: list[Tensor] = []
             looped = Adjacency.from_pairs(graph.edges, self._n, self_loops=True)
             adjacent = looped.to_torch(torch.ones(looped.indices.numel())).to(inputs.device)
             scale = self._links.degree.to(inputs).add(1).rsqrt().unsqueeze(1)
             for number in range(self._num_layers):
                 self._sums.append(adjacent @ (scale * self._layers[-1]))
-                z = self._layer(number, scale * self._sums[-1], self._before(number))
+                z = self._layer(number, scale * self._sums[-1], self._before[-1])
                 self._layers.append(z)
+                self._before.append(z)
 
-    def edge_importance(self, pairs: Tensor, count: int = 3) -> list[RestsOn]:
-        """Return for each pair the known links that its score rests on most.
-
-        Args:
-            pairs: Node numbers, int64 [2, p].
-            count: How many links to name for a pair.
-        """
+    def edge_importance(self, pairs: Tensor) -> list[RestsOn]:
+        """Return for each pair, int64 [2, p], the known links that its score rests on most."""
         degree = self._links.degree[pairs]
         # A node with itself has its own links, and the link of a pair is one of both ends.
         is_same, is_linked = pairs[0] == pairs[1], self._links.contains(*pairs)
@@ -136,10 +135,9 @@ class LinkRemover:
             drops = block.logits[block.pair] - block.logits_without
             # By pair, then the greatest fall, then the order of nodes.
             order = np.lexsort((block.neighbour, block.end, -drops, block.pair))
-            starts = np.searchsorted(block.pair[order], np.arange(len(block.logits) + 1))
+            starts = np.searchsorted(block.pair[order], np.arange(1, len(block.logits)))
             scores, without = _to_scores(block.logits), _to_scores(block.logits_without)
-            for number, score in enumerate(scores.tolist()):
-                mine = order[starts[number] : starts[number + 1]]
+            for score, mine in zip(scores.tolist(), np.split(order, starts), strict=True):
                 reasons = tuple(
                     Reason(
                         self._names[block.end[place]],
@@ -147,23 +145,17 @@ class LinkRemover:
                         float(drops[place]),
                         float(without[place]),
                     )
-                    for place in mine[:count].tolist()
+                    for place in mine[:_NAMED].tolist()
                     if drops[place] > 0
                 )
                 answers.append(RestsOn(score, reasons, len(mine), links[len(answers)]))
         return answers
 
-    def without_each_link(self, pairs: Tensor, most: int | None = None) -> Iterator[Removals]:
-        """Yield, block by block, the logits of pairs without each link of their ends in turn.
-
-        Args:
-            pairs: Node numbers, int64 [2, p].
-            most: How many links of one end to remove in turn; None for the usual number.
-        """
-        ends, most = pairs.numpy(), self._most if most is None else most
-        tried = self._links.degree.numpy()[ends].clip(max=most).sum(axis=0)
-        for block in blocks_of(tried + 1, _BUDGET):
-            pair, end, neighbour = self._links_to_try(ends[:, block], most)
+    def without_each_link(self, pairs: Tensor) -> Iterator[Removals]:
+        """Yield, block by block, the logits of pairs without each link of their ends in turn."""
+        tried = self._links.degree[pairs].clamp(max=self._most).sum(dim=0)
+        for block in blocks_of(tried.numpy() + 1, _BUDGET):
+            pair, end, neighbour = self._links_to_try(pairs[:, block].numpy())
             some, gone = pairs[:, block], torch.from_numpy(np.stack([end, neighbour]))
             # A layer sends what has changed to all neighbours of both ends.
             changed = self._links.degree[gone].sum(dim=0).numpy()
@@ -176,26 +168,20 @@ class LinkRemover:
                 without = torch.cat([torch.empty(0), *found])
             yield Removals(block, logits.numpy(), pair, end, neighbour, without.numpy())
 
-    def _links_to_try(self, ends: Numbers, most: int) -> tuple[Numbers, Numbers, Numbers]:
+    def _links_to_try(self, ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """Return pair, end and neighbour of each link to remove, the pair's own link once."""
-        parts: list[tuple[Numbers, Numbers, Numbers]] = []
-        sizes = self._links.degree.numpy()
-        for nodes in ends:
-            pair, neighbour = self._links.take(nodes)
-            if (sizes[nodes] > most).any():
-                # A message's weight falls with its sender's links: the fewest first.
-                order = np.lexsort((neighbour, sizes[neighbour], pair))
-                pair, neighbour = pair[order], neighbour[order]
-                kept = np.arange(len(pair)) - np.searchsorted(pair, pair) < most
-                pair, neighbour = pair[kept], neighbour[kept]
-            end = nodes[pair]
-            if parts:
-                first = ends[0][pair]
-                is_new = (neighbour != first) & (end != first)
-                pair, end, neighbour = pair[is_new], end[is_new], neighbour[is_new]
-            parts.append((pair, end, neighbour))
-        pairs, nodes, partners = (np.concatenate(both) for both in zip(*parts, strict=True))
-        return pairs, nodes, partners
+        nodes, sizes = ends.ravel(), self._links.degree.numpy()  # all first ends come first
+        row, neighbour = self._links.take(nodes)
+        if (sizes[nodes] > self._most).any():
+            # A message's weight falls with its sender's links: the fewest first.
+            order = np.lexsort((neighbour, sizes[neighbour], row))
+            row, neighbour = row[order], neighbour[order]
+            kept = np.arange(len(row)) - np.searchsorted(row, row) < self._most
+            row, neighbour = row[kept], neighbour[kept]
+        pair, end = row % ends.shape[1], nodes[row]
+        first = ends[0][pair]
+        is_new = (row < ends.shape[1]) | ((neighbour != first) & (end != first))
+        return pair[is_new], end[is_new], neighbour[is_new]
 
     @torch.no_grad()  # a worker does not know of it
     def _without(self, gone_and_ends: Tensor) -> Tensor:
@@ -214,7 +200,7 @@ class LinkRemover:
         codes, order = self._codes(gone).sort()
         one, other = gone.flatten()[order], gone.flip(0).flatten()[order]
         z = self._layers[0][one] - self._added[other, : self._layers[0].shape[1]]
-        before = self._own[one] - self._added[other, self._layers[0].shape[1] :]
+        before = self._before[0][one] - self._added[other, self._layers[0].shape[1] :]
         for number, sums in enumerate(self._sums):
             sent = self._scale(codes, gone) * z
             more = sent - self._scale(codes, None) * self._layers[number][codes % self._n]
@@ -225,7 +211,7 @@ class LinkRemover:
             place, is_there = _places(self._codes(gone), rows)
             silent, _ = _places(self._codes(gone.flip(0)), codes)
             found[place[is_there]] -= sent[silent[is_there]]
-            before = self._overlaid(self._before(number), rows, codes, before)
+            before = self._overlaid(self._before[number], rows, codes, before)
             z = self._layer(number, self._scale(rows, gone) * found, before)
             codes, before = rows, z
         return self._overlaid(self._layers[-1], self._codes(ends), codes, z)
@@ -267,9 +253,6 @@ class LinkRemover:
         removal, node = decode(codes, self._n)
         degree = self._degree(removal, node, gone).to(self._layers[0])
         return (degree + 1).rsqrt().unsqueeze(1)
-
-    def _before(self, number: int) -> Tensor:
-        return self._layers[number] if number else self._own
 
     def _overlaid(self, whole: Tensor, wanted: Tensor, codes: Tensor, changed: Tensor) -> Tensor:
         """Return rows of a matrix with a row per node, some of which have changed."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cgcl.errors import ConfigError
 from cgcl.graph import Graph
@@ -24,29 +23,17 @@ from cgcl.predict.query import Pairs, Query, checked_pairs
 from cgcl.predict.search import Search, find, require_finite
 
 
+@dataclass(frozen=True, eq=False)
 class QueryEngine:
     """Answers queries about one graph with one fitted method."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        scorer: PairScorer,
-        calibration: Calibration | None = None,
-        model: Explainable | None = None,
-    ) -> None:
-        """Take what is needed to answer; nothing is computed yet.
-
-        Args:
-            graph: All known links, and the names.
-            scorer: The method.
-            calibration: What turns logits into probabilities; None if there is nothing.
-            model: The network behind the scorer, to say which links a score rests on; None if the
-                method is another.
-        """
-        self._graph = graph
-        self._scorer = scorer
-        self._calibration = calibration
-        self._model = model
+    graph: Graph
+    """All known links, and the names."""
+    scorer: PairScorer
+    calibration: Calibration | None = None
+    """What turns logits into probabilities; None if there is nothing."""
+    model: nn.Module | None = None
+    """What is behind the scorer, to say which links a score rests on if it can."""
 
     def score(self, pairs: Pairs, prior: float | None = None, *, explain: bool = False) -> Links:
         """Return scores and probabilities of given pairs in their order, if asked with evidence.
@@ -58,9 +45,9 @@ class QueryEngine:
             ConfigError: `prior` is not between 0 and 1.
         """
         pairs = checked_pairs(pairs)
-        ends = [self._graph.nodes_named([pair[end] for pair in pairs]) for end in (0, 1)]
+        ends = [self.graph.nodes_named([pair[end] for pair in pairs]) for end in (0, 1)]
         nodes = torch.stack(ends)
-        logits = self._scorer.logits(nodes)
+        logits = self.scorer.logits(nodes)
         evidence: dict[str, list[Any]] = {"known": self._adjacency.contains(*nodes).tolist()}
         if explain:
             evidence |= self._evidence(nodes, explain=True)
@@ -74,7 +61,7 @@ class QueryEngine:
             ConfigError: A probability is out of range, or there are none to go by.
             ResourceError: The search would take hours.
         """
-        found = find(self._scorer, self._graph, query, self._min_logit(query))
+        found = find(self.scorer, self.graph, query, self._min_logit(query))
         evidence = self._evidence(found.pairs, explain=query.explain)
         return self._links(found.pairs, found.logits, query.prior, evidence, found.sentence)
 
@@ -88,8 +75,8 @@ class QueryEngine:
             query: The query.
             tell: Told after the last block which pairs were scored, in a sentence.
         """
-        min_logit = self._min_logit(query)
-        search = Search(self._scorer, self._graph, replace(query, count=None), min_logit)
+        query = replace(query, count=None)
+        search = Search(self.scorer, self.graph, query, self._min_logit(query))
         for pairs, logits in search.blocks():
             evidence = self._evidence(pairs, explain=True) if query.explain else {}
             yield self._links(pairs, logits, query.prior, evidence)
@@ -98,12 +85,12 @@ class QueryEngine:
     def _min_logit(self, query: Query) -> float | None:
         if query.min_probability is None:
             return None
-        if self._calibration is None:
+        if self.calibration is None:
             raise ConfigError(
                 "A lowest probability was asked for, but this predictor has none: it was trained "
                 "without validation links.\nTrain with `val=0.05`, or ask without."
             )
-        logit = self._calibration.logit_for(query.min_probability, query.prior)
+        logit = self.calibration.logit_for(query.min_probability, query.prior)
         # Rounded up: logits are float32, and the one just below does not reach the probability.
         near = np.float32(logit)
         return float(near if float(near) >= logit else np.nextafter(near, np.float32(np.inf)))
@@ -116,22 +103,27 @@ class QueryEngine:
         evidence: dict[str, list[Any]],
         found: str = "",
     ) -> Links:
-        names = self._graph.names
+        require_finite(logits)
+        names, chances = self.graph.names, self.calibration
         sources, targets = (tuple(names[node] for node in nodes) for nodes in pairs.tolist())
-        probabilities = base_rate = intervals = None
-        if self._calibration is not None:
-            base_rate = self._calibration.prior if prior is None else prior
-            probabilities = self._calibration.probability(logits, prior)
-            intervals = self._calibration.interval(logits, prior)
-        scores = _to_scores(logits)
-        return Links(sources, targets, scores, probabilities, evidence, found, base_rate, intervals)
+        # In float32 the last bit of a score depends on how many others are computed beside it.
+        scores = torch.sigmoid(logits.double()).float().numpy()
+        links = Links(sources, targets, scores, evidence=evidence, found=found)
+        if chances is None:
+            return links
+        return replace(
+            links,
+            probabilities=chances.probability(logits, prior),
+            prior=chances.prior if prior is None else prior,
+            intervals=chances.interval(logits, prior),
+        )
 
     def _evidence(self, pairs: Tensor, *, explain: bool) -> dict[str, list[Any]]:
         """Return what speaks for each pair as columns, if asked with a sentence."""
-        evidence = evidence_of(self._graph, pairs, adjacency=self._adjacency)
+        evidence = evidence_of(self.graph, pairs, adjacency=self._adjacency)
         columns = evidence.columns()
         if explain:
-            remover, names = self._remover, self._graph.names
+            remover, names = self._remover, self.graph.names
             rests = [None] * pairs.shape[1] if remover is None else remover.edge_importance(pairs)
             columns["because"] = [
                 explained((names[one], names[other]), evidence, number, rests[number])
@@ -141,16 +133,10 @@ class QueryEngine:
 
     @cached_property
     def _adjacency(self) -> Adjacency:
-        return Adjacency.from_pairs(self._graph.edges, self._graph.num_nodes)
+        return Adjacency.from_pairs(self.graph.edges, self.graph.num_nodes)
 
     @cached_property
     def _remover(self) -> LinkRemover | None:
-        if self._model is None:
+        if not isinstance(self.model, Explainable):
             return None
-        return LinkRemover(self._model, self._graph, self._adjacency)
-
-
-def _to_scores(logits: Tensor) -> npt.NDArray[np.float32]:
-    require_finite(logits)
-    # In float32 the last bit of a score depends on how many others are computed beside it.
-    return torch.sigmoid(logits.double()).float().numpy()
+        return LinkRemover(self.model, self.graph, self._adjacency)

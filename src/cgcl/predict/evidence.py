@@ -15,8 +15,8 @@ from cgcl.graph import Graph
 from cgcl.graph.adjacency import Adjacency, Numbers
 from cgcl.graph.features import has_structural_features
 from cgcl.graph.pairs import encode_ordered
-from cgcl.graph.wording import shown
 from cgcl.predict.edge_importance import Reason, RestsOn
+from cgcl.wording import counted, shown
 
 # Rows of features looked at together.
 _ROWS = 2**14
@@ -40,9 +40,6 @@ class Evidence:
     """Names of shared neighbours, those with the fewest links first."""
     features: tuple[tuple[str, ...], ...]
     """Names of common features, the rarest first."""
-
-    def __len__(self) -> int:
-        return len(self.linked)
 
     def columns(self) -> dict[str, list[Any]]:
         """Return what fits into a table, by column; common features only where there are any."""
@@ -108,20 +105,13 @@ def _common_features(
     graph: Graph, pairs: Tensor, most: int
 ) -> tuple[Numbers | None, list[list[int]], Numbers]:
     """Return counts, the rarest columns of each pair, and what those columns are in the graph."""
-    labels = np.empty(0, dtype=np.int64)
-    none: list[list[int]] = [[] for _ in range(pairs.shape[1])]
-    if graph.x is None or has_structural_features(graph):
-        return None, none, labels
+    labels, rarity = _marks(graph)
+    if graph.x is None or len(labels) == 0:
+        return None, [[] for _ in range(pairs.shape[1])], labels
     nodes, places = pairs.unique(return_inverse=True)
-    if graph.x.is_sparse:
-        labels = np.arange(graph.num_features)
-        rarity = _columns(graph.x)[1].bincount(minlength=graph.num_features).numpy()
-        rows, columns = _columns(graph.x.index_select(0, nodes).coalesce())
-    else:
-        labels, rarity = _marks(graph.x)
-        if len(labels) == 0:
-            return None, none, labels
-        rows, columns = graph.x[nodes][:, labels].nonzero().T
+    x = graph.x.index_select(0, nodes)
+    x = x.coalesce() if x.is_sparse else x[:, labels].to_sparse_coo()
+    rows, columns = _columns(x)
     codes = encode_ordered(rows, columns, len(labels))
     lists = Adjacency.from_codes(codes, len(nodes), len(labels))
     counts, rarest = _in_common(lists, places, rarity, most)
@@ -133,17 +123,22 @@ def _columns(x: Tensor) -> Tensor:
     return x.indices()[:, x.values() != 0]
 
 
-def _marks(x: Tensor) -> tuple[Numbers, Numbers]:
-    """Return the dense columns that hold zero and one other value, and how many nodes have each."""
-    if x.shape[0] == 0:
+def _marks(graph: Graph) -> tuple[Numbers, Numbers]:
+    """Return the features that a node has or has not, and how many nodes have each.
+
+    These are all columns of a sparse matrix; of a dense one those with zero and one other value.
+    """
+    x = graph.x
+    if x is None or x.shape[0] == 0 or has_structural_features(graph):
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    if x.is_sparse:
+        rarity = _columns(x)[1].bincount(minlength=x.shape[1])
+        return np.arange(x.shape[1]), rarity.numpy()
     high, low = x.amax(dim=0), x.amin(dim=0)
     value = torch.where(high > 0, high, low)
-    others = torch.zeros(x.shape[1], dtype=torch.int64)
-    rarity = torch.zeros(x.shape[1], dtype=torch.int64)
-    for rows in x.split(_ROWS):
-        others += ((rows != 0) & (rows != value)).sum(dim=0)
-        rarity += (rows != 0).sum(dim=0)
+    blocks = x.split(_ROWS)
+    others = sum(((rows != 0) & (rows != value)).sum(dim=0) for rows in blocks)
+    rarity = x.count_nonzero(dim=0)
     # A column in which every node has the mark tells nobody from anybody.
     labels = ((others == 0) & (rarity > 0) & (rarity < x.shape[0])).nonzero().squeeze(1)
     return labels.numpy(), rarity[labels].numpy()
@@ -157,19 +152,14 @@ def _distances(links: Adjacency, pairs: Tensor, shared: Numbers) -> tuple[int | 
     """Return the length of the shortest way between the ends of each pair but their own link."""
     # The last pair whose search reached a node from its first end, and from its second.
     reached = np.full((2, links.num_rows), -1)
-    distances: list[int | None] = []
-    for number, (one, other) in enumerate(pairs.T.tolist()):
-        if one == other:
-            distances.append(0)
-        elif shared[number]:
-            distances.append(2)
-        else:
-            distances.append(_distance(links, reached, [one, other], number))
-    return tuple(distances)
+    return tuple(
+        2 if shared[number] and one != other else _distance(links, reached, [one, other], number)
+        for number, (one, other) in enumerate(pairs.T.tolist())
+    )
 
 
 def _distance(links: Adjacency, reached: Numbers, ends: list[int], number: int) -> int | None:
-    """Return the distance of two different nodes without their own link.
+    """Return the distance of two nodes without their own link.
 
     Breadth first from both ends; each step grows the end that has fewer links to follow. So where
     no way joins the two, little more than the smaller of their pieces is searched.
@@ -180,6 +170,8 @@ def _distance(links: Adjacency, reached: Numbers, ends: list[int], number: int) 
         ends: The two nodes.
         number: A number that no earlier search had.
     """
+    if ends[0] == ends[1]:
+        return 0
     degree = links.degree.numpy()
     fronts, depths = [np.array([end]) for end in ends], [0, 0]
     reached[[0, 1], ends] = number
@@ -211,19 +203,13 @@ def explained(
         rests: What the score of this pair rests on, if that is known.
     """
     one, other = (_short(name) for name in pair)
-    shared = _things(
-        int(evidence.shared_neighbours[number]), "neighbour", evidence.neighbours[number]
-    )
+    both = [("neighbour", evidence.shared_neighbours, evidence.neighbours)]
     if evidence.common_features is not None:
-        features = _things(
-            int(evidence.common_features[number]), "feature", evidence.features[number]
-        )
-        shared = f"{shared} and {features}"
+        both.append(("feature", evidence.common_features, evidence.features))
+    shared = " and ".join(_things(int(c[number]), what, names[number]) for what, c, names in both)
     way = _way(evidence.distance[number], bool(evidence.linked[number]))
-    sentences = [f"{one} and {other} share {shared}; {way}."]
-    if rests is not None:
-        sentences += _support(rests)
-    return " ".join(sentences)
+    support = [] if rests is None else _support(rests)
+    return " ".join([f"{one} and {other} share {shared}; {way}.", *support])
 
 
 def _short(name: str) -> str:
@@ -234,37 +220,30 @@ def _things(count: int, what: str, names: Sequence[str]) -> str:
     """Return a count with names: `3 neighbours (Bob, Carl and 1 more)`."""
     if count == 0:
         return f"no {what}"
-    counted = f"{count:,} {what}{'' if count == 1 else 's'}"
-    if not names:
-        return counted
     more = f" and {count - len(names):,} more" if count > len(names) else ""
-    return f"{counted} ({', '.join(map(_short, names))}{more})"
+    named = f" ({', '.join(map(_short, names))}{more})" if names else ""
+    return f"{counted(count, what)}{named}"
 
 
 def _way(distance: int | None, is_linked: bool) -> str:
     if distance is None:
-        return "no path joins them but their own link" if is_linked else "no path joins them"
+        return f"no path joins them{' but their own link' if is_linked else ''}"
     return f"distance {distance}{' without their own link' if is_linked else ''}"
 
 
 def _support(rests: RestsOn) -> list[str]:
     if rests.links == 0:
         return ["Neither has a known link, so the score rests on their features alone."]
-    limits = (
-        [f"Of their {rests.links:,} links {rests.tried:,} were tried."]
-        if rests.tried < rests.links
-        else []
-    )
-    if not rests.reasons:
-        return ["The score rests on no single link.", *limits]
     parts = [
         f"{_short(reason.end)}-{_short(reason.neighbour)} "
         f"({_fall(rests.score, reason)}{'' if place else ' without it'})"
         for place, reason in enumerate(rests.reasons)
     ]
-    last = f" and {parts[-1]}" if len(parts) > 1 else ""
-    listed = ", ".join(parts[:-1]) + last if last else parts[0]
-    return [f"The score rests most on {listed}.", *limits]
+    listed = " and ".join(part for part in (", ".join(parts[:-1]), *parts[-1:]) if part)
+    told = [f"The score rests {f'most on {listed}' if parts else 'on no single link'}."]
+    if rests.tried < rests.links:
+        told.append(f"Of their {rests.links:,} links {rests.tried:,} were tried.")
+    return told
 
 
 def _fall(score: float, reason: Reason) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -18,7 +18,6 @@ from cgcl.graph import Graph
 from cgcl.methods.method import PairScorer
 from cgcl.methods.scoring import EmbeddingScorer
 from cgcl.methods.table import DEFAULT_METHOD, is_method, method_named, no_such_setting
-from cgcl.predict.edge_importance import Explainable
 from cgcl.predict.engine import QueryEngine
 from cgcl.predict.links import Links
 from cgcl.predict.new_nodes import with_new_nodes
@@ -27,86 +26,21 @@ from cgcl.predict.saved import Fitted, read_fitted, write_fitted
 from cgcl.predict.search import require_finite
 from cgcl.settings import pick
 from cgcl.split import Split, random_split
-from cgcl.train.config import Resources, RunConfig
+from cgcl.train.config import Resources, RunConfig, SplitConfig
 from cgcl.train.execution import computing_with, resolve_device
-from cgcl.train.fit import fit, known_of
+from cgcl.train.fit import fit
 from cgcl.train.trainer import Stopped
 
 if TYPE_CHECKING:
     from cgcl.train.harder import Against, Harder
 
 
-class Params:
-    """Settings as attributes of the same names: the constructor's arguments, and the method's.
-
-    A subclass stores its own arguments in its constructor and hands the rest, the settings of its
-    `method`, to `_store`. The method's other settings are there with their defaults.
-    """
-
-    method: str
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """Return the settings by name: the predictor's own, then all of the method's."""
-        return {n: getattr(self, n) for n in (*self._own_defaults(), *self._method_names())}
-
-    def set_params(self, **params: Any) -> Self:  # noqa: ANN401
-        """Change settings by name and return the predictor.
-
-        Another method brings its own settings, with their defaults.
-
-        Raises:
-            ConfigError: There is no setting of that name.
-        """
-        own = self._own_defaults()
-        if params.get("method", self.method) != self.method:
-            for name in self._method_names():
-                delattr(self, name)
-            self.method = params["method"]
-            self._store({})
-        more = {name: value for name, value in params.items() if name not in own}
-        self._require_settings(more)
-        for name, value in params.items():
-            setattr(self, name, value)
-        return self
-
-    def _store(self, settings: Mapping[str, Any]) -> None:
-        """Keep the settings of the method; an unknown method is refused later, by fit.
-
-        Raises:
-            ConfigError: The method has no setting of that name.
-        """
-        self._require_settings(settings)
-        for name, value in {**_defaults_of(self.method), **settings}.items():
-            setattr(self, name, value)
-
-    def _require_settings(self, settings: Mapping[str, Any]) -> None:
-        known = _defaults_of(self.method)
-        unknown = [name for name in settings if name not in known]
-        if unknown and is_method(self.method):
-            raise no_such_setting(self.method, unknown, [*self._own_defaults(), *known])
-
-    def _own_defaults(self) -> dict[str, Any]:
-        parameters = inspect.signature(type(self)).parameters.values()
-        return {p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD}
-
-    def _method_names(self) -> list[str]:
-        """Return the names of the method's settings; of an unknown one those that were given."""
-        if is_method(self.method):
-            return list(_defaults_of(self.method))
-        own = self._own_defaults()
-        return [n for n in vars(self) if n not in own and not n.startswith("_") and n[-1] != "_"]
-
-    def __repr__(self) -> str:
-        usual, now = {**self._own_defaults(), **_defaults_of(self.method)}, self.get_params()
-        changed = [f"{n}={now[n]!r}" for n in now if n not in usual or now[n] != usual[n]]
-        return f"{type(self).__name__}({', '.join(changed)})"
-
-
-class LinkPredictor(Params):
+class LinkPredictor:
     """Learns from the links of a graph which links are missing.
 
     Follows scikit-learn's habits: the constructor only stores, `fit` learns and returns the
-    predictor, what is learned ends in an underscore, the same seed gives the same result.
+    predictor, what is learned ends in an underscore, the same seed gives the same result. Settings
+    are attributes of the same names: the constructor's arguments, and all of the method's.
 
     Attributes:
         graph_: The graph it was fitted on.
@@ -131,8 +65,8 @@ class LinkPredictor(Params):
         self,
         method: str = DEFAULT_METHOD,
         *,
-        val: float = 0.05,
-        test: float = 0.10,
+        val: float = SplitConfig.val,
+        test: float = SplitConfig.test,
         seed: int = 0,
         device: str = "auto",
         threads: int = 0,
@@ -168,7 +102,47 @@ class LinkPredictor(Params):
         self.device, self.threads = device, threads
         self.engine, self.precision, self.deterministic = engine, precision, deterministic
         self.time_limit, self.track_consistency = time_limit, track_consistency
-        self._store(settings)
+        known = _defaults_of(method)
+        unknown = [name for name in settings if name not in known]
+        if unknown and is_method(method):  # another is refused later, by fit
+            raise no_such_setting(method, unknown, [*self._own_defaults(), *known])
+        vars(self).update({**known, **settings})
+
+    def _own_defaults(self) -> dict[str, Any]:
+        parameters = inspect.signature(type(self)).parameters.values()
+        return {p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD}
+
+    def _method_names(self) -> list[str]:
+        """Return the names of the method's settings; of an unknown one those that were given."""
+        if is_method(self.method):
+            return list(_defaults_of(self.method))
+        own = self._own_defaults()
+        return [n for n in vars(self) if n not in own and not n.startswith("_") and n[-1] != "_"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+        """Return the settings by name: the predictor's own, then all of the method's."""
+        return {n: getattr(self, n) for n in (*self._own_defaults(), *self._method_names())}
+
+    def set_params(self, **params: Any) -> Self:  # noqa: ANN401
+        """Change settings by name and return the predictor.
+
+        Another method brings its own settings, with their defaults.
+
+        Raises:
+            ConfigError: There is no setting of that name.
+        """
+        stays = params.get("method", self.method) == self.method
+        kept = self.get_params() if stays else {n: getattr(self, n) for n in self._own_defaults()}
+        other = type(self)(**{**kept, **params})
+        for name in self._method_names():
+            delattr(self, name)
+        vars(self).update(vars(other))
+        return self
+
+    def __repr__(self) -> str:
+        usual, now = {**self._own_defaults(), **_defaults_of(self.method)}, self.get_params()
+        changed = [f"{n}={now[n]!r}" for n in now if n not in usual or now[n] != usual[n]]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     @property
     def declared_exceptions(self) -> frozenset[str]:
@@ -199,9 +173,8 @@ class LinkPredictor(Params):
             )
         params = self.get_params()
         resources = pick(Resources, params)
-        shares = {name: params[name] for name in ("val", "test", "seed")}
-        own = {name: params[name] for name in self._method_names()}
-        recipe = RunConfig.for_graph(self.method, {**own, **shares}, graph)
+        told = {name: params[name] for name in (*self._method_names(), "val", "test", "seed")}
+        recipe = RunConfig.for_graph(self.method, told, graph)
         graph = replace(graph)  # checked anew: a tensor may have been written to since
         if split is None:
             split = random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)
@@ -289,17 +262,18 @@ class LinkPredictor(Params):
             ConfigError: A number is out of range.
             ResourceError: The search would take hours; the message says what would not.
         """
-        query = Query(
-            count=count,
-            sources=sources,
-            targets=targets,
-            exclude=exclude,
-            min_probability=min_probability,
-            prior=prior,
-            candidates=candidates,
-            explain=explain,
+        return self.answer(
+            Query(
+                count=count,
+                sources=sources,
+                targets=targets,
+                exclude=exclude,
+                min_probability=min_probability,
+                prior=prior,
+                candidates=candidates,
+                explain=explain,
+            )
         )
-        return self.answer(query)
 
     def answer(self, query: Query) -> Links:
         """Return the best new links that a query asks for, as `top` does."""
@@ -371,9 +345,10 @@ class LinkPredictor(Params):
             ConfigError: The method scores pairs without embedding nodes.
             ModelFileError: The network gives numbers that are not finite.
         """
-        title = self._fitted().recipe.method.title
+        fitted = self._fitted()
+        title = fitted.recipe.method.title
         with self._computing():
-            scorer = self.scorer() if links is None else self._scorer_for(links)
+            scorer = self.scorer() if links is None else fitted.scorer(links)
             if not isinstance(scorer, EmbeddingScorer):
                 raise ConfigError(
                     f"{title} scores pairs as a whole and has no embedding of a node.\n"
@@ -427,7 +402,8 @@ class LinkPredictor(Params):
 
     def test_scorer(self) -> PairScorer:
         """Return what scores pairs in the test: by the links to learn from alone."""
-        return self._scorer_for(self._fitted().split.train)
+        fitted = self._fitted()
+        return fitted.scorer(fitted.split.train)
 
     def scorer(self) -> PairScorer:
         """Return what scores pairs of node numbers by all known links.
@@ -435,16 +411,12 @@ class LinkPredictor(Params):
         Raises:
             NotFittedError: `fit` was not called.
         """
-        self._fitted()
-        if self._scoring is None:
-            self._scoring = self._scorer_for(self.graph_.edges)
-        return self._scoring
+        return self._engine().scorer
 
     def _take(self, fitted: Fitted, stopped: Stopped | None) -> None:
         self._device = resolve_device(pick(Resources, self.get_params()))
         fitted.learner.to(self._device)
         self._learned = fitted
-        self._scoring: PairScorer | None = None
         self._answering: QueryEngine | None = None
         self.graph_, self.split_, self.model_ = fitted.graph, fitted.split, fitted.learner
         self.settings_ = fitted.recipe.settings.to_json()
@@ -463,13 +435,9 @@ class LinkPredictor(Params):
     def _engine(self) -> QueryEngine:
         fitted = self._fitted()
         if self._answering is None:
-            model = fitted.learner if isinstance(fitted.learner, Explainable) else None
-            self._answering = QueryEngine(fitted.graph, self.scorer(), fitted.calibration, model)
+            graph, scorer = fitted.graph, fitted.scorer(fitted.graph.edges)
+            self._answering = QueryEngine(graph, scorer, fitted.calibration, fitted.learner)
         return self._answering
-
-    def _scorer_for(self, links: Tensor) -> PairScorer:
-        learner = self._fitted().learner
-        return learner.scorer(known_of(self.graph_, links, learner))
 
     def _computing(self) -> AbstractContextManager[None]:
         return computing_with(pick(Resources, self.get_params()))
@@ -496,14 +464,9 @@ def evaluate_against(predictor: LinkPredictor, against: Against = "heart") -> Ha
     """
     from cgcl.train.harder import metrics_against  # it needs scipy, which training does not
 
-    with computing_with(pick(Resources, predictor.get_params())):
-        return metrics_against(
-            predictor.test_scorer(),
-            predictor.split_,
-            predictor.graph_,
-            against,
-            seed=predictor.seed,
-        )
+    with predictor._computing():
+        scorer, split, graph = predictor.test_scorer(), predictor.split_, predictor.graph_
+        return metrics_against(scorer, split, graph, against, seed=predictor.seed)
 
 
 def _defaults_of(method: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 INTERVAL = ("probability_low", "probability_high")
 """The columns with the ends of the 95 % interval, where the calibration knows one."""
+_TYPES = {
+    "score": "float32",
+    "known": "bool",
+    **dict.fromkeys(("probability", *INTERVAL), "float64"),
+    **dict.fromkeys(("shared_neighbours", "common_features", "distance"), "int64"),
+}
+"""What Arrow calls the type of each column that does not hold text."""
 _SHOWN = 20
 _MOST_MORE = 4
 
@@ -62,44 +69,29 @@ class Links(Sequence[Link]):
         return len(self.sources)
 
     def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
+        ends, score = (self.sources[index], self.targets[index]), self.scores[index]
+        chance = None if self.probabilities is None else self.probabilities[index]
+        evidence = {name: column[index] for name, column in self.evidence.items()}
+        interval = None if self.intervals is None else self.intervals[:, index]
         if isinstance(index, slice):
-            return Links(
-                self.sources[index],
-                self.targets[index],
-                self.scores[index],
-                None if self.probabilities is None else self.probabilities[index],
-                {name: column[index] for name, column in self.evidence.items()},
-                self.found,
-                self.prior,
-                None if self.intervals is None else self.intervals[:, index],
-            )
-        probability = None if self.probabilities is None else float(self.probabilities[index])
-        interval = None if self.intervals is None else self.intervals[:, index].tolist()
-        return Link(
-            self.sources[index],
-            self.targets[index],
-            probability,
-            float(self.scores[index]),
-            {name: column[index] for name, column in self.evidence.items()},
-            interval and (interval[0], interval[1]),
-        )
+            return Links(*ends, score, chance, evidence, self.found, self.prior, interval)
+        chance = None if chance is None else float(chance)
+        bounds = None if interval is None else tuple(interval.tolist())
+        return Link(*ends, chance, float(score), evidence, bounds)
 
     def __iter__(self) -> Iterator[Link]:
         return (self[number] for number in range(len(self)))
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return the columns as lists; a probability that is not known is None."""
-        if self.probabilities is None:
-            probabilities: list[float | None] = [None] * len(self)
-        else:
-            probabilities = self.probabilities.tolist()
-        ends = {} if self.intervals is None else dict(zip(INTERVAL, self.intervals, strict=True))
+        nothing, intervals = [None] * len(self), self.intervals
+        ends = () if intervals is None else zip(INTERVAL, intervals.tolist(), strict=True)
         return {
             "source": list(self.sources),
             "target": list(self.targets),
-            "probability": probabilities,
+            "probability": nothing if self.probabilities is None else self.probabilities.tolist(),
             "score": self.scores.tolist(),
-            **{name: column.tolist() for name, column in ends.items()},
+            **dict(ends),
             **{name: list(column) for name, column in self.evidence.items()},
         }
 
@@ -114,25 +106,22 @@ class Links(Sequence[Link]):
             [f"{cell:.8g}" if isinstance(cell, float) else cell for cell in row]
             for row in zip(*columns.values(), strict=True)
         )
-        return "".join(text.lines)
+        return "".join(text)
 
     def to_arrow(self) -> pyarrow.Table:
         """Return the links as an Arrow table."""
         import pyarrow as pa
 
-        # Named types: an empty list, or one of Nones, would say nothing of what it holds.
-        types = {"score": pa.float32(), "known": pa.bool_()}
-        types |= dict.fromkeys(("probability", *INTERVAL), pa.float64())
-        types |= dict.fromkeys(("shared_neighbours", "common_features", "distance"), pa.int64())
-        columns = self.to_dict().items()
-        return pa.table({name: pa.array(c, types.get(name, pa.string())) for name, c in columns})
+        columns = self.to_dict()
+        return pa.table(columns, schema_of(columns))
 
     def to_pandas(self) -> Any:  # noqa: ANN401
         """Return the links as a pandas data frame; pandas must be installed."""
         return self.to_arrow().to_pandas()
 
     def __repr__(self) -> str:
-        rows = [self._titles(), *self._rows()]
+        columns = self._shown()
+        rows = [tuple(columns), *zip(*columns.values(), strict=True)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
             "  ".join(
@@ -147,42 +136,49 @@ class Links(Sequence[Link]):
 
     def _repr_html_(self) -> str:
         """Return the table as notebooks show it; names are text, never markup."""
-        head = "".join(f"<th>{escape(title)}</th>" for title in self._titles())
+        columns = self._shown()
+        head = "".join(f"<th>{escape(title)}</th>" for title in columns)
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self._rows()
+            for row in zip(*columns.values(), strict=True)
         )
         more = f"<p>{len(self) - _SHOWN:,} more</p>" if len(self) > _SHOWN else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
-    def _titles(self) -> list[str]:
-        return ["source", "target", "probability", "score", *self.evidence]
-
-    def _rows(self) -> list[list[str]]:
-        """Return the cells of the links that are shown."""
-        links = list(self[:_SHOWN])
-        probabilities = told_apart([link.probability for link in links], decimals)
-        scores = told_apart([link.score for link in links], decimals)
-        return [
-            [
-                link.source,
-                link.target,
-                probability,
-                score,
-                *("" if cell is None else str(cell) for cell in link.evidence.values()),
-            ]
-            for link, probability, score in zip(links, probabilities, scores, strict=True)
-        ]
+    def _shown(self) -> dict[str, list[str]]:
+        """Return the cells of the links that are shown, by column; the interval is not."""
+        columns = self[:_SHOWN].to_dict()
+        return {name: cells(column) for name, column in columns.items() if name not in INTERVAL}
 
 
-class _Lines:
+class _Lines(list[str]):
     """Takes rows that end in CR LF, so that a CR in a name is quoted too, and ends them in LF."""
 
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
     def write(self, row: str) -> None:
-        self.lines.append(row.removesuffix("\r\n") + "\n")
+        self.append(row.removesuffix("\r\n") + "\n")
+
+
+def schema_of(columns: Iterable[str]) -> pyarrow.Schema:
+    """Return the types of columns: an empty list, or one of Nones, says nothing of what it holds.
+
+    Args:
+        columns: Their names; whatever is not known holds text.
+    """
+    import pyarrow as pa
+
+    return pa.schema([(name, pa.type_for_alias(_TYPES.get(name, "string"))) for name in columns])
+
+
+def cells(column: Sequence[Any]) -> list[str]:
+    """Return a column as text: numbers told apart, nothing where nothing is known.
+
+    Example:
+        >>> cells([0.5, None]), cells([2, None, "Bob"])
+        (['0.5000', ''], ['2', '', 'Bob'])
+    """
+    if any(isinstance(cell, float) for cell in column):
+        return told_apart(column, decimals)
+    return ["" if cell is None else str(cell) for cell in column]
 
 
 def told_apart(

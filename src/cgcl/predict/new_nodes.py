@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from cgcl.errors import FeatureError, GraphContentError
 from cgcl.graph import Graph
-from cgcl.graph.features import has_structural_features
-from cgcl.graph.wording import listed, shown
+from cgcl.graph.features import has_structural_features, scaled
+from cgcl.wording import counted, listed, shown
 
 _MOST_CHARACTERS = 10_000
 
@@ -81,15 +81,15 @@ def _check_names(graph: Graph, names: Sequence[str]) -> None:
 def _numbered(graph: Graph, names: Sequence[str], links: Sequence[tuple[str, str]]) -> Tensor:
     """Return the links as node numbers of the extended graph, int64 [2, any]."""
     new = {name: graph.num_nodes + number for number, name in enumerate(names)}
-    mentioned = dict.fromkeys(name for link in links for name in link if name not in new)
-    known = dict(zip(mentioned, graph.nodes_named(list(mentioned)).tolist(), strict=True))
+    # All others must be known.
+    graph.nodes_named([name for link in links for name in link if name not in new])
     for one, other in links:
-        if one in known and other in known:
+        if one not in new and other not in new:
             raise GraphContentError(
                 f"The link '{shown(one)}', '{shown(other)}' joins two known nodes.\n"
                 f"Every link here needs a new node; train again to learn from new links."
             )
-    number = {**known, **new}
+    number = ChainMap(new, graph.node_of)
     pairs = [(number[one], number[other]) for one, other in links]
     return torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).T
 
@@ -129,24 +129,17 @@ def _extended_features(
             f"The features of {shape[0]:,} new nodes must have the shape {list(shape)}, found "
             f"{list(x_new.shape)}.\nGive a row per new node and every feature of the training."
         )
-    fresh = x_new.to(torch.float32)
-    if not x.is_sparse:
-        fresh = fresh.to_dense()
-        fresh = fresh if graph.feature_scale is None else fresh * graph.feature_scale
-        _check_finite(graph, names, (~torch.isfinite(fresh)).nonzero())
-        return torch.cat([x, fresh])
-    fresh = fresh.to_sparse_coo().coalesce()
-    entries, values = fresh.indices(), fresh.values()
-    values = values if graph.feature_scale is None else values * graph.feature_scale[entries[1]]
-    _check_finite(graph, names, entries.T[~torch.isfinite(values)])
-    below = entries + torch.tensor([[x.shape[0]], [0]])
-    return torch.sparse_coo_tensor(
-        torch.cat([x.indices(), below], dim=1),
-        torch.cat([x.values(), values]),
-        (x.shape[0] + shape[0], x.shape[1]),
-        check_invariants=False,
-        is_coalesced=True,
-    )
+    fresh = x_new.to(torch.float32).to_sparse_coo().coalesce()
+    fresh = fresh if graph.feature_scale is None else scaled(fresh, graph.feature_scale)
+    bad = fresh.indices()[:, ~torch.isfinite(fresh.values())].T
+    if len(bad):
+        row, column = bad[0].tolist()
+        label = graph.feature_names[column] if graph.feature_names else str(column)
+        raise FeatureError(
+            f"Feature '{shown(label)}' of the new node '{shown(names[row])}' is not a finite "
+            f"number.\nEvery feature must be one that fits into 32 bits."
+        )
+    return torch.cat([x, fresh]).coalesce() if x.is_sparse else torch.cat([x, fresh.to_dense()])
 
 
 def _stored_structure(graph: Graph, pairs: Tensor, shape: tuple[int, int]) -> Tensor:
@@ -161,20 +154,8 @@ def _stored_structure(graph: Graph, pairs: Tensor, shape: tuple[int, int]) -> Te
     return torch.sparse_coo_tensor(ends, ones, shape, check_invariants=True).coalesce()
 
 
-def _check_finite(graph: Graph, names: Sequence[str], bad: Tensor) -> None:
-    """Refuse features if any of them, by row and column, is no number."""
-    if len(bad):
-        row, column = bad[0].tolist()
-        label = graph.feature_names[column] if graph.feature_names else str(column)
-        raise FeatureError(
-            f"Feature '{shown(label)}' of the new node '{shown(names[row])}' is not a finite "
-            f"number.\nEvery feature must be one that fits into 32 bits."
-        )
-
-
 def _extended_sides(graph: Graph, sides: Tensor, names: Sequence[str], pairs: Tensor) -> Tensor:
     """Return the side of every node: opposite to whatever it is linked to."""
-    pairs = pairs[:, pairs[0] != pairs[1]]
     one, other = torch.cat([pairs, pairs.flip(0)], dim=1)
     found = torch.cat([sides.long(), torch.full((len(names),), -1)])
     while (spreads := (found[one] >= 0) & (found[other] < 0)).any():
@@ -186,14 +167,7 @@ def _extended_sides(graph: Graph, sides: Tensor, names: Sequence[str], pairs: Te
             f"{listed(undecided)} belongs.\nGive each new node a link, so that a known one is "
             f"reached."
         )
-    within = pairs[:, found[pairs[0]] == found[pairs[1]]].T.tolist()
-    if within:
-        first, second = (shown((*graph.names, *names)[node]) for node in within[0])
-        raise GraphContentError(
-            f"'{shown(graph.title)}' is bipartite, but the new links put '{first}' and '{second}' "
-            f"on the same side.\nA new node may have links to one side only."
-        )
-    return found == 1
+    return found == 1  # that no link joins two of the same side is checked where a graph is made
 
 
 def read_new_features(
@@ -279,13 +253,11 @@ def _aligned(
     ):
         if wrong:
             raise FeatureError(
-                f"{file} {what} {len(wrong):,} feature{'' if len(wrong) == 1 else 's'}: "
-                f"{listed(wrong)}.\n{remedy}."
+                f"{file} {what} {counted(len(wrong), 'feature')}: {listed(wrong)}.\n{remedy}."
             )
     x = torch.zeros(values.shape[0], len(wanted))
     for number, name in enumerate(columns):
         if name in place:
             x[:, place[name]] = values[:, number]
-    if not unknown:
-        return x, ()
-    return x, (f"{len(unknown):,} values not seen in training left out: {listed(unknown)}.",)
+    note = f"{len(unknown):,} values not seen in training left out: {listed(unknown)}."
+    return x, (note,) if unknown else ()

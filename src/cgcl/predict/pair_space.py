@@ -23,18 +23,18 @@ class PairSpace:
     sides and neither sources nor targets, the first end is on the side that is False.
     """
 
-    def __init__(self, graph: Graph, query: Query) -> None:
+    def __init__(self, graph: Graph, query: Query, *, is_flipped: bool = False) -> None:
         """Work out the two sets of ends and the pairs between them that are barred.
 
         Args:
             graph: Gives the links that are known, and the sides.
             query: Gives sources, targets and excluded pairs.
+            is_flipped: Whether to exchange the two ends of every pair.
 
         Raises:
             GraphContentError: A name is not in the graph.
         """
-        self.num_nodes = graph.num_nodes
-        self._sides = graph.sides
+        self._graph, self._query, self._sides = graph, query, graph.sides
         rows, columns = _chosen(query.sources, graph), _chosen(query.targets, graph)
         if graph.sides is not None:
             if query.sources is None and query.targets is None:
@@ -43,50 +43,48 @@ class PairSpace:
         known = graph.node_of
         excluded = [(known[a], known[b]) for a, b in query.exclude if a in known and b in known]
         never = torch.tensor(excluded, dtype=torch.int64).view(-1, 2).T
-        self._take(rows, columns, [graph.edges, never])
-
-    def _take(self, rows: Tensor, columns: Tensor, links: list[Tensor]) -> None:
-        self.rows, self.columns, self._links = rows, columns, links
+        self.rows, self.columns = (columns, rows) if is_flipped else (rows, columns)
         self.is_square = torch.equal(rows, columns)
-        row_place = _places(rows, self.num_nodes)
-        column_place = row_place if self.is_square else _places(columns, self.num_nodes)
+        self._bar(torch.cat([graph.edges, never], dim=1))
+
+    def _bar(self, links: Tensor) -> None:
+        """Work out which pairs of the space are barred: links, and every node with itself."""
+        row_place, column_place = (self._places(nodes) for nodes in (self.rows, self.columns))
         self._is_row, self._is_column = row_place >= 0, column_place >= 0
-        width = max(columns.numel(), 1)
-        codes = [_codes(rows, rows, row_place, column_place, width)]  # no node with itself
-        for one, other in links:
-            codes.append(_codes(one, other, row_place, column_place, width))
-            codes.append(_codes(other, one, row_place, column_place, width))
-        self._width = width
+        self._width = max(self.columns.numel(), 1)
+        codes: list[Tensor] = []
+        for one, other in (links, links.flip(0), self.rows.expand(2, -1)):
+            near = self._is_row[one]  # first: a query about one node meets few of a million links
+            row, column = row_place[one[near]], column_place[other[near]]
+            codes.append((row * self._width + column)[column >= 0])
         self._barred = torch.unique(torch.cat(codes))  # sorted by row, then column
-        ends = torch.arange(rows.numel() + 1) * width
+        ends = torch.arange(self.rows.numel() + 1) * self._width
         self._barred_start = torch.searchsorted(self._barred, ends)
+
+    def _places(self, nodes: Tensor) -> Tensor:
+        """Return where each node stands in `nodes`, -1 for those that do not, int64 [n]."""
+        places = torch.full((self._graph.num_nodes,), -1)
+        places[nodes] = torch.arange(nodes.numel())
+        return places
 
     def flipped(self) -> PairSpace:
         """Return the same pairs with the two ends exchanged."""
-        space = PairSpace.__new__(PairSpace)
-        space.num_nodes, space._sides = self.num_nodes, self._sides
-        space._take(self.columns, self.rows, self._links)
-        return space
+        return PairSpace(self._graph, self._query, is_flipped=True)
 
     @cached_property
     def size(self) -> int:
         """How many pairs there are."""
-        both = self._is_row & self._is_column
-        if self._sides is None:
-            shared = int(both.sum())
-            pairs = self.rows.numel() * self.columns.numel() - shared * (shared + 1) // 2
-        else:
-            away, home = self._sides, ~self._sides
-            pairs = sum(
-                int((self._is_row & here).sum()) * int((self._is_column & there).sum())
-                for here, there in ((home, away), (away, home))
-            ) - int((both & home).sum()) * int((both & away).sum())
-        one = self.rows[self._barred // self._width]
-        other = self.columns[self._barred % self._width]
-        counted = (one != other) & ~self._is_repeat(one, other)
-        if self._sides is not None:
-            counted &= self._sides[one] != self._sides[other]
-        return pairs - int(counted.sum())
+        ends = self._is_row, self._is_column, self._is_row & self._is_column
+
+        def among(nodes: Tensor) -> int:
+            """Return how many different pairs of different nodes there are among some."""
+            rows, columns, both = (int((own & nodes).sum()) for own in ends)
+            return rows * columns - both * (both + 1) // 2
+
+        within = () if self._sides is None else (self._sides, ~self._sides)
+        pairs = among(torch.ones_like(self._is_row)) - sum(map(among, within))
+        one, other = self._barred // self._width, self._barred % self._width
+        return pairs - int(self._counts(self.rows[one], self.columns[other]).sum())
 
     def tiles(self, max_cells: int, height: int = 1) -> Iterator[Tile]:
         """Cut the space into rectangles of at most `max_cells` pairs, in the order of rows.
@@ -115,11 +113,7 @@ class PairSpace:
             once: Whether a pair that lies in the space both ways round is allowed only once.
         """
         rows, columns = self.rows[tile[0]], self.columns[tile[1]]
-        mask = torch.ones(rows.numel(), columns.numel(), dtype=torch.bool)
-        if self._sides is not None:
-            mask &= self._sides[rows][:, None] != self._sides[columns][None, :]
-        if once:
-            mask &= ~self._is_repeat(rows[:, None], columns[None, :])
+        mask = self._counts(rows[:, None], columns[None, :], once=once)
         first, last = self._barred_start[tile[0].start], self._barred_start[tile[0].stop]
         barred = self._barred[first:last]
         row = barred // self._width - tile[0].start
@@ -141,16 +135,19 @@ class PairSpace:
     def holds(self, pairs: Tensor) -> Tensor:
         """Say which of `pairs`, int64 [2, p], belong to the space as they stand, bool [p]."""
         one, other = pairs
-        held = self._is_row[one] & self._is_column[other] & ~self._is_repeat(one, other)
-        if self._sides is not None:
-            held &= self._sides[one] != self._sides[other]
+        held = self._is_row[one] & self._is_column[other] & self._counts(one, other)
         asked = torch.searchsorted(self.rows, one) * self._width
         asked += torch.searchsorted(self.columns, other)
         return held & ~is_in(asked, self._barred)
 
-    def _is_repeat(self, one: Tensor, other: Tensor) -> Tensor:
-        """Say which pairs are in the space the other way round too, and come first there."""
-        return (one > other) & self._is_column[one] & self._is_row[other]
+    def _counts(self, one: Tensor, other: Tensor, *, once: bool = True) -> Tensor:
+        """Say which pairs join two nodes, across the sides, and come first this way round."""
+        counts = one != other
+        if self._sides is not None:
+            counts &= self._sides[one] != self._sides[other]
+        if once:  # a repeat is in the space the other way round, too, and comes first there
+            counts &= ~((one > other) & self._is_column[one] & self._is_row[other])
+        return counts
 
 
 def _chosen(names: Sequence[str] | None, graph: Graph) -> Tensor:
@@ -162,20 +159,3 @@ def _across(nodes: Tensor, others: Tensor, sides: Tensor) -> Tensor:
     """Return the nodes that have somebody to meet on the other side."""
     there = sides[others]
     return nodes[torch.where(sides[nodes], bool((~there).any()), bool(there.any()))]
-
-
-def _places(nodes: Tensor, num_nodes: int) -> Tensor:
-    """Return where each node stands in `nodes`, -1 for those that do not, int64 [n]."""
-    places = torch.full((num_nodes,), -1)
-    places[nodes] = torch.arange(nodes.numel())
-    return places
-
-
-def _codes(
-    one: Tensor, other: Tensor, row_place: Tensor, column_place: Tensor, width: int
-) -> Tensor:
-    """Return row * width + column of the pairs that lie in the space."""
-    row = row_place[one]
-    near = row >= 0  # first, because a query about one node meets few of a million links
-    row, column = row[near], column_place[other[near]]
-    return (row * width + column)[column >= 0]

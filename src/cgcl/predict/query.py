@@ -60,11 +60,6 @@ class Query:
             )
         object.__setattr__(self, "exclude", checked_pairs(self.exclude))
 
-    @property
-    def lists_all(self) -> bool:
-        """Whether every pair is an answer, so that none can be left out by its score."""
-        return self.count is None and self.min_probability is None
-
 
 def checked_pairs(pairs: Any) -> list[tuple[str, str]]:  # noqa: ANN401
     """Return what should be pairs of names as a list.

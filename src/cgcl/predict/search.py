@@ -82,11 +82,9 @@ class SearchStats:
                 f"; on {self.nodes_sampled:,} sampled {nodes} they held {percent:.1f} % of the "
                 f"exact best {_RECALL_AT}"
             )
-        if self.hubs_left_out == 1:
-            return f"{text}. The largest hub was not walked through."
-        if self.hubs_left_out:
-            return f"{text}. The {self.hubs_left_out:,} largest hubs were not walked through."
-        return f"{text}."
+        many = self.hubs_left_out
+        hubs = "largest hub was" if many == 1 else f"{many:,} largest hubs were"
+        return f"{text}. The {hubs} not walked through." if many else f"{text}."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -137,9 +135,8 @@ class Search:
         self._scorer, self._min_logit = scorer, min_logit
         self._space = PairSpace(graph, query)
         lists_all = query.count is None and min_logit is None
-        self.way = choose_strategy(
-            scorer, graph, self._space, query.candidates, lists_all=lists_all
-        )
+        self._products = by_products(scorer, lists_all=lists_all)
+        self.way = choose_strategy(scorer, graph, self._space, query.candidates, self._products)
         self._candidates: LinearCandidates | TwoHopCandidates | None = None
         if self.way == "two-hop":
             self._candidates = TwoHopCandidates(graph, self._space)
@@ -176,19 +173,17 @@ class Search:
         if self._candidates is not None:
             yield from self._candidates.blocks()
             return
-        best = None if best is None or best.count is None else best
-        products, lowest = by_products(self._scorer), self._min_logit
-        if products is None or (best is None and lowest is None):  # every pair is an answer
+        if self._products is None:
             yield from self._space.blocks(_BLOCK)
             return
-        near = near_pairs(products, self._space, -math.inf if lowest is None else lowest, best)
-        for pairs in near:
+        lowest = -math.inf if self._min_logit is None else self._min_logit
+        for pairs in near_pairs(self._products, self._space, lowest, best):
             yield from pairs.split(_BLOCK, dim=1) if pairs.shape[1] else ()
         self._pairs_scored = self._space.size  # all of them were, by a product
 
     def account(self) -> SearchStats:
         """Say how the pairs were looked for; `pairs_scored` counts the last walk of `blocks`."""
-        recall, nodes = self._recall
+        recall, nodes = self._recall()
         return SearchStats(
             way=self.way,
             pairs_scored=self._pairs_scored,
@@ -198,7 +193,6 @@ class Search:
             hubs_left_out=getattr(self._candidates, "hubs_left_out", 0),
         )
 
-    @cached_property
     def _recall(self) -> tuple[float | None, int]:
         """Measure the candidates on some of the first ends: the share of their exact best 100."""
         if self._candidates is None:
@@ -250,17 +244,15 @@ class Best:
         """
         self.count = count
         self._names = names
-        self._pairs: list[Tensor] = []
-        self._logits: list[Tensor] = []
+        self._pairs, self._logits = [torch.empty(2, 0, dtype=torch.int64)], [torch.empty(0)]
         self._size = 0
         self._edge = -torch.inf
         self._next_cut = count or 0
 
     def edge(self) -> float:
         """Return a logit below which nothing is taken any more; minus infinity for none."""
-        # Not for every pair: to choose among many costs more than it saves.
-        if self.count is not None and self._size >= self._next_cut:
-            self._cut(self.count)
+        if self._size >= self._next_cut:  # to choose among many for each pair costs more
+            self._cut()
         return self._edge
 
     def add(self, pairs: Tensor, logits: Tensor) -> None:
@@ -269,21 +261,23 @@ class Best:
         self._pairs.append(pairs[:, near])
         self._logits.append(logits[near])
         self._size += self._pairs[-1].shape[1]
-        if self.count is not None and self._size > 2 * self.count + _WAITING:
-            self._cut(self.count)
+        if self._size > 2 * (self.count or 0) + _WAITING:
+            self._cut()
 
     def sorted(self) -> tuple[Tensor, Tensor]:
         """Return pairs [2, k] and logits [k], highest first, equal ones in the order of names."""
-        if self.count is not None and self._size > self.count:
-            self._cut(self.count)
-        pairs, logits = self._joined()
+        self._cut()
+        pairs, logits = torch.cat(self._pairs, dim=1), torch.cat(self._logits)
         by_name = self._by_name(pairs)
         order = by_name[logits[by_name].argsort(descending=True, stable=True)]
         return pairs[:, order], logits[order]
 
-    def _cut(self, count: int) -> None:
-        """Forget all but the best `count`."""
-        pairs, logits = self._joined()
+    def _cut(self) -> None:
+        """Forget all but the best `count`, if there are as many."""
+        count = self.count
+        if count is None or self._size < count:
+            return
+        pairs, logits = torch.cat(self._pairs, dim=1), torch.cat(self._logits)
         self._edge = float(logits.topk(count).values[-1])
         above = (logits > self._edge).nonzero().squeeze(1)
         tied = (logits == self._edge).nonzero().squeeze(1)
@@ -307,18 +301,11 @@ class Best:
     def _rank(self) -> Tensor:
         return _rank(self._names)
 
-    def _joined(self) -> tuple[Tensor, Tensor]:
-        if not self._pairs:
-            return torch.empty(2, 0, dtype=torch.int64), torch.empty(0)
-        return torch.cat(self._pairs, dim=1), torch.cat(self._logits)
-
 
 def _rank(names: Sequence[str]) -> Tensor:
     """Return the place of each name when they are sorted."""
     order = sorted(range(len(names)), key=names.__getitem__)
-    rank = torch.empty(len(names), dtype=torch.int64)
-    rank[torch.tensor(order, dtype=torch.int64)] = torch.arange(len(names))
-    return rank
+    return torch.tensor(order, dtype=torch.int64).argsort()
 
 
 def near_pairs(
@@ -330,15 +317,14 @@ def near_pairs(
         scorer: The method.
         space: The pairs in question.
         lowest: Nothing below this logit is an answer.
-        best: Where answers are collected while this goes on, if only the best are wanted; the
-            more it holds, the fewer pairs are yielded. Without, pairs come in the order of first
-            end, second end.
+        best: Where answers are collected while this goes on; if only some are wanted, the more it
+            holds, the fewer pairs are yielded. Without, pairs come in the order of first end,
+            second end.
     """
     if not space.rows.numel() or not space.columns.numel():
         return
     on_cpu = scorer.rows(space.rows[:1], space.columns[:1]).device.type == "cpu"
-    cells = _CELLS_CPU if on_cpu else _CELLS_GPU
-    height = _HEIGHT_CPU if on_cpu else _HEIGHT_GPU
+    cells, height = (_CELLS_CPU, _HEIGHT_CPU) if on_cpu else (_CELLS_GPU, _HEIGHT_GPU)
     count = None if best is None else best.count
 
     def near(tile: Tile, lowest: float) -> Tensor:
@@ -353,12 +339,9 @@ def near_pairs(
         return lowest if best is None else max(lowest, best.edge())
 
     tiles = space.tiles(cells, 1 if best is None else min(height, cells))
-    if not on_cpu:  # how precisely a GPU multiplies is one setting for all threads: never two
-        for tile in tiles:
-            yield near(tile, edge())
-        return
     waiting: deque[Future[Tensor]] = deque()
-    number = torch.get_num_threads()
+    # How precisely a GPU multiplies is one setting for all threads: never two at a time.
+    number = torch.get_num_threads() if on_cpu else 0
     with workers() as pool:
         for tile in tiles:
             waiting.append(pool.submit(near, tile, edge()))
@@ -374,16 +357,11 @@ def _above(
     """Return the pairs of a rectangle that are allowed and not below `edge`, and their products."""
     rows, columns = space.rows[tile[0]], space.columns[tile[1]]
     products = scorer.rows(rows, columns).flatten()
-    place = _not_below(products, edge)
+    if products.is_cpu:  # several times faster than torch where nearly all are below
+        place = torch.from_numpy(np.flatnonzero(products.numpy() >= edge))
+    else:
+        place = (products >= edge).nonzero().squeeze(1)
     products, place = products[place].cpu(), place.cpu()
     pairs = torch.stack([rows[place // columns.numel()], columns[place % columns.numel()]])
     held = space.holds(pairs)
     return pairs[:, held], products[held]
-
-
-def _not_below(values: Tensor, edge: float) -> Tensor:
-    """Return the places of the values that are not below `edge`, int64 [any]."""
-    if values.device.type != "cpu":
-        return (values >= edge).nonzero().squeeze(1)
-    # Several times faster than the same in torch where nearly all are below.
-    return torch.from_numpy(np.flatnonzero(values.numpy() >= edge))

@@ -17,6 +17,7 @@ from cgcl.methods.method import PairScorer
 from cgcl.predict.candidates import TwoHopCandidates, list_size
 from cgcl.predict.pair_space import PairSpace
 from cgcl.predict.query import Asked, Strategy
+from cgcl.wording import counted
 
 # On how many nodes candidates are compared with exact scoring.
 SAMPLED_NODES = 50
@@ -56,15 +57,24 @@ class ProductScorer(PairScorer, Protocol):
         ...
 
 
-def by_products(scorer: PairScorer) -> ProductScorer | None:
-    """Return the scorer if it can leave pairs out by products of matrices, else None."""
-    if isinstance(scorer, ProductScorer) and math.isfinite(scorer.rounding):
+def by_products(scorer: PairScorer, *, lists_all: bool) -> ProductScorer | None:
+    """Return the scorer if it can leave pairs out by products of matrices, else None.
+
+    Args:
+        scorer: The method.
+        lists_all: Whether every pair is an answer, so that none can be left out.
+    """
+    if isinstance(scorer, ProductScorer) and not lists_all and math.isfinite(scorer.rounding):
         return scorer
     return None
 
 
 def choose_strategy(
-    scorer: PairScorer, graph: Graph, space: PairSpace, asked: Asked, *, lists_all: bool
+    scorer: PairScorer,
+    graph: Graph,
+    space: PairSpace,
+    asked: Asked,
+    products: ProductScorer | None = None,
 ) -> Strategy:
     """Return the way to search, or refuse what would keep the machine busy for hours.
 
@@ -73,13 +83,13 @@ def choose_strategy(
         graph: The graph.
         space: The pairs in question.
         asked: What the user wants; `auto` leaves it to the amount of work.
-        lists_all: Whether every pair is an answer, so that none can be left out by its product.
+        products: The method, if it can leave pairs out by products of matrices.
 
     Raises:
         ConfigError: The method or the graph does not allow that way.
         ResourceError: It would take longer than an hour.
     """
-    task = _Task(scorer, graph, space, lists_all)
+    task = _Task(scorer, graph, space, products)
     way = task.cheapest() if asked == "auto" else asked
     if way == "linear" and scorer.factors() is None:
         raise ConfigError(
@@ -100,25 +110,26 @@ class _Task:
     scorer: PairScorer
     graph: Graph
     space: PairSpace
-    lists_all: bool
+    products: ProductScorer | None
+
+    @property
+    def proposals(self) -> list[Strategy]:
+        """The ways to candidates that the method and the graph allow, the better one first."""
+        linear: list[Strategy] = [] if self.scorer.factors() is None else ["linear"]
+        return linear if self.graph.sides is not None else [*linear, "two-hop"]
 
     def cheapest(self) -> Strategy:
-        """Return exact while that is cheap, else the way to candidates that the method allows."""
+        """Return exact while that is cheap, else the first way to candidates, if there is one."""
         # Where products give the scores, candidates would take more of them than the scores do.
-        has_products = by_products(self.scorer) is not None and not self.lists_all
-        if has_products or self.work("exact") <= _CHEAP:
-            return "exact"
-        if self.scorer.factors() is not None:
-            return "linear"
-        return "two-hop" if self.graph.sides is None else "exact"
+        is_cheap = self.products is not None or self.work("exact") <= _CHEAP
+        return next(iter([] if is_cheap else self.proposals), "exact")
 
     def work(self, way: Strategy) -> float:
         """Return about how many operations a way takes."""
         space, rows = self.space, self.space.rows.numel()
         if way == "exact":
-            products = by_products(self.scorer)
-            if products is not None and not self.lists_all:
-                return space.size * (products.cost_in_rows + _COMPARE)
+            if self.products is not None:
+                return space.size * (self.products.cost_in_rows + _COMPARE)
             return _scoring(self.scorer, rows, space.size)
         columns = space.columns.numel()
         checked = min(SAMPLED_NODES, rows) * columns  # pairs scored to measure the recall
@@ -139,22 +150,19 @@ class _Task:
 
     def refusal(self, way: Strategy, pace: float) -> str:
         """Say how long it would take and what would be quicker."""
-        space = self.space
-        rows, columns = space.rows.numel(), space.columns.numel()
-        what = f"{rows:,} nodes with {columns:,}"
-        what = f"all pairs of {rows:,} nodes" if space.is_square else what
+        rows, columns = self.space.rows.numel(), self.space.columns.numel()
+        nodes = f"{rows:,} nodes"
+        what = f"all pairs of {nodes}" if self.space.is_square else f"{nodes} with {columns:,}"
         took = _duration(self.work("exact") * pace)
-        text = f"Scoring {what} means {in_words(space.size)} pairs, {took}"
+        text = f"Scoring {what} means {in_words(self.space.size)} pairs, {took}"
         if way != "exact":
             text += f"; candidates ({way}) would take {_duration(self.work(way) * pace)}"
         ways_out = ["`node=NAME`", "`sources=FILE`", "`pairs=FILE`"]
-        others: list[Strategy] = ["linear", "two-hop"]
-        for other in others:
-            if self.scorer.factors() is None if other == "linear" else self.graph.sides is not None:
-                continue
-            seconds = self.work(other) * pace
-            if seconds <= _MAX_SECONDS:
-                ways_out.append(f"`candidates={other}` ({_duration(seconds)})")
+        ways_out += [
+            f"`candidates={other}` ({_duration(seconds)})"
+            for other in self.proposals
+            if (seconds := self.work(other) * pace) <= _MAX_SECONDS
+        ]
         return f"{text}.\nAsk for less: {', '.join(ways_out[:-1])} or {ways_out[-1]}."
 
 
@@ -178,10 +186,11 @@ def _seconds_per_operation(scorer: PairScorer) -> float:
 
 def _duration(seconds: float) -> str:
     """Return about how long that is, in one unit."""
-    for size, unit in ((86400 * 2, "day"), (3600, "hour"), (60, "minute"), (1, "second")):
-        if seconds >= size:
-            number = round(seconds / (86400 if unit == "day" else size))
-            return f"about {number:,} {unit}{'' if number == 1 else 's'}"
+    units = {"day": 86400, "hour": 3600, "minute": 60, "second": 1}
+    for unit, size in units.items():
+        if seconds >= (2 * size if unit == "day" else size):
+            number = round(seconds / size)
+            return f"about {counted(number, unit)}"
     return "about a second"
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
+from typing import Any, BinaryIO, Literal, TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
@@ -20,15 +21,14 @@ import numpy.typing as npt
 from cgcl.errors import ConfigError, GraphContentError
 from cgcl.files import writing_atomically
 from cgcl.graph import Graph
-from cgcl.graph.wording import shown
-from cgcl.predict.links import Links
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from cgcl.predict.links import Links, schema_of
+from cgcl.wording import shown
 
 LinkFormat: TypeAlias = Literal["csv", "json", "parquet"]
 EmbeddingFormat: TypeAlias = Literal["parquet", "npz", "csv"]
 Embeddings: TypeAlias = npt.NDArray[np.float32]
+_Put: TypeAlias = Callable[[Links, bool], None]
+"""Takes the next links of a completed graph, and whether they are known."""
 
 COMPLETE_SUFFIXES = (".graphml", ".csv", ".parquet")
 # How many known links, and how many embeddings, are written at once.
@@ -142,53 +142,33 @@ def write_completed(path: Path, graph: Graph, new: Iterable[Links]) -> int:
         )
     if suffix == ".graphml":
         _check_xml(graph)
-    with writing_atomically(path) as file:
-        if suffix == ".graphml":
-            return _write_graphml(file, graph, new)
-        return _write_table(file, suffix, graph, new)
-
-
-def _write_table(file: BinaryIO, suffix: str, graph: Graph, new: Iterable[Links]) -> int:
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-    from pyarrow import parquet
-
-    schema = pa.schema(
-        {
-            "source": pa.string(),
-            "target": pa.string(),
-            "probability": pa.float64(),
-            "score": pa.float32(),
-            "known": pa.bool_(),
-        }
-    )
-
-    def rows(links: Links, *, known: bool) -> pa.Table:
-        nothing = [None] * len(links)
-        columns = {
-            "source": list(links.sources),
-            "target": list(links.targets),
-            "probability": nothing if links.probabilities is None else links.probabilities,
-            "score": nothing if known else links.scores,
-            "known": [known] * len(links),
-        }
-        return pa.table(columns, schema=schema)
-
-    count = 0
-    open_writer = parquet.ParquetWriter if suffix == ".parquet" else arrow_csv.CSVWriter
-    with open_writer(file, schema) as writer:
-        for links in _known(graph):
-            writer.write_table(rows(links, known=True))
+    count, write = 0, _write_graphml if suffix == ".graphml" else _write_table
+    with writing_atomically(path) as file, write(file, suffix, graph) as put:
+        for block in graph.edges.split(_BLOCK, dim=1):
+            sources, targets = (tuple(graph.names[node] for node in end) for end in block.tolist())
+            put(Links(sources, targets, np.zeros(len(sources), dtype=np.float32)), True)
         for links in new:
-            writer.write_table(rows(links, known=False))
+            put(links, False)
             count += len(links)
     return count
 
 
-def _known(graph: Graph) -> Iterator[Links]:
-    for block in graph.edges.split(_BLOCK, dim=1):
-        sources, targets = (tuple(graph.names[node] for node in end) for end in block.tolist())
-        yield Links(sources, targets, np.zeros(len(sources), dtype=np.float32))
+@contextmanager
+def _write_table(file: BinaryIO, suffix: str, _: Graph) -> Iterator[_Put]:
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    schema = schema_of(["source", "target", "probability", "score", "known"])
+    open_writer = parquet.ParquetWriter if suffix == ".parquet" else csv.CSVWriter
+
+    def put(links: Links, is_known: bool) -> None:
+        columns = {**links.to_dict(), "known": [is_known] * len(links)}
+        if is_known:
+            columns["score"] = columns["probability"]  # neither is there
+        writer.write_table(pa.table({name: columns[name] for name in schema.names}, schema))
+
+    with open_writer(file, schema) as writer:
+        yield put
 
 
 _GRAPHML = """<?xml version="1.0" encoding="UTF-8"?>
@@ -201,27 +181,24 @@ _GRAPHML = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-def _write_graphml(file: BinaryIO, graph: Graph, new: Iterable[Links]) -> int:
-    def put_edge(source: str, target: str, **data: str) -> None:
-        cells = "".join(f'<data key="{key}">{value}</data>' for key, value in data.items())
-        ends = f"source={quoteattr(source)} target={quoteattr(target)}"
-        file.write(f"<edge {ends}>{cells}</edge>\n".encode())
+@contextmanager
+def _write_graphml(file: BinaryIO, _: str, graph: Graph) -> Iterator[_Put]:
+    def put(links: Links, is_known: bool) -> None:
+        for link in links:
+            data = {"known": str(is_known).lower()}
+            if link.probability is not None:
+                data["probability"] = f"{link.probability:.8g}"
+            if not is_known:
+                data["score"] = f"{link.score:.8g}"
+            cells = "".join(f'<data key="{key}">{value}</data>' for key, value in data.items())
+            ends = f"source={quoteattr(link.source)} target={quoteattr(link.target)}"
+            file.write(f"<edge {ends}>{cells}</edge>\n".encode())
 
-    count = 0
     file.write(_GRAPHML.format(title=escape(graph.title).replace("--", "- -")).encode())
     for name in graph.names:
         file.write(f"<node id={quoteattr(name)}/>\n".encode())
-    for links in _known(graph):
-        for source, target in zip(links.sources, links.targets, strict=True):
-            put_edge(source, target, known="true")
-    for links in new:
-        count += len(links)
-        for link in links:
-            chance = link.probability
-            sure = {} if chance is None else {"probability": f"{chance:.8g}"}
-            put_edge(link.source, link.target, known="false", **sure, score=f"{link.score:.8g}")
+    yield put
     file.write(b"</graph>\n</graphml>\n")
-    return count
 
 
 def _check_xml(graph: Graph) -> None:

@@ -23,20 +23,17 @@ import numpy as np
 import torch
 
 from cgcl.errors import GraphFormatError, ResourceError
-from cgcl.graph.features import compact, from_compressed_rows
+from cgcl.graph.features import compact
 from cgcl.graph.graph import Graph
-from cgcl.graph.wording import shown
 from cgcl.readers.npz import arrays_sha256, read_npz_arrays
 from cgcl.readers.planetoid import check_sha256, read_planetoid
+from cgcl.readers.sparse import PARTS, entries_of_rows, stored_entries
+from cgcl.wording import shown
 
 _PLANETOID_URL = "https://github.com/kimiyoung/planetoid/raw/master/data/"
 _AMAZON_URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"
-_AMAZON_FILE = "amazon_electronics_{}.npz"
-_AMAZON_KEYS = tuple(
-    f"{matrix}_{part}"
-    for matrix in ("adj", "attr")
-    for part in ("data", "indices", "indptr", "shape")
-)
+_AMAZON = "amazon_electronics_"
+_AMAZON_KEYS = tuple(f"{prefix}{part}" for prefix in ("adj_", "attr_") for part in PARTS["csr"])
 _CORA_KEYS = ("names", "edges", "indptr", "indices", "num_features")
 _MAX_BYTES = 200_000_000
 _CHUNK_BYTES = 1 << 16
@@ -85,12 +82,10 @@ _PUBMED_FILES = {
     "ind.pubmed.test.index": "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5",
 }
 _PHOTO_FILES = {
-    _AMAZON_FILE.format("photo"): "56d3213900ee01fedbce864bf44b38b97b53de14557c9b4030d8d8ff9aaacbb8"
+    _AMAZON + "photo.npz": "56d3213900ee01fedbce864bf44b38b97b53de14557c9b4030d8d8ff9aaacbb8"
 }
 _COMPUTERS_FILES = {
-    _AMAZON_FILE.format(
-        "computers"
-    ): "eba7bae0a8160e8e9e7e70862f257550fefd572ad79e05a1c0ac7789c2123ca7"
+    _AMAZON + "computers.npz": "eba7bae0a8160e8e9e7e70862f257550fefd572ad79e05a1c0ac7789c2123ca7"
 }
 
 DATASETS: dict[str, Dataset] = {
@@ -184,8 +179,9 @@ def _read_cora() -> Graph:
     names = [name.decode() for name in arrays["names"].tolist()]
     ones = np.ones(len(arrays["indices"]), dtype=np.float32)
     shape = (len(names), int(arrays["num_features"]))
-    x = compact(from_compressed_rows(arrays["indptr"], arrays["indices"], ones, shape))
-    return Graph.from_pairs("cora", names, torch.from_numpy(arrays["edges"].astype(np.int64)), x)
+    x = entries_of_rows(arrays["indptr"], arrays["indices"], ones, shape, "cora.npz").tensor()
+    edges = torch.from_numpy(arrays["edges"].astype(np.int64))
+    return Graph.from_pairs("cora", names, edges, compact(x))
 
 
 def _read_planetoid(dataset: Dataset, folder: Path) -> Graph:
@@ -213,19 +209,12 @@ def _check_amazon(path: Path, sha256: str) -> dict[str, np.ndarray]:
 def _read_amazon(dataset: Dataset, folder: Path) -> Graph:
     ((file, sha256),) = dataset.files.items()
     arrays = _check_amazon(folder / file, sha256)
+    # Word counts become presence, as in PyTorch Geometric.
+    arrays |= {key: arrays[key] > 0 for key in ("adj_data", "attr_data")}
     links, words = (
-        from_compressed_rows(
-            arrays[f"{matrix}_indptr"],
-            arrays[f"{matrix}_indices"],
-            # Word counts become presence, as in PyTorch Geometric.
-            arrays[f"{matrix}_data"] > 0,
-            (int(arrays[f"{matrix}_shape"][0]), int(arrays[f"{matrix}_shape"][1])),
-        )
-        for matrix in ("adj", "attr")
+        stored_entries(arrays, "csr", file, prefix).tensor() for prefix in ("adj_", "attr_")
     )
-    return Graph.from_pairs(
-        dataset.name, _numbered(links.shape[0]), links.indices(), compact(words)
-    )
+    return Graph.from_pairs(dataset.name, _numbered(len(links)), links.indices(), compact(words))
 
 
 def _numbered(count: int) -> list[str]:
@@ -233,11 +222,8 @@ def _numbered(count: int) -> list[str]:
 
 
 def _check_counts(dataset: Dataset, graph: Graph) -> None:
-    x = graph.x if graph.x is not None else torch.zeros(0)
-    nonzeros = int(torch.count_nonzero(x.values() if x.is_sparse else x))
-    found = (graph.num_nodes, graph.num_edges, graph.num_features, nonzeros)
-    row = dataset
-    expected = (row.num_nodes, row.num_edges, row.num_features, row.num_nonzeros)
+    counts = ("num_nodes", "num_edges", "num_features", "num_nonzeros")
+    found, expected = (tuple(getattr(row, count) for count in counts) for row in (graph, dataset))
     if found != expected:
         raise GraphFormatError(
             f"{dataset.name} has {found} nodes, links, features and nonzeros; expected {expected}."

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import ConfigError, GraphContentError
-from cgcl.graph.adjacency import connected_components
+from cgcl.graph.adjacency import two_sides
 from cgcl.graph.pairs import encode
-from cgcl.graph.wording import listed, shown
+from cgcl.wording import counted, listed, shown
 
 Bipartite = Literal["auto", "yes", "no", "columns"]
 """Whether a graph has two sides; see `find_sides`."""
@@ -88,6 +88,13 @@ class EdgeTable:
     is_settled: bool = False
     """Whether `sides` are final and directions dropped; nobody looks again."""
 
+    def numbers_among(self, names: Sequence[str]) -> Tensor:
+        """Return the number of each node in a longer list of names, int64 [n]."""
+        if tuple(names) == self.names:
+            return torch.arange(len(names))
+        number = {name: node for node, name in enumerate(names)}
+        return torch.tensor([number[name] for name in self.names], dtype=torch.int64)
+
 
 def ignored_note(what: str, names: list[str]) -> tuple[str, ...]:
     """Return the note about columns or attributes of links that are not used.
@@ -99,11 +106,8 @@ def ignored_note(what: str, names: list[str]) -> tuple[str, ...]:
     if not names:
         return ()
     more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
-    plural = "" if len(names) == 1 else "s"
-    return (
-        f"{what}{plural} {', '.join(names[:5])}{more} ignored: "
-        f"only the two ends of each link are used.",
-    )
+    which = f"{what}{'' if len(names) == 1 else 's'} {', '.join(names[:5])}{more}"
+    return (f"{which} ignored: only the two ends of each link are used.",)
 
 
 def as_one(tables: Sequence[EdgeTable], directed: Directed, bipartite: Bipartite) -> EdgeTable:
@@ -171,36 +175,31 @@ def merge_edge_tables(first: EdgeTable, others: Sequence[EdgeTable]) -> EdgeTabl
     Raises:
         ConfigError: The first table has features of its own, which the others' nodes may lack.
     """
-    tables = [first, *others]
-    names = sorted({name for table in tables for name in table.names})
+    names = sorted({name for table in (first, *others) for name in table.names})
     if first.x is not None and len(names) > len(first.names):
         raise ConfigError(
             "The graph brings its own features, and further files name nodes that have none.\n"
             "Use only nodes of the graph in them."
         )
-    number = {name: node for node, name in enumerate(names)}
-    moved = [torch.tensor([number[name] for name in table.names]) for table in tables]
-    pairs, known = list[Tensor](), torch.empty(0, dtype=torch.int64)
-    for table, move in zip(tables, moved, strict=True):
-        codes = encode(move[table.pairs[0]], move[table.pairs[1]], len(names))
-        pairs.append(
-            move[table.pairs][:, ~torch.isin(codes, known)] if pairs else move[table.pairs]
-        )
-        known = torch.cat([known, codes])
-    together = torch.cat(pairs, dim=1)
+    moved = first.numbers_among(names)
+    pairs = moved[first.pairs]
+    for table in others:
+        more = table.numbers_among(names)[table.pairs]
+        codes, known = (encode(one, other, len(names)) for one, other in (more, pairs))
+        pairs = torch.cat([pairs, more[:, ~torch.isin(codes, known)]], dim=1)
     return replace(
         first,
         names=tuple(names),
-        pairs=together,
+        pairs=pairs,
         times=None,
-        sides=None if first.sides is None else _extended(first.sides, moved[0], together, names),
-        x=None if first.x is None else first.x.index_select(0, moved[0].argsort()),
+        sides=None if first.sides is None else _extended(first.sides, moved, pairs, len(names)),
+        x=None if first.x is None else first.x.index_select(0, moved.argsort()),
     )
 
 
-def _extended(sides: Tensor, moved: Tensor, pairs: Tensor, names: Sequence[str]) -> Tensor:
+def _extended(sides: Tensor, moved: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
     """Return the sides of all nodes: a link joins the two, one without links is on the first."""
-    found = torch.full((len(names),), -1)
+    found = torch.full((num_nodes,), -1)
     found[moved] = sides.long()
     before = -1
     while before != (before := int((found >= 0).sum())):
@@ -228,12 +227,15 @@ def drop_direction(table: EdgeTable, directed: Directed) -> tuple[EdgeTable, tup
         raise ConfigError(f"directed must be 'drop' or 'error', found {directed!r}.")
     if table.is_directed is False or table.pairs.shape[1] == 0:
         return table, ()
-    code, shift = _coded(table)
-    both, single = _count_ways(code, shift)
+    n, (source, target) = len(table.names), table.pairs.numpy()
+    # A number for each row; the two directions of a link are side by side.
+    link = np.minimum(source, target) * n + np.maximum(source, target)
+    ways = np.sort(2 * link + (source < target))
+    both, single = _count_ways(ways, n)
     found = DROPPED if table.is_directed else ""
     if not table.is_directed and both and single:
-        links = "link is" if both == 1 else "links are"
-        found = f"{both:,} {links} listed in both directions, {single:,} in one. {DROPPED}"
+        listed_both = counted(both, "link is", "links are")
+        found = f"{listed_both} listed in both directions, {single:,} in one. {DROPPED}"
     if found and directed == "error":
         reason = found.removesuffix(DROPPED).strip() or "The source says that links are directed."
         raise GraphContentError(
@@ -243,36 +245,19 @@ def drop_direction(table: EdgeTable, directed: Directed) -> tuple[EdgeTable, tup
     notes = (found,) if found else ()
     if table.times is not None:  # they belong to the rows in the order they have
         return table, notes
+    pairs = np.stack(np.divmod(ways >> 1, n))
     if table.lists_both_ways and both and not single:
         # Each link once, so that no note counts its second direction as a repetition.
-        code = code[(code & 1).astype(bool) | _is_loop(code, shift)]
-    link = code >> 1
-    pairs = np.stack([link >> shift, link & ((1 << shift) - 1)])
+        pairs = pairs[:, (ways % 2 == 1) | (pairs[0] == pairs[1])]
     return replace(table, pairs=torch.from_numpy(pairs)), notes
 
 
-def _coded(table: EdgeTable) -> tuple[np.ndarray, int]:
-    """Return a number per row, sorted: smaller node, larger node, then whether in that order.
-
-    Both directions of a link are side by side, and the shift tells the two nodes apart.
-    """
-    shift = len(table.names).bit_length()
-    source, target = table.pairs.numpy()
-    code = (np.minimum(source, target) << shift) | np.maximum(source, target)
-    return np.sort((code << 1) | (source < target)), shift
-
-
-def _is_loop(code: np.ndarray, shift: int) -> np.ndarray:
-    return (code >> (shift + 1)) == ((code >> 1) & ((1 << shift) - 1))
-
-
-def _count_ways(code: np.ndarray, shift: int) -> tuple[int, int]:
+def _count_ways(ways: np.ndarray, num_nodes: int) -> tuple[int, int]:
     """Return how many links are listed in both directions, and how many in one."""
-    is_new = np.ones(len(code), dtype=bool)
-    np.not_equal(code[1:], code[:-1], out=is_new[1:])
-    distinct = code[is_new]
-    both = int(((distinct[1:] >> 1) == (distinct[:-1] >> 1)).sum())
-    return both, len(distinct) - 2 * both - int(_is_loop(distinct, shift).sum())
+    links = ways[np.append(True, ways[1:] != ways[:-1])] >> 1
+    both = int((links[1:] == links[:-1]).sum())
+    loops = int((links // num_nodes == links % num_nodes).sum())
+    return both, links.size - 2 * both - loops
 
 
 def find_sides(
@@ -307,10 +292,8 @@ def find_sides(
         if within == 0:
             return table.sides, (_note(table, table.sides, ("side 0", "side 1")),)
         if bipartite == "auto":
-            return None, (
-                f"Node attribute 'bipartite' ignored: {within:,} link"
-                f"{' joins' if within == 1 else 's join'} nodes of the same side.",
-            )
+            found = counted(within, "link joins", "links join")
+            return None, (f"Node attribute 'bipartite' ignored: {found} nodes of the same side.",)
     by_column = _by_column(table)
     if by_column is not None and (bipartite != "auto" or _is_convincing(table, by_column)):
         return by_column, (*_unlinked(table), _note(table, by_column, table.ends))
@@ -344,31 +327,21 @@ def _is_convincing(table: EdgeTable, sides: Tensor) -> bool:
 
 
 def _by_colour(table: EdgeTable) -> tuple[Tensor, int]:
-    """Return sides that every link crosses, and the number of components with links.
-
-    Every node gets two copies, and every link a - b joins a's first to b's second copy and the
-    other way round. A component with an odd cycle is then connected with its own copy; any other
-    one falls into two, which are the two ways of colouring it.
-    """
-    n, (source, target) = len(table.names), table.pairs.numpy()
-    links = source != target
-    source, target = source[links], target[links]
-    ends = np.stack([np.concatenate([source, target]), np.concatenate([target, source]) + n])
-    copy = connected_components(ends, 2 * n)
-    odd = np.flatnonzero(copy[:n] == copy[n:])
-    if len(odd):
-        cycle = [table.names[node] for node in _odd_cycle(int(odd[0]), source, target)]
+    """Return sides that every link crosses, and the number of components with links."""
+    ends = table.pairs.numpy()
+    ends = ends[:, ends[0] != ends[1]]
+    component, sides, is_odd = two_sides(ends, len(table.names))
+    if is_odd.any():
+        cycle = [table.names[node] for node in _odd_cycle(int(is_odd.argmax()), *ends)]
         raise GraphContentError(
             f"The graph is not bipartite: {len(cycle)} nodes form an odd cycle, "
             f"{listed(cycle, 9)}.\nIf equal names in the two columns are different things, use "
             f"`bipartite=columns`; else leave out `bipartite=yes`, or correct these links."
         )
-    component = np.minimum(copy[:n], copy[n:])
-    sides = copy[:n] != component
     # Of the two ways of colouring, the one with more of the sources on the first side.
-    votes = np.bincount(component[source], np.where(sides[source], 1, -1), minlength=2 * n)
-    sides = sides ^ (votes[component] > 0)
-    return torch.from_numpy(sides), len(np.unique(component[source]))
+    source = ends[0]
+    votes = np.bincount(component[source], np.where(sides[source], 1, -1), 2 * len(sides))
+    return torch.from_numpy(sides ^ (votes[component] > 0)), len(np.unique(component[source]))
 
 
 def _odd_cycle(start: int, source: np.ndarray, target: np.ndarray) -> list[int]:
@@ -398,18 +371,15 @@ def _unlinked(table: EdgeTable) -> tuple[str, ...]:
     if count == 0:
         return ()
     first = f"'{shown(table.ends[0])}'" if table.ends else "the first side"
-    return (f"{count:,} node{'' if count == 1 else 's'} without links counted with {first}.",)
+    return (f"{counted(count, 'node')} without links counted with {first}.",)
 
 
 def _note(table: EdgeTable, sides: Tensor, ends: tuple[str, str] | None) -> str:
     second = int(sides.sum())
-    first = len(table.names) - second
-    plural = "" if first == 1 else "s"
-    where = (
-        f"{first:,} node{plural} in '{shown(ends[0])}', {second:,} in '{shown(ends[1])}'"
-        if ends
-        else f"{first:,} node{plural} on one side, {second:,} on the other"
-    )
+    first = counted(len(table.names) - second, "node")
+    where = f"{first} on one side, {second:,} on the other"
+    if ends:
+        where = f"{first} in '{shown(ends[0])}', {second:,} in '{shown(ends[1])}'"
     return (
         f"Bipartite: {where}; counter-examples and suggestions join the two sides only. "
         f"If that is wrong, use `bipartite=no`."

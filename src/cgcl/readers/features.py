@@ -18,20 +18,17 @@ import torch
 from pyarrow import compute
 from torch import Tensor
 
-from cgcl.errors import ConfigError, FeatureError, GraphFormatError, ResourceError
-from cgcl.graph.features import compact, same_for_every_node
-from cgcl.graph.wording import listed, shown
+from cgcl.errors import ConfigError, FeatureError, GraphFormatError
+from cgcl.graph.features import coalesced, compact, same_for_every_node
 from cgcl.readers.regular_file import names_of_rows
-from cgcl.readers.tables import Table, encoded, is_number, parquet_table, plain, refuse_twice
-from cgcl.readers.text import open_table
+from cgcl.readers.tables import Table, encoded, is_number, plain, refuse_twice
+from cgcl.wording import counted, listed, shown
 
 MAX_CATEGORIES = 10_000
 MAX_WORDS = 100_000
 # A column with more values than this, most of them once, names its nodes and does not group them.
 _FEW = 100
 _LARGEST = float(np.finfo(np.float32).max)
-# A table of numbers is held by Arrow, as one array, and once more in the order of the names.
-_COPIES = 3
 # What Arrow reads as a number, blanks around it removed.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.I)
 
@@ -64,9 +61,10 @@ class FeatureOptions:
     """The column with words."""
 
     @property
-    def text(self) -> frozenset[str]:
-        """The names of all columns of text; all others must hold numbers."""
-        return frozenset(self.one_hot if self.words is None else (*self.one_hot, self.words))
+    def text(self) -> dict[str, bool]:
+        """Whether a column of text holds words; columns that are not in it must hold numbers."""
+        words = {} if self.words is None else {self.words: True}
+        return dict.fromkeys(self.one_hot, False) | words
 
     def check(self, place: str, columns: Sequence[str]) -> None:
         """Refuse columns that are not there or cannot be meant.
@@ -83,8 +81,8 @@ class FeatureOptions:
                 f"Column '{shown(self.words)}' cannot be both categories and words.\n"
                 f"Choose one of `one_hot` and `words` for it."
             )
-        for wanted in sorted(self.text):
-            flag = "`words`" if wanted == self.words else "`one_hot`"
+        for wanted, is_words in sorted(self.text.items()):
+            flag = "`words`" if is_words else "`one_hot`"
             if wanted == columns[0]:
                 raise ConfigError(
                     f"{flag} {shown(wanted)}: the first column of {place} names the nodes, it is "
@@ -97,42 +95,6 @@ class FeatureOptions:
                 )
 
 
-def read_text_features(path: Path, options: FeatureOptions) -> Table:
-    """Read a table of text with a row per node; its first column names the nodes.
-
-    Raises:
-        GraphFormatError: The file is not a table.
-        ConfigError: The separator or the columns make no sense.
-        ResourceError: The numbers do not fit into memory.
-    """
-    file = open_table(path, options.separator, header=options.header)
-    if len(file.columns) < 2:
-        raise GraphFormatError(
-            f"{file.place} has 1 column, expected a node name and at least one feature.\n"
-            f"If the columns are separated by another character, use `separator`."
-        )
-    options.check(file.place, file.columns)
-    numeric = [name for name in file.columns[1:] if name not in options.text]
-    check_memory(file.place, file.most_rows(), len(numeric))
-    return file.table(file.columns, frozenset(numeric))
-
-
-def read_parquet_features(path: Path, options: FeatureOptions) -> Table:
-    """Read a Parquet file with a row per node; its first column, or its index, names the nodes.
-
-    Raises:
-        GraphFormatError: It is not a Parquet file, or unpacks to too much.
-        ResourceError: The numbers do not fit into memory.
-    """
-
-    def choose(place: str, columns: Sequence[str], rows: int) -> Sequence[str]:
-        refuse_twice(place, columns)
-        check_memory(place, rows, len(columns) - len(options.text))
-        return columns
-
-    return parquet_table(path, choose)
-
-
 def features_of_table(
     table: Table, options: FeatureOptions, linked: Collection[str]
 ) -> FeatureTable:
@@ -142,44 +104,46 @@ def features_of_table(
     makes sparse features.
 
     Args:
-        table: All its columns.
+        table: The table.
         options: Which columns hold text; all others must hold numbers.
         linked: The nodes that have links; each needs a row.
 
     Raises:
-        GraphFormatError: A node has no name, or there are no features.
+        GraphFormatError: A node has no name, there are no features, or they cannot be read.
         FeatureError: A cell is not a finite number, there are too many categories or words, a node
             has two rows, or a linked node has none.
         ConfigError: The columns make no sense.
+        ResourceError: The numbers do not fit into memory.
     """
-    columns, rows = _index_first(table), table.data.num_rows
+    refuse_twice(table.place, table.columns)
+    wanted = [name for name in table.columns[1:] if name not in options.text]
+    data = table.read(table.columns, wanted)
+    columns, rows = _index_first(table.columns, data), data.num_rows
     if len(columns) < 2 or rows == 0:
         raise GraphFormatError(
-            f"{table.place} has {len(columns)} column{'' if len(columns) == 1 else 's'} and "
-            f"{rows:,} rows, expected a column of node names, at least one feature, and a row per "
-            f"node."
+            f"{table.place} has {counted(len(columns), 'column')} and {rows:,} rows, expected a "
+            f"column of node names, at least one feature, and a row per node."
         )
-    refuse_twice(table.place, columns)
     options.check(table.place, columns)
-    nodes = encoded(table, columns[:1], "Put the column of names first.")
+    nodes = encoded(table, data, columns[:1], "Put the column of names first.")
     names: list[str] = nodes.distinct.take(pa.array(nodes.codes)).to_pylist()
     numeric = [name for name in columns[1:] if name not in options.text]
-    numbers = torch.from_numpy(_numbers(table, numeric, names))
+    numbers = torch.from_numpy(_numbers(table, data, numeric, names))
     if not options.text:
-        return _checked(names, numbers, table.place, linked, tuple(numeric), [])
+        return _checked(names, numbers, table.place, linked, tuple(numeric))
     parts, labels, notes = [numbers.to_sparse_coo()] if numeric else [], [*numeric], list[str]()
-    for column in options.one_hot:
-        x, categories, empty = _indicators(_texts(table, column))
-        _check_categories(table, column, len(categories))
+    for column, is_words in options.text.items():
+        x, values, empty = _indicators(_texts(table, data, column), is_words)
+        (_check_words if is_words else _check_categories)(table.place, column, len(values), rows)
         parts.append(x)
-        labels += [f"{column}={category}" for category in categories]
-        notes += _empty_note(column, empty, "belong", "to no category")
-    if options.words is not None:
-        x, words, empty = _indicators(_texts(table, options.words), are_words=True)
-        _check_words(table, options.words, len(words))
-        parts.append(x)
-        labels += [f"{options.words}:{word}" for word in words]
-        notes += _empty_note(options.words, empty, "have", "no words")
+        labels += [f"{column}{':' if is_words else '='}{value}" for value in values]
+        if empty:
+            one, many = ("has", "have") if is_words else ("belongs to", "belong to")
+            what = "no words" if is_words else "no category"
+            cells = counted(
+                empty, f"empty cell, which {one} {what}", f"empty cells, which {many} {what}"
+            )
+            notes.append(f"Column '{shown(column)}': {cells}.")
     x = torch.cat(parts, dim=1).coalesce()
     return _checked(names, x, table.place, linked, tuple(labels), notes)
 
@@ -205,54 +169,32 @@ def features_of_matrix(
     if others:
         raise FeatureError(
             f"{place} has {len(names):,} rows without names, so they belong to the nodes called 0 "
-            f"to {len(names) - 1}.\n{len(others):,} node{'' if len(others) == 1 else 's'} with "
-            f"links {'is' if len(others) == 1 else 'are'} called otherwise: {listed(others)}.\n"
+            f"to {len(names) - 1}.\n"
+            f"{counted(len(others), 'node with links is', 'nodes with links are')} called "
+            f"otherwise: {listed(others)}.\n"
             f"Give a text file with the node of each row, one name per line: `row_names=FILE`"
         )
-    return _checked(names, x, place, linked, (), [])
-
-
-def check_memory(place: str, rows: int, columns: int) -> None:
-    """Refuse a table of numbers that does not fit into memory, before it is read.
-
-    Args:
-        place: What messages call the table.
-        rows: Number of nodes.
-        columns: Number of features.
-
-    Raises:
-        ResourceError: It would not fit.
-    """
-    from cgcl.memory import free_memory
-
-    needed, free = _COPIES * 4 * rows * columns, free_memory()
-    if needed > free:
-        raise ResourceError(
-            f"{place} has {rows:,} rows of {columns:,} numbers, about {needed / 1e9:,.1f} GB while "
-            f"it is read; {free / 1e9:,.1f} GB is free.\n"
-            f"If most numbers are zero, save them as a sparse matrix: .npz (scipy.sparse.save_npz) "
-            f"or .mtx."
-        )
+    return _checked(names, x, place, linked)
 
 
 # --- Columns of numbers ---
 
 
-def _index_first(table: Table) -> list[str]:
+def _index_first(columns: Sequence[str], data: pa.Table) -> list[str]:
     """Put the index of a pandas frame, which Arrow lists last, where the names are expected."""
-    about = (table.data.schema.metadata or {}).get(b"pandas", b"{}")
+    about = (data.schema.metadata or {}).get(b"pandas", b"{}")
     index = json.loads(about).get("index_columns", [])
-    named = [name for name in index if isinstance(name, str) and name in table.columns]
+    named = [name for name in index if isinstance(name, str) and name in columns]
     if len(named) != 1:
-        return list(table.columns)
-    return [*named, *(name for name in table.columns if name != named[0])]
+        return list(columns)
+    return [*named, *(name for name in columns if name != named[0])]
 
 
-def _numbers(table: Table, columns: Sequence[str], names: list[str]) -> np.ndarray:
+def _numbers(table: Table, data: pa.Table, columns: Sequence[str], names: list[str]) -> np.ndarray:
     """Return columns as float32 [n, k], all finite."""
-    found = np.empty((table.data.num_rows, len(columns)), dtype=np.float32)
+    found = np.empty((data.num_rows, len(columns)), dtype=np.float32)
     for place, name in enumerate(columns):
-        cells = plain(table.data.column(name))
+        cells = plain(data.column(name))
         if pa.types.is_boolean(cells.type):
             cells = cells.cast(pa.uint8())
         if not (is_number(cells.type) or pa.types.is_decimal(cells.type)):
@@ -266,14 +208,27 @@ def _numbers(table: Table, columns: Sequence[str], names: list[str]) -> np.ndarr
 
 def _cell_error(table: Table, columns: Sequence[str], names: list[str]) -> FeatureError:
     """Describe the first cell that is no finite number."""
-    written = table.as_written()
     for name in columns:
-        cells = plain(written.data.column(name)).to_pylist()
-        problems = [_problem(cell, is_text=written is not table) for cell in cells]
-        row = next((row for row, problem in enumerate(problems) if problem), None)
-        if row is not None:
-            more = len(problems) - problems.count(None) - 1
-            return _bad_cell(table, name, names[row], problems[row] or "", more)
+        cells = plain(table.read([name]).column(name)).to_pylist()
+        problems = [_problem(cell, is_text=table.is_text) for cell in cells]
+        bad = [row for row, problem in enumerate(problems) if problem]
+        if bad:
+            problem, quoted = problems[bad[0]] or "", shown(shlex.quote(name))
+            more = f" (and {counted(len(bad) - 1, 'more node')})" if len(bad) > 1 else ""
+            remedy = (
+                "Every feature must be a finite number: replace the value, or delete the column."
+            )
+            if problem == "is empty":
+                remedy = "Fill the gaps or delete the column: every node needs every feature."
+            elif problem.endswith("not a number"):
+                remedy = (
+                    f"If the column holds categories, add `one_hot={quoted}`; if it holds words "
+                    f"with blanks between\nthem, add `words={quoted}`. Otherwise delete the column."
+                )
+            return FeatureError(
+                f"{table.place}: feature {table.label(name)} of node '{shown(names[bad[0]])}' "
+                f"{problem}{more}.\n{remedy}"
+            )
     return FeatureError(f"{table.place}: some cell is not a number. Every feature must be one.")
 
 
@@ -291,24 +246,6 @@ def _problem(cell: object, *, is_text: bool) -> str | None:
     if abs(cell) > _LARGEST:
         return f"is '{shown(written)}', too large for a 32-bit number"
     return None
-
-
-def _bad_cell(table: Table, column: str, name: str, problem: str, more: int) -> FeatureError:
-    quoted = shown(shlex.quote(column))
-    if problem == "is empty":
-        remedy = "Fill the gaps or delete the column: every node needs every feature."
-    elif problem.endswith("not a number"):
-        remedy = (
-            f"If the column holds categories, add `one_hot={quoted}`; if it holds words with "
-            f"blanks between\nthem, add `words={quoted}`. Otherwise delete the column."
-        )
-    else:
-        remedy = "Every feature must be a finite number: replace the value, or delete the column."
-    others = f" (and {more:,} more node{'' if more == 1 else 's'})" if more else ""
-    return FeatureError(
-        f"{table.place}: feature {table.label(column)} of node '{shown(name)}' {problem}{others}.\n"
-        f"{remedy}"
-    )
 
 
 def _check_finite(x: Tensor, names: Sequence[str], place: str) -> None:
@@ -329,8 +266,8 @@ def _check_finite(x: Tensor, names: Sequence[str], place: str) -> None:
 # --- Columns of text ---
 
 
-def _texts(table: Table, column: str) -> pa.Array:
-    cells = plain(table.data.column(column))
+def _texts(table: Table, data: pa.Table, column: str) -> pa.Array:
+    cells = plain(data.column(column))
     try:
         texts = cells.cast(pa.large_string())
         texts.validate(full=True)  # Parquet does not promise UTF-8
@@ -342,7 +279,7 @@ def _texts(table: Table, column: str) -> pa.Array:
     return texts.fill_null("").combine_chunks()
 
 
-def _indicators(texts: pa.Array, *, are_words: bool = False) -> tuple[Tensor, list[str], int]:
+def _indicators(texts: pa.Array, are_words: bool) -> tuple[Tensor, list[str], int]:
     """Return a feature for each text or word that occurs, what they are, and the empty texts.
 
     Texts are compared as they are written, and come in the order of code points. Words are what
@@ -350,7 +287,7 @@ def _indicators(texts: pa.Array, *, are_words: bool = False) -> tuple[Tensor, li
     citation graphs. An empty text has no feature: its row stays zero.
 
     Example:
-        >>> x, words, empty = _indicators(pa.array(["b a b", "", "c"]), are_words=True)
+        >>> x, words, empty = _indicators(pa.array(["b a b", "", "c"]), True)
         >>> words, empty
         (['a', 'b', 'c'], 1)
         >>> x.to_dense().tolist()
@@ -371,52 +308,38 @@ def _indicators(texts: pa.Array, *, are_words: bool = False) -> tuple[Tensor, li
     is_kept = columns >= 0
     k = max(len(values), 1)
     codes = np.unique(rows[is_kept] * k + columns[is_kept])
-    x = torch.sparse_coo_tensor(
-        torch.from_numpy(np.stack([codes // k, codes % k])),
-        torch.ones(len(codes)),
-        (count, len(values)),
-        check_invariants=True,
-        is_coalesced=True,
-    )
+    places = torch.from_numpy(np.stack([codes // k, codes % k]))
+    x = coalesced(places, torch.ones(len(codes)), (count, len(values)))
     return x, values, count - len(np.unique(codes // k))
 
 
-def _check_categories(table: Table, column: str, categories: int) -> None:
-    nodes = table.data.num_rows
+def _check_categories(place: str, column: str, categories: int, nodes: int) -> None:
     if categories == 0:
         raise FeatureError(
-            f"{table.place}: column '{shown(column)}' is empty, so it has no categories.\n"
+            f"{place}: column '{shown(column)}' is empty, so it has no categories.\n"
             f"Delete the column, or fill it."
         )
     if categories > MAX_CATEGORIES or (categories > _FEW and 2 * categories > nodes):
         raise FeatureError(
-            f"{table.place}: column '{shown(column)}' has {categories:,} different values for "
+            f"{place}: column '{shown(column)}' has {categories:,} different values for "
             f"{nodes:,} nodes, which is an identifier rather than a category.\n"
             f"Group the values (at most {MAX_CATEGORIES:,}, each for two nodes or more on "
             f"average), or delete the column."
         )
 
 
-def _check_words(table: Table, column: str, words: int) -> None:
+def _check_words(place: str, column: str, words: int, _: int) -> None:
     if words == 0:
         raise FeatureError(
-            f"{table.place}: no text in column '{shown(column)}' has a word.\n"
+            f"{place}: no text in column '{shown(column)}' has a word.\n"
             f"Delete the column, or name the one with the words: `words=COLUMN`"
         )
     if words > MAX_WORDS:
         raise FeatureError(
-            f"{table.place}: column '{shown(column)}' has {words:,} different words, at most "
+            f"{place}: column '{shown(column)}' has {words:,} different words, at most "
             f"{MAX_WORDS:,} are accepted.\nLeave out words that occur in one or two texts only, "
             f"put all into lower case, or remove punctuation."
         )
-
-
-def _empty_note(label: str, empty: int, verb: str, what: str) -> list[str]:
-    if empty == 0:
-        return []
-    verb = {"belong": "belongs", "have": "has"}[verb] if empty == 1 else verb
-    cells = "1 empty cell" if empty == 1 else f"{empty:,} empty cells"
-    return [f"Column '{shown(label)}': {cells}, which {verb} {what}."]
 
 
 # --- Rows and nodes ---
@@ -427,37 +350,31 @@ def _checked(
     x: Tensor,
     place: str,
     linked: Collection[str],
-    feature_names: tuple[str, ...],
-    notes: list[str],
+    feature_names: tuple[str, ...] = (),
+    notes: Sequence[str] = (),
 ) -> FeatureTable:
     """Put the rows in the order of the names, after checking that they are those of the graph."""
     order = sorted(range(len(names)), key=names.__getitem__)
     ordered = tuple(names[row] for row in order)
-    _check_unique(place, ordered)
-    missing = sorted(set(linked).difference(ordered))
-    if missing:
-        raise FeatureError(
-            f"{place} has no row for {len(missing):,} node{'' if len(missing) == 1 else 's'} "
-            f"with links: {listed(missing)}.\n"
-            f"Add a row for each, or leave their links out."
-        )
-    x = compact(x.index_select(0, torch.tensor(order)))
-    extra = len(ordered) - len(set(linked))
-    if extra:
-        plural = "" if extra == 1 else "s"
-        isolated = f"{extra:,} node{plural} of {place} without links kept as isolated."
-        notes = [isolated, *notes]
-    found = (*notes, *_constant_notes(x, feature_names))
-    return FeatureTable(ordered, x, found, feature_names)
-
-
-def _check_unique(place: str, ordered: tuple[str, ...]) -> None:
     twice = [a for a, b in itertools.pairwise(ordered) if a == b]
     if twice:
         raise FeatureError(
             f"{place}: more than one row for node {listed(sorted(set(twice)))}.\n"
             f"Keep one row per node; {len(twice):,} too many."
         )
+    missing = sorted(set(linked).difference(ordered))
+    if missing:
+        raise FeatureError(
+            f"{place} has no row for {counted(len(missing), 'node')} with links: "
+            f"{listed(missing)}.\nAdd a row for each, or leave their links out."
+        )
+    x = compact(x.index_select(0, torch.tensor(order)))
+    extra = len(ordered) - len(set(linked))
+    if extra:
+        isolated = f"{counted(extra, 'node')} of {place} without links kept as isolated."
+        notes = [isolated, *notes]
+    found = (*notes, *_constant_notes(x, feature_names))
+    return FeatureTable(ordered, x, found, feature_names)
 
 
 def _constant_notes(x: Tensor, feature_names: tuple[str, ...]) -> list[str]:

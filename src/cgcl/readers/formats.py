@@ -11,28 +11,26 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from torch import Tensor
 
 from cgcl.errors import ConfigError, FeatureError, GraphFormatError
-from cgcl.graph.wording import shown
 from cgcl.readers.edge_table import EdgeTable, LinkOptions
 from cgcl.readers.features import (
     FeatureOptions,
     FeatureTable,
     features_of_matrix,
     features_of_table,
-    read_parquet_features,
-    read_text_features,
 )
 from cgcl.readers.matrices import matrix_of_object, read_npz_links, read_npz_matrix
 from cgcl.readers.matrix_market import read_matrix_market
 from cgcl.readers.objects import read_object
-from cgcl.readers.tables import Table, frame_table, read_parquet_links
-from cgcl.readers.text import read_text_links
+from cgcl.readers.tables import Table, frame_table, links_of, open_parquet
+from cgcl.readers.text import open_table, read_edge_list, read_text_links
 from cgcl.readers.xml_graph import read_xml_graph
+from cgcl.wording import shown
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,24 @@ def _matrix(read: Callable[[Any], Tensor], source: object, options: FeatureOptio
     return read(source)
 
 
+def _parquet_links(path: Path, options: LinkOptions) -> EdgeTable:
+    return links_of(open_parquet(path), options)
+
+
+def _parquet_features(path: Path, _: FeatureOptions) -> Table:
+    return open_parquet(path)
+
+
+def _text_features(path: Path, options: FeatureOptions) -> Table:
+    needed = "a node name and at least one feature"
+    return open_table(path, options.separator, header=options.header, needed=needed)
+
+
 FORMATS = [
-    Format((".csv", ".tsv", ".tab"), "a table of text", read_text_links, read_text_features),
-    Format((".txt",), "a table or list of text", read_text_links, read_text_features),
-    Format((".edges", ".edgelist"), "an edge list", read_text_links),
-    Format((".parquet", ".pq"), "Apache Parquet", read_parquet_links, read_parquet_features),
+    Format((".csv", ".tsv", ".tab"), "a table of text", read_text_links, _text_features),
+    Format((".txt",), "a table or list of text", read_edge_list, _text_features),
+    Format((".edges", ".edgelist"), "an edge list", read_edge_list),
+    Format((".parquet", ".pq"), "Apache Parquet", _parquet_links, _parquet_features),
     Format((".graphml",), "GraphML", read_xml_graph),
     Format((".gexf",), "GEXF, as Gephi saves it", read_xml_graph),
     Format((".npz",), "a NumPy archive", read_npz_links, partial(_matrix, read_npz_matrix)),
@@ -75,23 +86,28 @@ FORMATS = [
 """All kinds of files; one without a suffix is a table of text."""
 
 
-def graph_suffixes() -> list[str]:
-    """Return the suffixes of all files of links."""
-    return [suffix for kind in FORMATS if kind.links for suffix in kind.suffixes]
+def suffixes(what: Literal["links", "features"]) -> list[str]:
+    """Return the suffixes of all files that links, or features, are read from."""
+    return [suffix for kind in FORMATS if getattr(kind, what) for suffix in kind.suffixes]
 
 
-def feature_suffixes() -> list[str]:
-    """Return the suffixes of all files of features."""
-    return [suffix for kind in FORMATS if kind.features for suffix in kind.suffixes]
-
-
-def _format_of(path: Path) -> Format | None:
+def _reader(path: Path, what: Literal["links", "features"]) -> Callable[[Path, Any], Any]:
+    """Return who reads links, or features, from a file, by its suffix."""
     suffix = path.suffix.lower()
     found = next((kind for kind in FORMATS if suffix in kind.suffixes), None)
     is_folder = False
     with contextlib.suppress(OSError):
         is_folder = path.is_dir()  # which every reader refuses
-    return FORMATS[0] if found is None and (not suffix or is_folder) else found
+    if found is None and (not suffix or is_folder):
+        found = FORMATS[0]
+    reader = getattr(found, what, None)
+    if reader is None:
+        as_what, shape = ("", "") if what == "links" else (" as features", ": a row per node")
+        raise GraphFormatError(
+            f"{shown(path.name)}: files of the kind '{shown(suffix)}' are not read{as_what}.\n"
+            f"Save it as one of {' '.join(suffixes(what))}{shape}."
+        )
+    return reader
 
 
 def read_links(graph: Any, options: LinkOptions = LinkOptions()) -> EdgeTable:  # noqa: ANN401, B008
@@ -104,14 +120,7 @@ def read_links(graph: Any, options: LinkOptions = LinkOptions()) -> EdgeTable:  
     """
     if not isinstance(graph, (str, os.PathLike)):
         return read_object(graph, options)
-    path = Path(graph)
-    kind = _format_of(path)
-    if kind is None or kind.links is None:
-        raise GraphFormatError(
-            f"{path.name}: files of the kind '{shown(path.suffix.lower())}' are not read.\n"
-            f"Save it as one of {' '.join(graph_suffixes())}."
-        )
-    return kind.links(path, options)
+    return _reader(Path(graph), "links")(Path(graph), options)
 
 
 def read_features(
@@ -150,7 +159,17 @@ def read_features(
     options = FeatureOptions(separator, header, tuple(dict.fromkeys(one_hot)), words)
     is_file = isinstance(source, (str, os.PathLike))
     place = Path(source).name if is_file else f"features ({type(source).__name__})"
-    found = _opened(source, place, options)
+    if is_file:
+        found = _reader(Path(source), "features")(Path(source), options)
+    elif isinstance(source, (Tensor, np.ndarray)) or hasattr(source, "tocoo"):
+        found = _matrix(partial(matrix_of_object, place=place), source, options)
+    elif any(hasattr(source, mark) for mark in ("__arrow_c_stream__", "__dataframe__")):
+        found = frame_table(source, place)
+    else:
+        raise FeatureError(
+            f"Features of the type {type(source).__name__} are not read.\nGive a file, a table "
+            f"(pandas, polars, pyarrow), or a matrix (numpy, scipy.sparse, torch)."
+        )
     if isinstance(found, Tensor):
         listed_in = Path(row_names) if isinstance(row_names, (str, os.PathLike)) else row_names
         return features_of_matrix(found, place, listed_in, linked)
@@ -160,23 +179,3 @@ def read_features(
             "Leave out `row_names`; it is for matrices (.npz, .mtx)."
         )
     return features_of_table(found, options, linked)
-
-
-def _opened(source: Any, place: str, options: FeatureOptions) -> Table | Tensor:  # noqa: ANN401
-    if isinstance(source, (str, os.PathLike)):
-        path = Path(source)
-        kind = _format_of(path)
-        if kind is None or kind.features is None:
-            raise GraphFormatError(
-                f"{shown(place)}: files of the kind '{shown(path.suffix.lower())}' are not read as "
-                f"features.\nSave it as one of {' '.join(feature_suffixes())}: a row per node."
-            )
-        return kind.features(path, options)
-    if isinstance(source, (Tensor, np.ndarray)) or hasattr(source, "tocoo"):
-        return _matrix(partial(matrix_of_object, place=place), source, options)
-    if any(hasattr(source, mark) for mark in ("__arrow_c_stream__", "__dataframe__")):
-        return frame_table(source, place)
-    raise FeatureError(
-        f"Features of the type {type(source).__name__} are not read.\n"
-        f"Give a file, a table (pandas, polars, pyarrow), or a matrix (numpy, scipy.sparse, torch)."
-    )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +14,16 @@ from torch import Tensor
 
 from cgcl.errors import ConfigError, FeatureError, GraphFormatError
 from cgcl.graph.features import compact
-from cgcl.graph.wording import listed, shown
 from cgcl.readers.edge_table import EdgeTable, LinkOptions
 from cgcl.readers.node_names import sorted_names
 from cgcl.readers.npz import npz_array_names, read_npz_arrays
 from cgcl.readers.regular_file import told
+from cgcl.readers.sparse import PARTS, Entries, as_float32, check_shape, stored_entries
 from cgcl.readers.tables import read_times
+from cgcl.wording import listed, shown
 
 MAX_ISOLATED = 10_000_000
 """Nodes without links that a number may claim: a name for each of them takes memory."""
-_MAX_ROWS, _MAX_COLUMNS = 10_000_000, 1_000_000
-_COMPRESSED = ("data", "indices", "indptr", "shape")
 _UNDERSTOOD = (
     "Understood are: a matrix from scipy.sparse.save_npz (csr, csc or coo); adj_data, adj_indices, "
     "adj_indptr,\nadj_shape (and attr_... for features); or edge_index (and x, num_nodes). "
@@ -32,31 +31,21 @@ _UNDERSTOOD = (
 )
 
 
-@dataclass(frozen=True)
-class Entries:
-    """The entries of a sparse matrix."""
-
-    place: str
-    """What messages call the matrix."""
-    shape: tuple[int, ...]
-    """Rows and columns."""
-    row: np.ndarray
-    """The row of each entry."""
-    column: np.ndarray
-    """The column of each entry."""
-    values: np.ndarray
-    """What the entries are."""
-
-
 # --- Links between numbered nodes ---
 
 
-def index_columns(array: np.ndarray, place: str) -> np.ndarray:
+def index_columns(array: np.ndarray | Tensor, place: str) -> np.ndarray:
     """Return an edge_index as int64 [2, e], or refuse what is not one.
 
     Raises:
         GraphFormatError: It has another shape, or holds no whole numbers.
     """
+    if isinstance(array, Tensor):
+        if array.layout != torch.strided:
+            raise GraphFormatError(
+                f"{place} is a sparse tensor.\nGive its entries: matrix.coalesce().indices()."
+            )
+        array = array.detach().cpu().numpy()
     shape = " x ".join(f"{length:,}" for length in array.shape) or "no dimensions"
     if array.ndim != 2 or array.shape[0] != 2:
         advice = (
@@ -143,19 +132,58 @@ def links_of_entries(entries: Entries, names: Sequence[str] | None = None) -> Ed
     return links_of_index(pairs, place, num_nodes=shape[0], names=names, notes=notes)
 
 
-def times_of_links(values: np.ndarray, num_links: int, time: str, place: str) -> Tensor:
-    """Return the time of each link from an array of them.
+def links_beside_index(
+    parts: Mapping[str, Any],
+    place: str,
+    time: str | None,
+    names: Sequence[str] | None = None,
+    notes: tuple[str, ...] = (),
+) -> EdgeTable:
+    """Return the links of an edge_index with what may stand beside it: x, num_nodes and times.
+
+    Args:
+        parts: Arrays or tensors by their names; others than these are not looked at.
+        place: What messages call them together.
+        time: Which of them holds the time of each link.
+        names: The name of node 0, 1, ...
+        notes: Sentences to begin the notes with.
 
     Raises:
-        GraphFormatError: There are more or fewer, or one is no time.
+        GraphFormatError: A part is missing or none of a graph.
+        FeatureError: There is not a row of numbers in x for each node.
     """
-    if values.shape != (num_links,):
-        raise GraphFormatError(
-            f"{place}: '{shown(time)}' has the shape {values.shape}, expected a time for each of "
-            f"{num_links:,} links."
+    pairs = index_columns(parts["edge_index"], f"{place}: edge_index")
+    x, num_nodes = parts.get("x"), parts.get("num_nodes")
+    if num_nodes is None and x is not None:
+        num_nodes = len(x)
+    table = links_of_index(
+        pairs,
+        place,
+        num_nodes=None if num_nodes is None else int(num_nodes),
+        names=names,
+        notes=notes,
+    )
+    if time is not None:
+        times = parts[time]
+        values = times.detach().cpu().numpy() if isinstance(times, Tensor) else np.asarray(times)
+        if values.size != pairs.shape[1]:
+            raise GraphFormatError(
+                f"{place}: '{shown(time)}' has the shape {values.shape}, expected a time for each "
+                f"of {pairs.shape[1]:,} links."
+            )
+        cells = pa.chunked_array([pa.array(values.reshape(-1))])
+        found = read_times(cells, time, lambda row: f"{place}, link {row + 1:,}")
+        table = replace(table, times=found)
+    return table if x is None else _with_features(table, x, f"{place}: x")
+
+
+def _with_features(table: EdgeTable, matrix: Any, place: str) -> EdgeTable:  # noqa: ANN401
+    x = matrix_of_object(matrix, place)
+    if len(x) != len(table.names):
+        raise FeatureError(
+            f"{place} has {len(x):,} rows, expected a row for each of {len(table.names):,} nodes."
         )
-    cells = pa.chunked_array([pa.array(values)])
-    return read_times(cells, time, lambda row: f"{place}, link {row + 1:,}")
+    return replace(table, x=compact(x))
 
 
 def _check_range(pairs: np.ndarray, num_nodes: int, place: str) -> None:
@@ -186,23 +214,32 @@ def read_npz_links(path: Path, options: LinkOptions) -> EdgeTable:
         ConfigError: Columns or times were asked for where there can be none.
     """
     options.refuse_columns(path.name)
-    found = npz_array_names(path)
+    found, time = npz_array_names(path), options.time
+    arrays_found = f"Arrays found: {listed(found, 10, quoted=False) or 'none'}."
     with told(f"{path.name} does not describe a graph", _UNDERSTOOD):
+        names = _names(path) if "names" in found else None
         if "edge_index" in found:
-            return _links_beside_index(path, found, options.time)
-        if options.time is not None:
+            if time is not None and time not in found:
+                raise GraphFormatError(
+                    f"{path.name} has no array '{shown(time)}' for the times. {arrays_found}"
+                )
+            keys = [key for key in ("edge_index", "x", "num_nodes", time) if key in found]
+            return links_beside_index(read_npz_arrays(path, keys), path.name, time, names)
+        if time is not None:
             raise ConfigError(
                 f"{path.name} holds a matrix, which has no times.\nLeave out `time`, or save "
                 f"edge_index and an array of times."
             )
         if "format" in found:
-            return links_of_entries(_scipy_entries(path), _names(path, found))
-        if all(f"adj_{part}" in found for part in _COMPRESSED):
-            return _adjacency_and_attributes(path, found)
-    raise GraphFormatError(
-        f"{path.name} holds no graph. Arrays found: {listed(found, 10, quoted=False) or 'none'}.\n"
-        f"{_UNDERSTOOD}"
-    )
+            return links_of_entries(_scipy_entries(path), names)
+        if all(f"adj_{part}" in found for part in PARTS["csr"]):
+            # The layout of the Amazon and other co-purchase and citation graphs.
+            table = links_of_entries(_entries(path, "csr", "adj_"), names)
+            if "attr_data" not in found:
+                return table
+            x = _entries(path, "csr", "attr_")
+            return _with_features(table, x.tensor(), x.place)
+    raise GraphFormatError(f"{path.name} holds no graph. {arrays_found}\n{_UNDERSTOOD}")
 
 
 def read_npz_matrix(path: Path) -> Tensor:
@@ -211,105 +248,26 @@ def read_npz_matrix(path: Path) -> Tensor:
     Raises:
         GraphFormatError: The file is damaged or holds something else.
     """
-    return sparse_tensor(_scipy_entries(path))
-
-
-def _links_beside_index(path: Path, found: tuple[str, ...], time: str | None) -> EdgeTable:
-    if time is not None and time not in found:
-        raise GraphFormatError(
-            f"{path.name} has no array '{shown(time)}' for the times. "
-            f"Arrays found: {listed(found, 10, quoted=False)}."
-        )
-    wanted = [key for key in ("edge_index", "x", "num_nodes", time) if key in found]
-    arrays = read_npz_arrays(path, [key for key in wanted if key is not None])
-    place = f"edge_index in {path.name}"
-    pairs = index_columns(arrays["edge_index"], place)
-    x = torch.from_numpy(arrays["x"].astype(np.float32)) if "x" in arrays else None
-    num_nodes = int(arrays["num_nodes"]) if "num_nodes" in arrays else None
-    if num_nodes is None and x is not None:
-        num_nodes = len(x)
-    table = links_of_index(pairs, place, num_nodes=num_nodes, names=_names(path, found))
-    if time is not None:
-        times = times_of_links(arrays[time], pairs.shape[1], time, path.name)
-        table = replace(table, times=times)
-    if x is None:
-        return table
-    if x.dim() != 2 or len(x) != len(table.names):
-        raise GraphFormatError(
-            f"{path.name}: x has the shape {list(x.shape)}, expected a row for each of "
-            f"{len(table.names):,} nodes."
-        )
-    return replace(table, x=compact(x))
-
-
-def _adjacency_and_attributes(path: Path, found: tuple[str, ...]) -> EdgeTable:
-    """Read the layout of the Amazon and other co-purchase and citation graphs."""
-    table = links_of_entries(_entries_of(path, "adj_", "csr"), _names(path, found))
-    if "attr_data" not in found:
-        return table
-    x = sparse_tensor(_entries_of(path, "attr_", "csr"))
-    if len(x) != len(table.names):
-        raise GraphFormatError(
-            f"{path.name} has {len(x):,} rows of features for {len(table.names):,} nodes.\n"
-            f"Expected as many rows in attr as in adj."
-        )
-    return replace(table, x=compact(x))
+    return _scipy_entries(path).tensor()
 
 
 def _scipy_entries(path: Path) -> Entries:
     (kind,) = read_npz_arrays(path, ["format"])["format"].reshape(-1)[:1].tolist() or [""]
     kind = kind.decode("ascii", "replace") if isinstance(kind, bytes) else str(kind)
-    if kind not in ("csr", "csc", "coo"):
+    if kind not in PARTS:
         raise GraphFormatError(
             f"{path.name} holds a matrix of the format '{shown(kind)}'; csr, csc and coo are read."
             f"\nSave it with: scipy.sparse.save_npz(file, matrix.tocsr())"
         )
-    return _entries_of(path, "", kind)
+    return _entries(path, kind)
 
 
-def _entries_of(path: Path, prefix: str, kind: str) -> Entries:
-    """Return the entries of a matrix from its arrays, which may be of any shape and type."""
-    parts = ("data", "row", "col", "shape") if kind == "coo" else _COMPRESSED
-    arrays = read_npz_arrays(path, [f"{prefix}{part}" for part in parts])
-    values, one, other, shape = (arrays[f"{prefix}{part}"] for part in parts)
-    place = f"The matrix '{prefix[:-1]}' in {path.name}" if prefix else path.name
-    if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 0).any():
-        raise GraphFormatError(
-            f"{place} has the shape {shown(str(shape.tolist()))}, expected two whole numbers."
-        )
-    size = (int(shape[0]), int(shape[1]))
-    if kind != "coo":
-        # `one` are columns, `other` says where each row starts.
-        length = size[0] if kind == "csr" else size[1]
-        one, other = _expanded(other, length, values.size, place, size), one
-    if kind == "csc":
-        one, other = other, one
-    is_sound = one.ndim == 1 and one.shape == other.shape == values.shape
-    if not is_sound or one.dtype.kind not in "iu" or other.dtype.kind not in "iu":
-        raise _damaged(place, size)
-    if one.size and (
-        min(one.min(), other.min()) < 0 or one.max() >= size[0] or other.max() >= size[1]
-    ):
-        raise _damaged(place, size)
-    return Entries(place, size, one, other, values)
+def _entries(path: Path, kind: str, prefix: str = "") -> Entries:
+    arrays = read_npz_arrays(path, [f"{prefix}{part}" for part in PARTS[kind]])
+    return stored_entries(arrays, kind, path.name, prefix)
 
 
-def _expanded(
-    starts: np.ndarray, length: int, entries: int, place: str, shape: tuple[int, ...]
-) -> np.ndarray:
-    """Return the row of each entry, from where each row starts."""
-    if starts.shape != (length + 1,) or starts.dtype.kind not in "iu":
-        raise _damaged(place, shape)
-    starts = starts.astype(np.int64)
-    sizes = np.diff(starts)
-    if starts[0] != 0 or (sizes < 0).any() or starts[-1] != entries:
-        raise _damaged(place, shape)
-    return np.repeat(np.arange(length), sizes)
-
-
-def _names(path: Path, found: tuple[str, ...]) -> list[str] | None:
-    if "names" not in found:
-        return None
+def _names(path: Path) -> list[str]:
     names = read_npz_arrays(path, ["names"])["names"]
     if names.ndim != 1 or names.dtype.kind not in "US":
         raise GraphFormatError(
@@ -322,14 +280,6 @@ def _names(path: Path, found: tuple[str, ...]) -> list[str] | None:
         raise GraphFormatError(
             f"{path.name}: a name is not UTF-8. Save the names as text (dtype U)."
         ) from error
-
-
-def _damaged(place: str, shape: tuple[int, ...]) -> GraphFormatError:
-    size = " and ".join(f"{n:,} {what}" for n, what in zip(shape, ("rows", "columns"), strict=True))
-    return GraphFormatError(
-        f"{place}: its arrays do not describe a matrix of {size}.\n"
-        f"The file is damaged; save it again."
-    )
 
 
 # --- Features ---
@@ -359,54 +309,9 @@ def matrix_of_object(matrix: Any, place: str) -> Tensor:  # noqa: ANN401
         if matrix.layout is not torch.strided:
             matrix = matrix.to_sparse_coo().coalesce()
             row, column = matrix.indices().numpy()
-            return sparse_tensor(Entries(place, shape, row, column, matrix.values().numpy()))
+            return Entries(place, shape, row, column, matrix.values().numpy()).tensor()
         matrix = (matrix.float() if matrix.dtype is torch.bfloat16 else matrix).numpy()
     if hasattr(matrix, "tocoo"):
         found = matrix.tocoo()
-        return sparse_tensor(Entries(place, shape, found.row, found.col, found.data))
+        return Entries(place, shape, found.row, found.col, found.data).tensor()
     return torch.from_numpy(as_float32(place, np.asarray(matrix)).copy(order="C"))
-
-
-def sparse_tensor(entries: Entries) -> Tensor:
-    """Return a sparse matrix as a coalesced tensor, float32; what is listed twice is added up.
-
-    Raises:
-        GraphFormatError: It is empty, or larger than anything that can be trained on.
-        FeatureError: It holds no real numbers.
-    """
-    check_shape(entries.place, entries.shape)
-    return torch.sparse_coo_tensor(
-        torch.from_numpy(np.stack([entries.row, entries.column]).astype(np.int64)),
-        torch.from_numpy(as_float32(entries.place, entries.values).copy()),
-        entries.shape,
-        check_invariants=True,
-    ).coalesce()
-
-
-def check_shape(place: str, shape: tuple[int, ...]) -> None:
-    """Refuse a matrix that cannot be the features of a graph.
-
-    Raises:
-        GraphFormatError: It is empty, or larger than anything that can be trained on.
-    """
-    rows, columns = shape
-    if not (0 < rows <= _MAX_ROWS and 0 < columns <= _MAX_COLUMNS):
-        raise GraphFormatError(
-            f"{place} is a matrix of {rows:,} rows and {columns:,} columns.\n"
-            f"Features need a row per node (up to {_MAX_ROWS:,}) and a column per feature (up to "
-            f"{_MAX_COLUMNS:,})."
-        )
-
-
-def as_float32(place: str, values: np.ndarray) -> np.ndarray:
-    """Return numbers as float32; those that are too large become infinite.
-
-    Raises:
-        FeatureError: They are no real numbers.
-    """
-    if values.dtype.kind not in "biuf":
-        raise FeatureError(
-            f"{place} holds values of the type {shown(str(values.dtype))}, expected real numbers."
-        )
-    with np.errstate(over="ignore"):  # too large becomes infinite, which is refused later
-        return values.astype(np.float32)

@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyarrow import compute
 
 from cgcl.errors import GraphFormatError, ResourceError
-from cgcl.graph.wording import shown
 from cgcl.readers.regular_file import MAX_NAME_LENGTH
+from cgcl.wording import shown
 
 # From here on one hash table for all names would not stay in the processor's cache.
 _MANY = 1_000_000
@@ -30,10 +30,6 @@ class EncodedNames:
     """Each text once, in any order."""
     codes: np.ndarray
     """The number of every cell's text, int32 or int64 [cells]."""
-
-    def lengths(self) -> np.ndarray:
-        """Return the number of characters of each distinct text."""
-        return compute.call_function("utf8_length", [self.distinct]).to_numpy()
 
     def ranked(self) -> tuple[tuple[str, ...], np.ndarray]:
         """Return the texts sorted by code points, and every cell's place among them, int64."""
@@ -108,12 +104,15 @@ def _order(texts: pa.StringArray) -> pa.Array:
         return pa.concat_arrays(list(pool.map(order, range(4))))
 
 
-def sorted_names(names: Sequence[str], place: str) -> tuple[tuple[str, ...], np.ndarray]:
+def sorted_names(
+    names: Sequence[str], place: str, nodes: Sequence[object] = ()
+) -> tuple[tuple[str, ...], np.ndarray]:
     """Return names in the order of code points, and the place of each among them, int64 [n].
 
     Args:
         names: One name per node, all different.
         place: Where they come from, for messages.
+        nodes: What is called so, if it is not the names themselves.
 
     Raises:
         GraphFormatError: A name is empty, too long or cannot be encoded, or occurs twice.
@@ -135,12 +134,14 @@ def sorted_names(names: Sequence[str], place: str) -> tuple[tuple[str, ...], np.
             f"and cannot be written as text.\nRename the node."
         ) from error
     order = sorted(range(len(names)), key=names.__getitem__)
-    ordered = tuple(names[node] for node in order)
-    twice = next((a for a, b in itertools.pairwise(ordered) if a == b), None)
-    if twice is not None:
-        raise GraphFormatError(
-            f"{place}: two nodes are called '{shown(twice)}'.\nEvery node needs a name of its own."
-        )
+    for both in itertools.pairwise(order):
+        if names[both[0]] == names[both[1]]:
+            who = " and ".join(shown(repr(nodes[node])) for node in both) if nodes else ""
+            raise GraphFormatError(
+                f"{place}: {f'the nodes {who} are both' if who else 'two nodes are'} called "
+                f"'{shown(names[both[0]])}'.\n"
+                f"Every node needs a name of its own: rename one of them."
+            )
     rank = np.empty(len(names), dtype=np.int64)
     rank[order] = np.arange(len(names))
-    return ordered, rank
+    return tuple(names[node] for node in order), rank

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.lib import format as npy
 
 from cgcl.errors import GraphFormatError
-from cgcl.graph.wording import shown
 from cgcl.readers.regular_file import read_bytes, told
+from cgcl.wording import shown
 
 MAX_BYTES = 2_000_000_000
 MAX_MEMBERS = 10_000

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,19 +14,18 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from cgcl.errors import ConfigError, FeatureError, GraphFormatError
-from cgcl.graph.features import compact
-from cgcl.graph.wording import listed, shown
+from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.readers.edge_table import EdgeTable, LinkOptions, ignored_note
 from cgcl.readers.matrices import (
-    Entries,
     index_columns,
+    links_beside_index,
     links_of_entries,
     links_of_index,
-    times_of_links,
 )
 from cgcl.readers.node_names import sorted_names
-from cgcl.readers.tables import columns_of_links, frame_table, links_of, read_times
+from cgcl.readers.sparse import Entries
+from cgcl.readers.tables import frame_table, links_of, read_times
+from cgcl.wording import listed, shown
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -53,9 +51,7 @@ def read_object(graph: Any, options: LinkOptions) -> EdgeTable:  # noqa: ANN401
     kind, time = type(graph).__name__, options.time
     home = {parent.__module__.partition(".")[0] for parent in type(graph).__mro__}
     if hasattr(graph, "__arrow_c_stream__") or "pandas" in home:
-        table = frame_table(graph, f"The {kind}")
-        columns_of_links(table.place, table.columns, options)
-        return links_of(table, options)
+        return links_of(frame_table(graph, f"The {kind}"), options)
     options.refuse_columns(f"A {kind}")
     if "networkx" in home and hasattr(graph, "edges"):
         return links_of_networkx(graph, "The networkx graph", time)
@@ -70,7 +66,8 @@ def read_object(graph: Any, options: LinkOptions) -> EdgeTable:  # noqa: ANN401
         shape, place = tuple(map(int, found.shape)), "The sparse matrix"
         return links_of_entries(Entries(place, shape, found.row, found.col, found.data))
     if isinstance(graph, (np.ndarray, Tensor)):
-        return links_of_index(_index(graph, "The edge_index"), "The edge_index")
+        place = "The edge_index"
+        return links_of_index(index_columns(graph, place), place)
     raise GraphFormatError(f"A {kind} is not a graph that is read.\n{_ACCEPTED}")
 
 
@@ -93,81 +90,58 @@ def links_of_networkx(
     """
     nodes = list(graph.nodes)
     called = [str(node) for node in nodes] if names is None else [names[node] for node in nodes]
-    _refuse_clash(nodes, called, place)
     number = {node: place_of for place_of, node in enumerate(nodes)}
+    ordered, rank = sorted_names(called, place, nodes)
     links = list(graph.edges(data=True))
     of_nodes = [data for _, data in graph.nodes(data=True)]
-    table, rank = _links_of_attributes(
-        called,
-        [(number[one], number[other]) for one, other, _ in links],
-        place,
-        link_attributes=_distinct(data for _, _, data in links),
-        node_attributes=[a for a in _distinct(of_nodes) if a not in ("bipartite", "label", "viz")],
-        times=None if time is None else [data.get(time) for _, _, data in links],
-        time=time,
-        is_directed=graph.is_directed(),
+    others = [name for name in _distinct(of_nodes) if name not in ("bipartite", "label", "viz")]
+    return EdgeTable(
+        ordered,
+        _pairs([(number[one], number[other]) for one, other, _ in links], rank),
+        _ignored(_distinct(data for _, _, data in links), others, time),
+        None if time is None else _times([data.get(time) for _, _, data in links], time, place),
+        ("source", "target") if graph.is_directed() else None,
+        graph.is_directed(),
+        sides=_sides([data.get("bipartite") for data in of_nodes], rank),
     )
-    return replace(table, sides=_sides([data.get("bipartite") for data in of_nodes], rank))
 
 
 def _links_of_igraph(graph: Any, time: str | None) -> EdgeTable:  # noqa: ANN401
     """Return the links of an igraph graph: its vertices' "name" attribute, or their numbers."""
-    links, attributes = graph.get_edgelist(), list(graph.es.attributes())
+    place, links, attributes = "The igraph graph", graph.get_edgelist(), graph.es.attributes()
     is_named = "name" in graph.vs.attributes()
-    names = graph.vs["name"] if is_named else range(int(graph.vcount()))
+    called = graph.vs["name"] if is_named else range(int(graph.vcount()))
+    ordered, rank = sorted_names([str(name) for name in called], place)
+    others = [name for name in graph.vs.attributes() if name != "name"]
     times = graph.es[time] if time in attributes else [None] * len(links)
-    return _links_of_attributes(
-        [str(name) for name in names],
-        links,
-        "The igraph graph",
-        link_attributes=attributes,
-        node_attributes=[name for name in graph.vs.attributes() if name != "name"],
-        times=None if time is None else times,
-        time=time,
-        is_directed=bool(graph.is_directed()),
-    )[0]
+    return EdgeTable(
+        ordered,
+        _pairs(links, rank),
+        _ignored(attributes, others, time),
+        None if time is None else _times(times, time, place),
+        ("source", "target") if graph.is_directed() else None,
+        bool(graph.is_directed()),
+    )
 
 
-def _links_of_attributes(
-    called: list[str],
-    links: Sequence[tuple[int, int]],
-    place: str,
-    *,
-    link_attributes: list[str],
-    node_attributes: list[str],
-    times: Sequence[object] | None,
-    time: str | None,
-    is_directed: bool,
-) -> tuple[EdgeTable, np.ndarray]:
-    """Return links between named nodes, and the place of each name among the sorted ones."""
-    ordered, rank = sorted_names(called, place)
-    pairs = np.array(links, dtype=np.int64).reshape(-1, 2).T
-    others = [f"'{shown(name)}'" for name in link_attributes if name != time]
-    notes = ignored_note("Link attribute", others)
-    if node_attributes:
-        plural = "" if len(node_attributes) == 1 else "s"
-        advice = "give features as a table with `features`."
-        notes += (f"Node attribute{plural} {listed(node_attributes)} ignored: {advice}",)
-    found = None
-    if times is not None:
-        cells = pa.chunked_array([pa.array([_time_as_text(value) for value in times], pa.string())])
-        found = read_times(cells, time or "", lambda row: f"{place}, link {row + 1:,}")
-    ends = ("source", "target") if is_directed else None
-    pairs_by_name = torch.from_numpy(rank[pairs])
-    return EdgeTable(ordered, pairs_by_name, notes, found, ends, is_directed), rank
+def _pairs(links: Sequence[tuple[int, int]], rank: np.ndarray) -> Tensor:
+    return torch.from_numpy(rank[np.array(links, dtype=np.int64).reshape(-1, 2).T])
 
 
-def _refuse_clash(nodes: list[Hashable], called: list[str], place: str) -> None:
-    if len(set(called)) == len(called):
-        return
-    first: dict[str, Hashable] = {}
-    for node, name in zip(nodes, called, strict=True):
-        if name in first:
-            raise GraphFormatError(
-                f"{place}: the nodes {shown(repr(first[name]))} and {shown(repr(node))} are both "
-                f"called '{shown(name)}'.\nEvery node needs a name of its own: rename one of them."
-            )
-        first[name] = node
+def _ignored(of_links: Sequence[str], of_nodes: list[str], time: str | None) -> tuple[str, ...]:
+    """Return the notes about attributes that are not used."""
+    notes = ignored_note(
+        "Link attribute", [f"'{shown(name)}'" for name in of_links if name != time]
+    )
+    if not of_nodes:
+        return notes
+    which = f"Node attribute{'' if len(of_nodes) == 1 else 's'} {listed(of_nodes)}"
+    return (*notes, f"{which} ignored: give features as a table with `features`.")
+
+
+def _times(values: Sequence[object], time: str, place: str) -> Tensor:
+    cells = pa.chunked_array([pa.array([_time_as_text(value) for value in values], pa.string())])
+    return read_times(cells, time, lambda row: f"{place}, link {row + 1:,}")
 
 
 def _distinct(attributes: Iterable[Mapping[Any, Any]]) -> list[str]:
@@ -203,17 +177,7 @@ def _time_as_text(value: object) -> str | None:
     return None if value is None else shown(str(value), 100)
 
 
-# --- PyTorch Geometric and lists of node numbers ---
-
-
-def _index(array: np.ndarray | Tensor, place: str) -> np.ndarray:
-    if isinstance(array, Tensor):
-        if array.layout != torch.strided:
-            raise GraphFormatError(
-                f"{place} is a sparse tensor.\nGive its entries: matrix.coalesce().indices()."
-            )
-        array = array.detach().cpu().numpy()
-    return index_columns(array, place)
+# --- PyTorch Geometric ---
 
 
 def _links_of_pyg(data: Any, time: str | None) -> EdgeTable:  # noqa: ANN401
@@ -227,31 +191,10 @@ def _links_of_pyg(data: Any, time: str | None) -> EdgeTable:  # noqa: ANN401
     if "edge_index" not in keys:
         remedy = "Give one graph of it: dataset[0]." if hasattr(data, "__len__") else ""
         raise GraphFormatError(f"{place} has no edge_index, so no links.\n{remedy}".rstrip())
-    x = data["x"] if "x" in keys else None
-    num_nodes = int(data["num_nodes"]) if "num_nodes" in keys else None
-    if num_nodes is None and x is not None:
-        num_nodes = len(x)
-    pairs = _index(data["edge_index"], f"{place}'s edge_index")
+    if time is not None and not isinstance(data[time] if time in keys else None, Tensor):
+        raise GraphFormatError(
+            f"{place} has no attribute '{shown(time)}' with a time for each link."
+        )
     ignored = [key for key in ("edge_attr", "edge_weight") if key in keys and key != time]
     notes = ignored_note("Link attribute", [f"'{key}'" for key in ignored])
-    table = links_of_index(pairs, place, num_nodes=num_nodes, notes=notes)
-    if time is not None:
-        values = data[time] if time in keys else None
-        if not isinstance(values, Tensor) or values.numel() != pairs.shape[1]:
-            raise GraphFormatError(
-                f"{place} has no attribute '{shown(time)}' with a time for each of "
-                f"{pairs.shape[1]:,} links."
-            )
-        numbers = values.detach().cpu().reshape(-1).numpy()
-        table = replace(table, times=times_of_links(numbers, pairs.shape[1], time, place))
-    return table if x is None else replace(table, x=_pyg_features(x, len(table.names), place))
-
-
-def _pyg_features(x: Tensor, num_nodes: int, place: str) -> Tensor:
-    if x.dim() != 2 or len(x) != num_nodes or x.is_complex():
-        raise FeatureError(
-            f"{place}'s x is {x.dtype} {list(x.shape)}, expected a row of numbers for each of "
-            f"{num_nodes:,} nodes."
-        )
-    x = x.detach().cpu()
-    return compact((x if x.layout == torch.strided else x.to_sparse_coo()).to(torch.float32))
+    return links_beside_index({key: data[key] for key in keys}, place, time, notes=notes)

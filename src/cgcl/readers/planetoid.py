@@ -19,9 +19,10 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import GraphFormatError
-from cgcl.graph.features import compact, from_compressed_rows
-from cgcl.graph.wording import shown
+from cgcl.graph.features import compact
 from cgcl.readers.regular_file import read_bytes, told
+from cgcl.readers.sparse import entries_of_rows
+from cgcl.wording import shown
 
 PARTS = ("allx", "tx", "graph", "test.index")
 """The files that are read: `x` repeats rows of `allx`, and the classes are not needed."""
@@ -45,10 +46,13 @@ def read_planetoid(folder: Path, name: str, sha256: Mapping[str, str]) -> tuple[
     """
     files = {part: f"ind.{name}.{part}" for part in PARTS}
     content = {part: check_sha256(folder / file, sha256[file]) for part, file in files.items()}
-    known, held_out = (
-        _tensor(unpickle_restricted(content[part], files[part])) for part in ("allx", "tx")
-    )
-    neighbours = unpickle_restricted(content["graph"], files["graph"])
+    loaded = {part: unpickle_restricted(content[part], files[part]) for part in PARTS[:3]}
+    with told(f"The files ind.{name}.* are damaged", "Delete them and fetch them again."):
+        known, held_out, pairs = (
+            loaded["allx"].tensor(),
+            loaded["tx"].tensor(),
+            _pairs(loaded["graph"]),
+        )
     held_out_nodes = torch.tensor([int(node) for node in content["test.index"].split()])
     # CiteSeer lists fewer held-out nodes than their range has: the others have no features.
     num_nodes = max(int(held_out_nodes.max()) + 1, known.shape[0])
@@ -59,7 +63,7 @@ def read_planetoid(folder: Path, name: str, sha256: Mapping[str, str]) -> tuple[
         (num_nodes, known.shape[1]),
         check_invariants=True,
     )
-    return _pairs(neighbours), compact(x)
+    return pairs, compact(x)
 
 
 def unpickle_restricted(content: bytes, file: str) -> Any:  # noqa: ANN401
@@ -128,20 +132,9 @@ class _Matrix:
 
     def tensor(self) -> Tensor:
         """Return the matrix, coalesced sparse COO."""
-        return from_compressed_rows(
-            self.indptr.numbers("i4"),
-            self.indices.numbers("i4"),
-            self.data.numbers("f4"),
-            (int(self._shape[0]), int(self._shape[1])),
-        )
-
-
-def _tensor(loaded: object) -> Tensor:
-    if not isinstance(loaded, _Matrix):
-        raise GraphFormatError(
-            "A Planetoid file of features holds no matrix.\nDelete it and fetch it again."
-        )
-    return loaded.tensor()
+        parts = (self.indptr.numbers("i4"), self.indices.numbers("i4"), self.data.numbers("f4"))
+        shape = (int(self._shape[0]), int(self._shape[1]))
+        return entries_of_rows(*parts, shape, "A Planetoid matrix").tensor()
 
 
 class _Unpickler(pickle.Unpickler):

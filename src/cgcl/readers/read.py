@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import re
@@ -12,9 +13,9 @@ from typing import Any
 
 from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.graph.graph import Graph
-from cgcl.graph.wording import shown
 from cgcl.readers.datasets import DATASETS, load_dataset
 from cgcl.readers.edge_table import Bipartite, Directed, EdgeTable, LinkOptions, as_one, settled
+from cgcl.wording import counted, shown
 
 # Formats bring Arrow with them, which a data set does without: they are imported when needed.
 _MAX_TITLE_LENGTH = 60  # four bytes a character still fit into a folder name
@@ -79,6 +80,19 @@ def read(
     return _assembled(_title(graph), settled(table, directed, bipartite), labels)
 
 
+def _assembled(title: str, table: EdgeTable, feature_names: tuple[str, ...]) -> Graph:
+    return Graph.from_pairs(
+        title,
+        table.names,
+        table.pairs,
+        table.x,
+        (*table.notes, *_blank_note(table.names)),
+        sides=table.sides,
+        times=table.times,
+        feature_names=feature_names,
+    )
+
+
 def _tables(graph: object, also: Sequence[str | Path], options: LinkOptions) -> list[EdgeTable]:
     """Return the links of all files, of which only the first one's may have times."""
     from cgcl.readers.formats import read_links
@@ -126,32 +140,16 @@ def _with_features(
     from cgcl.readers.formats import read_features
 
     nodes = read_features(features, table.names, header=header, **about)
-    pairs, sides, unknown = table.pairs, table.sides, ()
-    if nodes.names != table.names:
-        number = {name: node for node, name in enumerate(nodes.names)}
-        moved = pairs.new_tensor([number[name] for name in table.names])
-        pairs = moved[pairs]
-        if sides is not None:
-            sides = sides.new_zeros(len(nodes.names)).index_copy_(0, moved, sides)
-            count = len(nodes.names) - len(table.names)
-            plural = "" if count == 1 else "s"
-            unknown = (f"{count:,} node{plural} without links counted with 'side 0'.",)
-    notes = (*table.notes, *nodes.notes, *unknown)
+    moved = table.numbers_among(nodes.names)
+    sides, notes = table.sides, (*table.notes, *nodes.notes)
+    unknown = len(nodes.names) - len(table.names)
+    if sides is not None:
+        sides = sides.new_zeros(len(nodes.names)).index_copy_(0, moved, sides)
+        if unknown:
+            notes += (f"{counted(unknown, 'node')} without links counted with 'side 0'.",)
+    pairs = moved[table.pairs]
     joined = replace(table, names=nodes.names, pairs=pairs, sides=sides, x=nodes.x, notes=notes)
     return joined, tuple(nodes.feature_names)
-
-
-def _assembled(title: str, table: EdgeTable, feature_names: tuple[str, ...]) -> Graph:
-    return Graph.from_pairs(
-        title,
-        table.names,
-        table.pairs,
-        table.x,
-        (*table.notes, *_blank_note(table.names)),
-        sides=table.sides,
-        times=table.times,
-        feature_names=feature_names,
-    )
 
 
 def _blank_note(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -163,49 +161,36 @@ def _blank_note(names: tuple[str, ...]) -> tuple[str, ...]:
     blank = [name for name in names if name != name.strip()] if not is_free else list[str]()
     if not blank:
         return ()
-    begin = "1 name begins or ends" if len(blank) == 1 else f"{len(blank):,} names begin or end"
+    begin = counted(len(blank), "name begins or ends", "names begin or end")
     return (f"{begin} with a blank, such as '{shown(blank[0])}': blanks belong to a name.",)
 
 
 def _check_readable(graph: object) -> None:
     """Refuse a file that is not there, which may be a data set's name with a typo."""
-    if not isinstance(graph, (str, os.PathLike)) or _exists(Path(graph)):
-        return
-    from cgcl.readers.formats import graph_suffixes
+    with contextlib.suppress(OSError, ValueError):  # too long, or a NUL byte: no file is called so
+        if not isinstance(graph, (str, os.PathLike)) or Path(graph).exists():
+            return
+    from cgcl.readers.formats import suffixes
 
-    typed = str(graph)
-    near = difflib.get_close_matches(typed.lower(), DATASETS, n=1)
-    problem = (
-        f"'{shown(typed, 200)}' is neither a file nor a data set. Did you mean '{near[0]}'?"
-        if near
-        else f"No such file: '{shown(typed, 200)}'."
-    )
+    typed = f"'{shown(str(graph), 200)}'"
+    problem = f"No such file: {typed}."
+    for near in difflib.get_close_matches(str(graph).lower(), DATASETS, n=1):
+        problem = f"{typed} is neither a file nor a data set. Did you mean '{near}'?"
     raise GraphFormatError(
-        f"{problem}\nGive a file of links ({' '.join(graph_suffixes())}),\n"
+        f"{problem}\nGive a file of links ({' '.join(suffixes('links'))}),\n"
         f"or one of the data sets: {', '.join(DATASETS)}."
     )
 
 
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # too long, or a NUL byte: no file is called that
-        return False
-
-
 def _title(graph: object) -> str:
-    if isinstance(graph, (str, os.PathLike)):
-        return _safe_title(Path(graph).stem)
-    name = getattr(graph, "name", None)  # a networkx graph may have one
-    return _safe_title(name) if isinstance(name, str) else "graph"
-
-
-def _safe_title(stem: str) -> str:
     """Return a name that is safe as the name of a folder.
 
     Example:
-        >>> _safe_title("my friends (2024)"), _safe_title("..."), _safe_title(".hidden")
-        ('my-friends-2024', 'graph', 'hidden')
+        >>> _title("my friends (2024).csv"), _title("..."), _title(".hidden"), _title(7)
+        ('my-friends-2024', 'graph', 'hidden', 'graph')
     """
-    title = re.sub(r"[^\w.-]+", "-", stem)[:_MAX_TITLE_LENGTH].strip("-.")
-    return title or "graph"
+    is_file = isinstance(graph, (str, os.PathLike))
+    # A networkx graph may have a name.
+    name = Path(graph).stem if is_file else getattr(graph, "name", None)
+    name = name if isinstance(name, str) else ""
+    return re.sub(r"[^\w.-]+", "-", name)[:_MAX_TITLE_LENGTH].strip("-.") or "graph"

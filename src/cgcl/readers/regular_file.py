@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cgcl.errors import CGCLError, FeatureError, GraphFormatError, ResourceError
-from cgcl.graph.wording import shown
+from cgcl.wording import counted, shown
 
 MAX_NAME_LENGTH = 1000
 """How many characters the name of a node may have."""
@@ -73,16 +73,15 @@ def told(problem: str, remedy: str) -> Iterator[None]:
         raise GraphFormatError(f"{problem}: {reason}\n{remedy}") from error
 
 
-def check_text(file: str, content: bytes) -> None:
-    """Refuse content that is no UTF-8 text.
-
-    Args:
-        file: The file's name, for the message.
-        content: All of it.
+def read_text(path: Path) -> bytes:
+    """Return the content of a regular file that is UTF-8 text, without a byte order mark.
 
     Raises:
-        GraphFormatError: It is an archive, UTF-16, has a NUL byte, or is not UTF-8.
+        GraphFormatError: It is no regular file, is an archive, UTF-16 or not UTF-8, or has a NUL
+            byte.
+        ResourceError: It does not fit into memory.
     """
+    content, file = read_bytes(path), path.name
     if content.startswith(b"PK\x03\x04"):
         raise GraphFormatError(
             f"{file} is an Excel file or another ZIP archive, whatever its name says.\n"
@@ -99,11 +98,9 @@ def check_text(file: str, content: bytes) -> None:
             f"{file}, line {_line_at(content, zero)}: a NUL byte, which no text table contains.\n"
             f"Save the table again as CSV with UTF-8 encoding."
         )
-    if content.isascii():
-        return
     decoder = codecs.getincrementaldecoder("utf-8")()
     step = 1 << 22
-    for start in range(0, len(content), step):
+    for start in range(0, 0 if content.isascii() else len(content), step):
         held = len(decoder.getstate()[0])  # bytes of a character that the last step cut
         try:
             decoder.decode(content[start : start + step], final=start + step >= len(content))
@@ -114,6 +111,7 @@ def check_text(file: str, content: bytes) -> None:
                 f"not UTF-8.\nSave the file with UTF-8 encoding, or convert it: "
                 f"iconv -f LATIN1 -t UTF-8 {file}"
             ) from error
+    return content.removeprefix(codecs.BOM_UTF8)
 
 
 def _line_at(content: bytes, position: int) -> int:
@@ -131,10 +129,8 @@ def read_names(path: Path, *, skip_empty: bool = True) -> list[str]:
         GraphFormatError: It is not a text file, holds no name, one that is too long, or an empty
             line that is not to be skipped.
     """
-    content = read_bytes(path)
-    check_text(path.name, content)
     # Not splitlines, which also breaks lines at characters that a name may hold.
-    lines = re.split(r"\r\n|\r|\n", content.decode("utf-8-sig"))
+    lines = re.split(r"\r\n|\r|\n", read_text(path).decode())
     if not lines[-1]:  # behind the last line break
         lines.pop()
     for number, line in enumerate(lines, start=1):
@@ -174,9 +170,9 @@ def names_of_rows(source: Path | Sequence[str] | None, rows: int, place: str) ->
             )
     if len(names) != rows:
         raise FeatureError(
-            f"{place} has {rows:,} row{'' if rows == 1 else 's'}, but "
-            f"{source.name if is_file else 'the list of names'} has {len(names):,} "
-            f"name{'' if len(names) == 1 else 's'}.\n"
+            f"{place} has {counted(rows, 'row')}, but "
+            f"{source.name if is_file else 'the list of names'} has "
+            f"{counted(len(names), 'name')}.\n"
             f"Give one name per row, in the order of the rows."
         )
     return names

@@ -5,11 +5,12 @@ A reader makes a `Table`. `links_of` makes links of it; `cgcl.readers.features` 
 
 from __future__ import annotations
 
+import bisect
 import io
 import shlex
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,35 +20,48 @@ import pyarrow as pa
 import torch
 from pyarrow import compute, parquet
 
-from cgcl.errors import ConfigError, GraphFormatError
-from cgcl.graph.wording import listed, shown
+from cgcl.errors import ConfigError, GraphFormatError, ResourceError
 from cgcl.readers.edge_table import EdgeTable, LinkOptions, ignored_note
 from cgcl.readers.node_names import EncodedNames, encode_names
 from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes, told
+from cgcl.wording import listed, shown
 
 MAX_COLUMNS = 100_000
 MAX_BYTES = 4_000_000_000
 # A cell costs a number of 4 bytes while it is read, and one of 8 afterwards.
 _BYTES_PER_CELL = 12
+# A table of numbers is held by Arrow, as one array, and once more in the order of the names.
+_COPIES = 3
+NO_HEADER = "If the file has no header line, add `header=False`."
+"""What may be wrong with column names that are no names."""
 _BATCH_ROWS = 1 << 16
 _TIME_REMEDY = (
     "Every link needs a time: fill it in, delete the row, or name another column with `time`."
 )
 
-Choice = Callable[[str, Sequence[str], int], Sequence[str]]
-"""Says which columns of a table are read, given its place, its columns and its number of rows."""
 
-
-@dataclass(frozen=True)
 class Table:
-    """An Arrow table from anywhere, and how messages speak of it."""
+    """A table from anywhere: its columns, how they are read, and how messages speak of it."""
 
     place: str
     """What messages call it."""
-    data: pa.Table
-    """The columns that were asked for."""
     columns: tuple[str, ...]
     """What all columns of the source are called, in its order."""
+    is_text = False
+    """Whether all cells are written as text, numbers included."""
+
+    def read(self, columns: Sequence[str], numbers: Collection[str] = ()) -> pa.Table:
+        """Return some columns.
+
+        Args:
+            columns: What they are called.
+            numbers: Those of them that should hold numbers.
+
+        Raises:
+            GraphFormatError: They cannot be read, or would need too much memory.
+            ResourceError: They do not fit into memory.
+        """
+        raise NotImplementedError
 
     def at(self, row: int) -> tuple[str, str]:
         """Return where a row is, and a line that quotes it, if there is something to quote."""
@@ -61,35 +75,14 @@ class Table:
         """Return what the ends of links in this column are called."""
         return column
 
-    def as_written(self) -> Table:
-        """Return the table with its cells as the source has them, before any conversion."""
-        return self
+    def columns_found(self) -> str:
+        """Return a sentence on which columns there are."""
+        return f"Columns found: {listed(self.columns, 10, quoted=False) or 'none'}."
 
 
-def columns_of_links(
-    place: str,
-    columns: Sequence[str],
-    options: LinkOptions,
-    *,
-    remedy: str = "Name them:",
-    advice: str = "",
-    found: str = "",
-) -> list[str]:
-    """Return the columns that links are made of, or refuse.
-
-    Args:
-        place: What messages call the table.
-        columns: All its columns.
-        options: Which of them hold the ends and the times.
-        remedy: How to name other columns, up to the two options.
-        advice: A line to end that message with.
-        found: Which columns there are, if their names do not say it.
-
-    Raises:
-        GraphFormatError: A column is missing or there twice.
-        ConfigError: The column names make no sense.
-    """
-    ends, time = options.ends, options.time
+def _columns_of_links(table: Table, options: LinkOptions) -> list[str]:
+    """Return the columns that links are made of, or refuse."""
+    place, columns, ends, time = table.place, table.columns, options.ends, options.time
     if ends[0] == ends[1]:
         raise ConfigError(
             f"Source and target are both the column '{shown(ends[0])}'.\n"
@@ -99,23 +92,24 @@ def columns_of_links(
         raise ConfigError(
             f"The time column '{shown(time)}' holds node names.\nName another one with `time`."
         )
-    found = found or f"Columns found: {listed(columns, 10, quoted=False) or 'none'}."
     refuse_twice(place, columns, {*ends, time})
     wanted = next((end for end in ends if end not in columns), None)
     if wanted is not None:
         free = [name for name in columns if name not in ends]
         use = [end if end in columns else free.pop(0) if free else columns[0] for end in ends]
-        options_to_use = " ".join(
-            f"{flag} {shown(shlex.quote(name))}"
-            for flag, name in zip(("--source", "--target"), use, strict=True)
+        source, target = (shown(shlex.quote(name)) for name in use)
+        how = f"--source {source} --target {target}"
+        if table.is_text:
+            how = f"{options.usage.format(file=shlex.quote(place))} {how}\n{NO_HEADER}"
+        how = f"\nName them: {how}" if len(columns) > 1 else ""
+        raise GraphFormatError(
+            f"{place} has no column '{shown(wanted)}'. {table.columns_found()}{how}"
         )
-        how = f"\n{remedy} {options_to_use}" if len(columns) > 1 else ""
-        raise GraphFormatError(f"{place} has no column '{shown(wanted)}'. {found}{how}{advice}")
     if time is None:
         return list(ends)
     if time not in columns:
         raise GraphFormatError(
-            f"{place} has no column '{shown(time)}' for the times. {found}\n"
+            f"{place} has no column '{shown(time)}' for the times. {table.columns_found()}\n"
             f"Name the column with `time`."
         )
     return [*ends, time]
@@ -148,20 +142,23 @@ def links_of(table: Table, options: LinkOptions, notes: tuple[str, ...] = ()) ->
     """Return the links of a table. Whole numbers become their decimal text.
 
     Args:
-        table: The columns that `columns_of_links` chose.
-        options: Which is which.
+        table: The table.
+        options: Which columns hold the ends and the times.
         notes: Sentences to begin the notes with.
 
     Raises:
-        GraphFormatError: A cell is not a node name or not a time; the message says where.
+        GraphFormatError: A column is missing or there twice, or a cell is not a node name or not a
+            time; the message says where.
+        ConfigError: The column names make no sense.
     """
-    if table.data.num_rows == 0:
+    data = table.read(_columns_of_links(table, options))
+    if data.num_rows == 0:
         raise GraphFormatError(f"{table.place} has no rows.\nExpected a row per link.")
     ends, time = options.ends, options.time
-    names, places = encoded(table, ends, "Turn the column into text first.").ranked()
+    names, places = encoded(table, data, ends, "Turn the column into text first.").ranked()
     times = None
     if time is not None:
-        times = read_times(plain(table.data.column(time)), time, lambda row: table.at(row)[0])
+        times = read_times(plain(data.column(time)), time, lambda row: table.at(row)[0])
     others = [table.label(name) for name in table.columns if name not in (*ends, time)]
     return EdgeTable(
         names,
@@ -172,11 +169,12 @@ def links_of(table: Table, options: LinkOptions, notes: tuple[str, ...] = ()) ->
     )
 
 
-def encoded(table: Table, columns: Sequence[str], remedy: str) -> EncodedNames:
+def encoded(table: Table, data: pa.Table, columns: Sequence[str], remedy: str) -> EncodedNames:
     """Return the names in some columns, the cells of one column behind those of the other.
 
     Args:
-        table: The table.
+        table: For messages.
+        data: What was read of it.
         columns: Columns of text or whole numbers, plain or dictionary-encoded.
         remedy: What to do about a column of another kind.
 
@@ -184,8 +182,8 @@ def encoded(table: Table, columns: Sequence[str], remedy: str) -> EncodedNames:
         GraphFormatError: A cell is not a node name; the message says where.
     """
     for name in columns:
-        _check_kind(table, name, remedy)
-    chunks = [(name, chunk) for name in columns for chunk in table.data.column(name).chunks]
+        _check_kind(table, name, data.column(name).type, remedy)
+    chunks = [(name, chunk) for name in columns for chunk in data.column(name).chunks]
     if all(pa.types.is_string(chunk.type) for _, chunk in chunks):
         # One hash table for both columns is several times faster than merging one per block.
         found = encode_names([chunk.fill_null("") for _, chunk in chunks])
@@ -205,8 +203,7 @@ def encoded(table: Table, columns: Sequence[str], remedy: str) -> EncodedNames:
     return found
 
 
-def _check_kind(table: Table, column: str, remedy: str) -> None:
-    kind = table.data.column(column).type
+def _check_kind(table: Table, column: str, kind: pa.DataType, remedy: str) -> None:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if not (_is_text(kind) or is_number(kind) or pa.types.is_null(kind)):
         raise GraphFormatError(
@@ -239,7 +236,7 @@ def _used(names: EncodedNames) -> EncodedNames:
 
 
 def _check_lengths(table: Table, columns: Sequence[str], names: EncodedNames) -> None:
-    lengths = names.lengths()
+    lengths = compute.call_function("utf8_length", [names.distinct]).to_numpy()
     bad = (lengths == 0) | (lengths > MAX_NAME_LENGTH)
     if not bad.any():
         return
@@ -278,52 +275,56 @@ def is_number(kind: pa.DataType) -> bool:
 # --- Parquet files and frames ---
 
 
-def parquet_table(path: Path, choose: Choice) -> Table:
-    """Read columns of a Parquet file.
+@dataclass
+class _Held(Table):
+    """A table that pyarrow holds, or knows how to unpack."""
+
+    place: str
+    columns: tuple[str, ...]
+    cells: Callable[[list[str], int], pa.Table]
+
+    def read(self, columns: Sequence[str], numbers: Collection[str] = ()) -> pa.Table:
+        """Return some columns."""
+        return self.cells(list(columns), len(numbers))
+
+
+def open_parquet(path: Path) -> Table:
+    """Open a Parquet file.
 
     Texts are read as numbers into a list of distinct texts: a small file that repeats a long text a
     million times stays small.
 
     Raises:
-        GraphFormatError: It is not a Parquet file, or it would need too much memory.
+        GraphFormatError: It is not a Parquet file.
         ResourceError: It does not fit into memory.
-        CGCLError: What `choose` raises.
     """
     content = io.BytesIO(read_bytes(path))
-    with told(f"{path.name} is damaged or not a Parquet file", "Write it again."):
+    problem = f"{path.name} is damaged or not a Parquet file"
+    with told(problem, "Write it again."):
         schema = parquet.read_schema(content)
         columns = schema.names
         _check_width(path.name, columns)
         flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
         file = parquet.ParquetFile(content, read_dictionary=flat)
         rows = file.metadata.num_rows
-        wanted = list(choose(path.name, columns, rows))
-        size = rows * len(wanted) * _BYTES_PER_CELL
-        if len(wanted) == len(columns):
-            groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-            size += sum(group.total_byte_size for group in groups)
-        _check_size(path.name, rows, size)
-        data = _unpacked(path.name, file, wanted)
-        data.validate(full=True)  # a damaged file may point outside its dictionary
-        return Table(path.name, data, tuple(columns))
 
+    def read(wanted: list[str], numbers: int) -> pa.Table:
+        check_memory(path.name, rows, numbers)
+        with told(problem, "Write it again."):
+            size = rows * len(wanted) * _BYTES_PER_CELL
+            if len(wanted) == len(columns):
+                groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+                size += sum(group.total_byte_size for group in groups)
+            _check_size(path.name, rows, size)
+            data = _unpacked(path.name, file, wanted)
+            data.validate(full=True)  # a damaged file may point outside its dictionary
+            return data
 
-def read_parquet_links(path: Path, options: LinkOptions) -> EdgeTable:
-    """Read the links of a Parquet file, of which only the columns that are needed are unpacked.
-
-    Raises:
-        GraphFormatError: It is not a Parquet file of links, or it would need too much memory.
-        ConfigError: The column names make no sense.
-    """
-
-    def choose(place: str, columns: Sequence[str], _: int) -> Sequence[str]:
-        return columns_of_links(place, columns, options)
-
-    return links_of(parquet_table(path, choose), options)
+    return _Held(path.name, tuple(columns), read)
 
 
 def frame_table(frame: Any, place: str) -> Table:  # noqa: ANN401
-    """Read a table of pandas, polars, pyarrow or another package that speaks the Arrow protocol.
+    """Return a table of pandas, polars, pyarrow or another package that speaks the Arrow protocol.
 
     Raises:
         GraphFormatError: It cannot be read as a table.
@@ -334,7 +335,7 @@ def frame_table(frame: Any, place: str) -> Table:  # noqa: ANN401
         data: pa.Table = pa.table(frame)
         data.validate(full=True)
     _check_width(place, data.column_names)
-    return Table(place, data, tuple(data.column_names))
+    return _Held(place, tuple(data.column_names), lambda wanted, _: data.select(wanted))
 
 
 def _check_width(place: str, columns: Sequence[str]) -> None:
@@ -369,6 +370,29 @@ def _unpacked(file: str, reader: parquet.ParquetFile, columns: list[str]) -> pa.
     if not batches:
         return reader.schema_arrow.empty_table().select(columns)
     return pa.Table.from_batches(batches)
+
+
+def check_memory(place: str, rows: int, columns: int) -> None:
+    """Refuse a table of numbers that does not fit into memory, before it is read.
+
+    Args:
+        place: What messages call the table.
+        rows: Number of nodes.
+        columns: Number of features.
+
+    Raises:
+        ResourceError: It would not fit.
+    """
+    from cgcl.memory import free_memory
+
+    needed, free = _COPIES * 4 * rows * columns, free_memory()
+    if needed > free:
+        raise ResourceError(
+            f"{place} has {rows:,} rows of {columns:,} numbers, about {needed / 1e9:,.1f} GB while "
+            f"it is read; {free / 1e9:,.1f} GB is free.\n"
+            f"If most numbers are zero, save them as a sparse matrix: .npz (scipy.sparse.save_npz) "
+            f"or .mtx."
+        )
 
 
 # --- Times ---
@@ -426,11 +450,11 @@ def _times_from_text(
         raise _time_error(cells[0].as_py(), column, place(0))
     whole = _cast(bare, kind)
     if whole is None:
-        start = 0  # of smaller and smaller parts, at last of one cell: the first that is no time
-        for size in (1 << 16, 1 << 8, 1):
-            parts = range(start, len(bare), size)
-            start = next(k for k in parts if _cast(bare.slice(k, size), kind) is None)
-        raise _time_error(cells[start].as_py(), column, place(start), first[0].as_py())
+        # The first cell that is no time is the last of the shortest beginning that is refused.
+        row = bisect.bisect(
+            range(len(bare) - 1), 0, key=lambda k: _cast(bare.slice(0, k + 1), kind) is None
+        )
+        raise _time_error(cells[row].as_py(), column, place(row), first[0].as_py())
     return whole if pa.types.is_floating(kind) else _seconds(whole)
 
 

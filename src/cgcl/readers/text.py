@@ -6,35 +6,32 @@ line numbers, so it reads the header, checks quotes, and finds the line that an 
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
-import shlex
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from cgcl.errors import ConfigError, GraphFormatError
-from cgcl.graph.wording import listed, shown
 from cgcl.readers.edge_table import EdgeTable, LinkOptions
-from cgcl.readers.regular_file import check_text, read_bytes
-from cgcl.readers.tables import MAX_COLUMNS, Table, columns_of_links, links_of, refuse_twice
+from cgcl.readers.regular_file import read_text
+from cgcl.readers.tables import MAX_COLUMNS, NO_HEADER, Table, check_memory, links_of, refuse_twice
+from cgcl.wording import counted, listed, shown
 
-_EDGE_LISTS = (".txt", ".edges", ".edgelist")
 # A row must fit into one block: far more than names need, and enough for 100,000 numbers.
 _BLOCK_BYTES = 1 << 24
 _SEPARATORS = {";": "';'", "\t": "'\\t'", "|": "'|'", ",": "','", " ": "' '"}
 _AFTER_QUOTE = re.compile(r'(?:^|[,;\t|])"(?:[^"]|"")*"([,;\t|])')
 _ANYTHING = re.compile(rb"[^\r\n]")
 _LINE_END = re.compile(rb"\r\n|\r|\n")
-_NO_HEADER = "If the file has no header line, add `header=False`."
+
+_TWO_NAMES = "two node names"
 
 _COMMENT = re.compile(rb"^[ \t]*[#%][^\r\n]*", re.MULTILINE)
 # What networkx writes behind the names: a dictionary.
@@ -46,72 +43,38 @@ _QUOTED_OR_BLANKS = re.compile(rb'("(?:[^"\r\n]|"")*")|[ \t]+')
 
 
 def read_text_links(path: Path, options: LinkOptions) -> EdgeTable:
-    """Read the links of a CSV or TSV file or an edge list. Names stay the strings they are.
+    """Read the links of a CSV or TSV file. Names stay the strings they are.
 
     Args:
         path: The file.
-        options: A separator of None means a tab for .tsv and .tab files, what the first line tells
-            for .txt, .edges and .edgelist files, and a comma for all others. Without a header the
-            first two columns count, and columns are called 1, 2, ...; a header of None means yes,
-            but for edge lists only if the first line holds both column names.
+        options: A separator of None means a tab for .tsv and .tab files, a comma for all others.
+            Without a header the first two columns count, and columns are called 1, 2, ...
 
     Raises:
         GraphFormatError: The file is not a table of links; the message says where and why.
         ConfigError: The separator or the column names make no sense.
     """
-    notes: tuple[str, ...] = ()
-    if path.suffix.lower() in _EDGE_LISTS:
-        file, notes = _open_edge_list(path, options)
-    else:
-        file = open_table(path, options.separator, header=options.header is not False)
-    if len(file.columns) < 2:
-        raise file.one_column_error()
-    if not file.has_header:
-        options = replace(options, source="1", target="2")
-    wanted = columns_of_links(
-        file.place,
-        file.columns,
-        options,
-        remedy=f"Name them: {options.usage.format(file=shlex.quote(file.place))}",
-        advice=f"\n{_NO_HEADER}",
-        found=""
-        if file.has_header
-        else f"It has no header line; columns are numbered 1 to {len(file.columns):,}.",
-    )
-    return links_of(file.table(wanted), options, notes)
+    file = open_table(path, options.separator, header=options.header is not False)
+    return _links_of(file, options)
 
 
-def open_table(path: Path, separator: str | None, *, header: bool) -> DelimitedFile:
-    """Read a CSV or TSV file and its first row.
+def read_edge_list(path: Path, options: LinkOptions) -> EdgeTable:
+    """Read the links of an edge list, which is less strict than a table.
+
+    Lines that begin with # or % are comments (a node name that begins so needs a .csv file).
 
     Args:
-        path: The file, UTF-8, with or without a byte order mark.
-        separator: The character between cells; None means a tab for .tsv and .tab files and a
-            comma for all others.
-        header: Whether the first row holds column names.
+        path: The file.
+        options: With a separator of None the first line that is no comment tells: a tab, a comma or
+            a semicolon in it, in this order, else runs of blanks. A header of None means one if the
+            first line holds both column names.
 
     Raises:
-        GraphFormatError: It is not a readable text table with at least one row of values.
-        ConfigError: The separator is not one plain character.
-    """
-    by_suffix = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
-    chosen = by_suffix if separator is None else _checked_separator(separator)
-    content = read_bytes(path)
-    check_text(path.name, content)
-    return DelimitedFile(path.name, content, chosen, header=header)
-
-
-def _open_edge_list(path: Path, options: LinkOptions) -> tuple[DelimitedFile, tuple[str, ...]]:
-    """Open an edge list and say what was skipped.
-
-    Lines that begin with # or % are comments (a node name that begins so needs a .csv file). If no
-    separator is given, the first line that is no comment tells: a tab, a comma or a semicolon in
-    it, in this order, else runs of blanks.
+        GraphFormatError: The file is not a list of links; the message says where and why.
+        ConfigError: The separator or the column names make no sense.
     """
     separator = None if options.separator is None else _checked_separator(options.separator)
-    content = read_bytes(path)
-    check_text(path.name, content)
-    content, notes = _without_comments(content.removeprefix(codecs.BOM_UTF8))
+    content, notes = _without_comments(read_text(path))
     first = _FIRST_LINE.search(content)
     text = first[0].strip() if first else b""
     found = separator or next((mark for mark in "\t,;" if mark.encode() in text), " ")
@@ -124,11 +87,39 @@ def _open_edge_list(path: Path, options: LinkOptions) -> tuple[DelimitedFile, tu
     # Line breaks are never touched: line numbers in messages stay those of the file.
     is_named = options.header is None and options.ends != ("source", "target")
     header = True if is_named else options.header
-    return DelimitedFile(path.name, content, found, header=header, ends=options.ends), notes
+    file = DelimitedFile(path.name, content, found, header=header, ends=options.ends)
+    return _links_of(file, options, notes)
 
 
-def _quoted_or_blank(match: re.Match[bytes]) -> bytes:
-    return match[1] or b" "
+def _links_of(file: DelimitedFile, options: LinkOptions, notes: tuple[str, ...] = ()) -> EdgeTable:
+    if not file.has_header:
+        options = replace(options, source="1", target="2")
+    return links_of(file, options, notes)
+
+
+def open_table(
+    path: Path, separator: str | None, *, header: bool, needed: str = _TWO_NAMES
+) -> DelimitedFile:
+    """Read a CSV or TSV file and its first row.
+
+    Args:
+        path: The file, UTF-8, with or without a byte order mark.
+        separator: The character between cells; None means a tab for .tsv and .tab files and a
+            comma for all others.
+        header: Whether the first row holds column names.
+        needed: What each row needs at least, two things in words.
+
+    Raises:
+        GraphFormatError: It is not a readable text table with at least one row of values.
+        ConfigError: The separator is not one plain character.
+    """
+    by_suffix = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
+    chosen = by_suffix if separator is None else _checked_separator(separator)
+    return DelimitedFile(path.name, read_text(path), chosen, header=header, needed=needed)
+
+
+def _quoted_or_blank(found: re.Match[bytes]) -> bytes:
+    return found[1] or b" "
 
 
 def _without_comments(content: bytes) -> tuple[bytes, tuple[str, ...]]:
@@ -139,8 +130,8 @@ def _without_comments(content: bytes) -> tuple[bytes, tuple[str, ...]]:
             content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         content, comments = _COMMENT.subn(b"", content)
         if comments:
-            lines = "line that begins" if comments == 1 else "lines that begin"
-            notes.append(f"{comments:,} {lines} with # or % skipped.")
+            lines = counted(comments, "line that begins", "lines that begin")
+            notes.append(f"{lines} with # or % skipped.")
     if b"{" in content:
         content, dictionaries = _DICTIONARY.subn(b"", content)
         if dictionaries:
@@ -173,35 +164,8 @@ class _Row(NamedTuple):
     """The line as it stands in the file."""
 
 
-@dataclass(frozen=True)
-class TextTable(Table):
-    """A table of text, whose messages name and quote lines."""
-
-    file: DelimitedFile
-
-    def at(self, row: int) -> tuple[str, str]:
-        """Return where a row is, and the line as it stands in the file."""
-        wanted = row + self.file.has_header
-        found = next((r for number, r in enumerate(self.file.rows()) if number == wanted), None)
-        if found is None:
-            return self.place, ""
-        return f"{self.place}, line {found.line}", f"  {found.line} | {shown(found.text)}\n"
-
-    def label(self, column: str) -> str:
-        """Return how messages call a column: its name in quotes, or its number from 1."""
-        return super().label(column) if self.file.has_header else column
-
-    def end_called(self, column: str) -> str:
-        """Return what the ends of links in this column are called."""
-        return column if self.file.has_header else f"column {column}"
-
-    def as_written(self) -> Table:
-        """Return the table with every cell as text."""
-        return self.file.table(self.data.column_names)
-
-
-class DelimitedFile:
-    """A CSV or TSV file whose first row was understood.
+class DelimitedFile(Table):
+    """A CSV or TSV file whose first row was understood; its messages name and quote lines.
 
     Args:
         place: What messages call it.
@@ -209,15 +173,15 @@ class DelimitedFile:
         separator: The character between cells.
         header: Whether the first row holds column names; None means it does if it holds `ends`.
         ends: The columns with the ends of links.
+        needed: What each row needs at least, two things in words.
 
     Raises:
-        GraphFormatError: It has no row of values, too many columns, or broken quotes.
+        GraphFormatError: It has no row of values, one column or too many, or broken quotes.
     """
 
-    columns: tuple[str, ...]
-    """The column names, or "1", "2", ... if the file has no header line."""
+    is_text = True
     has_header: bool
-    """Whether the first row names the columns."""
+    """Whether the first row names the columns; without, they are called "1", "2", ..."""
 
     def __init__(
         self,
@@ -227,9 +191,10 @@ class DelimitedFile:
         *,
         header: bool | None,
         ends: Sequence[str] = (),
+        needed: str = _TWO_NAMES,
     ) -> None:
         self.place, self.content, self.separator = place, content, separator
-        self._is_quoted = b'"' in content
+        self._start = 0
         first = next(self.rows(), None)
         if first is None:
             raise GraphFormatError(
@@ -244,13 +209,36 @@ class DelimitedFile:
                 f"If not, use `separator`."
             )
         self.has_header = all(end in first.cells for end in ends) if header is None else header
-        self._start = len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
         self.columns = tuple(str(number + 1) for number in range(len(first.cells)))
         if self.has_header:
             self._take_header(first)
-        has_quotes = content.find(b'"', self._start) >= 0
-        if has_quotes and not _has_plain_quotes(content, self._start, separator):
-            self._check_quotes()
+        self._has_quoted_rows = content.find(b'"', self._start) >= 0
+        if self._has_quoted_rows and not _has_plain_quotes(content, separator):
+            deque(self.rows(), maxlen=0)  # refuses what Arrow would read as nobody meant it
+        if len(self.columns) < 2:
+            raise self._one_column_error(first, needed)
+
+    def at(self, row: int) -> tuple[str, str]:
+        """Return where a row is, and the line as it stands in the file."""
+        wanted = row + self.has_header
+        found = next((r for number, r in enumerate(self.rows()) if number == wanted), None)
+        if found is None:
+            return self.place, ""
+        return f"{self.place}, line {found.line}", f"  {found.line} | {shown(found.text)}\n"
+
+    def label(self, column: str) -> str:
+        """Return how messages call a column: its name in quotes, or its number from 1."""
+        return super().label(column) if self.has_header else column
+
+    def end_called(self, column: str) -> str:
+        """Return what the ends of links in this column are called."""
+        return column if self.has_header else f"column {column}"
+
+    def columns_found(self) -> str:
+        """Return a sentence on which columns there are."""
+        if self.has_header:
+            return super().columns_found()
+        return f"It has no header line; columns are numbered 1 to {len(self.columns):,}."
 
     def _take_header(self, first: _Row) -> None:
         breaks = _LINE_END.finditer(self.content)
@@ -261,15 +249,10 @@ class DelimitedFile:
                 f"{self.place} has a header line but no rows: {shown(first.text.strip())}\n"
                 f"Add rows below it. If that line is a row itself, add `header=False`."
             )
-        refuse_twice(self.place, first.cells, advice=f" {_NO_HEADER}")
+        refuse_twice(self.place, first.cells, advice=f" {NO_HEADER}")
         self.columns = tuple(first.cells)
 
-    def most_rows(self) -> int:
-        """Return how many rows of values there are at most."""
-        content, start = self.content, self._start
-        return max(content.count(b"\n", start), content.count(b"\r", start)) + 1
-
-    def table(self, columns: Sequence[str], numbers: Collection[str] = ()) -> TextTable:
+    def read(self, columns: Sequence[str], numbers: Collection[str] = ()) -> pa.Table:
         """Read some columns with Arrow.
 
         Args:
@@ -279,13 +262,16 @@ class DelimitedFile:
 
         Raises:
             GraphFormatError: A row has too few or too many cells, or is too long.
+            ResourceError: The numbers do not fit into memory.
         """
+        breaks = max(self.content.count(end, self._start) for end in (b"\n", b"\r"))
+        check_memory(self.place, breaks + 1, len(numbers))
+        kinds = {name: pa.float32() if name in numbers else pa.string() for name in columns}
         try:
-            kinds = {name: pa.float32() if name in numbers else pa.string() for name in columns}
-            return TextTable(self.place, self._read(kinds), self.columns, self)
+            return self._read(kinds)
         except pa.ArrowInvalid as error:
             if numbers and "conversion error" in str(error):
-                return self.table(columns)
+                return self.read(columns)
             self._refuse_ragged_row()
             raise GraphFormatError(
                 f"{self.place} cannot be read as a table: {shown(str(error), 200)}\n"
@@ -293,7 +279,6 @@ class DelimitedFile:
             ) from error
 
     def _read(self, kinds: dict[str, pa.DataType]) -> pa.Table:
-        has_quotes = self.content.find(b'"', self._start) >= 0
         return arrow_csv.read_csv(
             pa.BufferReader(pa.py_buffer(self.content).slice(self._start)),
             read_options=arrow_csv.ReadOptions(
@@ -304,8 +289,8 @@ class DelimitedFile:
             ),
             parse_options=arrow_csv.ParseOptions(
                 delimiter=self.separator,
-                quote_char='"' if has_quotes else False,
-                newlines_in_values=has_quotes,
+                quote_char='"' if self._has_quoted_rows else False,
+                newlines_in_values=self._has_quoted_rows,
             ),
             convert_options=arrow_csv.ConvertOptions(
                 column_types=kinds,
@@ -323,13 +308,15 @@ class DelimitedFile:
             GraphFormatError: A quote is not closed, or text follows a closing quote.
         """
         pending: list[str] = []
+        content = io.TextIOWrapper(io.BytesIO(self.content), encoding="utf-8", newline="")
 
         def remembered() -> Iterator[str]:
-            for line in self._lines():
+            for line in content:
                 pending.append(line)
                 yield line
 
-        reader = self._reader(remembered())
+        quoting: Any = csv.QUOTE_MINIMAL if b'"' in self.content else csv.QUOTE_NONE
+        reader = csv.reader(remembered(), delimiter=self.separator, quoting=quoting, strict=True)
         line = 1
         while True:
             try:
@@ -343,9 +330,7 @@ class DelimitedFile:
             pending.clear()
             line = reader.line_num + 1
 
-    def one_column_error(self) -> GraphFormatError:
-        """Return the error for a table with one column, which links cannot be read from."""
-        first = next(self.rows())
+    def _one_column_error(self, first: _Row, needed: str) -> GraphFormatError:
         other = next((s for s in _SEPARATORS if s != self.separator and s in first.text), None)
         remedy = (
             f"If they are separated by {_SEPARATORS[other]} use `separator={_SEPARATORS[other]}`."
@@ -355,53 +340,36 @@ class DelimitedFile:
         return GraphFormatError(
             f"{self.place}, line {first.line}: 1 column, expected at least 2.\n"
             f"  {first.line} | {shown(first.text)}\n"
-            f"Each row needs two node names{'. ' if other else ', '}{remedy}"
+            f"Each row needs {needed}{'. ' if other else ', '}{remedy}"
         )
 
-    def _check_quotes(self) -> None:
-        """Refuse quotes that Arrow would accept and read as something nobody meant."""
-        try:
-            deque(self._reader(self._lines()), maxlen=0)
-        except csv.Error:
-            deque(self.rows(), maxlen=0)  # the same again, with line numbers
-
-    def _lines(self) -> Iterator[str]:
-        return io.TextIOWrapper(io.BytesIO(self.content), encoding="utf-8-sig", newline="")
-
-    def _reader(self, lines: Iterator[str]) -> Any:  # noqa: ANN401 (csv does not export its type)
-        quoting: Any = csv.QUOTE_MINIMAL if self._is_quoted else csv.QUOTE_NONE
-        return csv.reader(lines, delimiter=self.separator, quoting=quoting, strict=True)
-
     def _refuse_ragged_row(self) -> None:
-        wanted = len(self.columns)
+        wanted, own = len(self.columns), shown(self.separator)
         row = next((row for row in self.rows() if len(row.cells) != wanted), None)
         if row is None:
             return
-        found = len(row.cells)
-        names = f"({listed(self.columns, 4, quoted=False)})" if self.has_header else "as in line 1"
-        raise GraphFormatError(
-            f"{self.place}, line {row.line}: {found:,} column{'' if found == 1 else 's'}, "
-            f"expected {wanted:,} {names}.\n"
-            f"  {row.line} | {shown(row.text)}\n{self._ragged_remedy(row)}"
-        )
-
-    def _ragged_remedy(self, row: _Row) -> str:
-        wanted, own = len(self.columns), shown(self.separator)
+        others = [
+            mark for mark in ";\t|" if row.text.count(mark) == wanted - 1 and mark != self.separator
+        ]
+        remedy = f"Each row needs {wanted:,} cells with '{own}' between them."
         if len(row.cells) > wanted:
-            return f"If a cell contains '{own}' itself, quote it: \"...\"."
-        for other in ";\t|":
-            if other != self.separator and row.text.count(other) == wanted - 1:
-                return (
-                    f"This row has '{shown(other)}' where the others have '{own}'. "
-                    f"Use one separator in the whole file."
-                )
-        if sorted(self.columns) == ["source", "target"]:
+            remedy = f"If a cell contains '{own}' itself, quote it: \"...\"."
+        elif others:
+            remedy = (
+                f"This row has '{shown(others[0])}' where the others have '{own}'. "
+                f"Use one separator in the whole file."
+            )
+        elif sorted(self.columns) == ["source", "target"]:
             other = ";" if self.separator != ";" else ","
-            return (
+            remedy = (
                 f"Each row needs two node names. "
                 f"If your columns are separated by '{other}' use `separator='{other}'`."
             )
-        return f"Each row needs {wanted:,} cells with '{own}' between them."
+        names = f"({listed(self.columns, 4, quoted=False)})" if self.has_header else "as in line 1"
+        raise GraphFormatError(
+            f"{self.place}, line {row.line}: {counted(len(row.cells), 'column')}, "
+            f"expected {wanted:,} {names}.\n  {row.line} | {shown(row.text)}\n{remedy}"
+        )
 
     def _row_error(self, line: int, text: str, problem: str) -> GraphFormatError:
         other = _AFTER_QUOTE.search(text)
@@ -423,21 +391,11 @@ class DelimitedFile:
         )
 
 
-def _has_plain_quotes(content: bytes, start: int, separator: str) -> bool:
+def _has_plain_quotes(content: bytes, separator: str) -> bool:
     """Return whether every quote surely opens a cell, closes one, or is written twice in one.
 
     This is quick and may say no to a table that is fine; it never says yes to one that is not.
     """
-    text = np.frombuffer(content, dtype=np.uint8)[start:]
-    quotes = np.flatnonzero(text == ord('"'))
-    if len(quotes) % 2:
-        return False
-    borders = np.zeros(256, dtype=bool)
-    borders[[ord(separator), ord("\r"), ord("\n"), ord('"')]] = True
-    opening, closing = quotes[::2], quotes[1::2]
-    before = text[np.maximum(opening - 1, 0)]
-    after = text[np.minimum(closing + 1, len(text) - 1)]
-    return bool(
-        (borders[before] | (opening == 0)).all()
-        and (borders[after] | (closing == len(text) - 1)).all()
-    )
+    border = rb"[^\r\n" + re.escape(separator.encode()) + rb"]"
+    cell = rb'(?<!%b)"[^"]*+(?:""[^"]*+)*+"(?!%b)' % (border, border)
+    return re.fullmatch(rb'(?:[^"]*+%b)*+[^"]*+' % cell, content) is not None

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
 from cgcl.errors import GraphFormatError
-from cgcl.graph.wording import shown
 from cgcl.readers.edge_table import EdgeTable, LinkOptions
 from cgcl.readers.objects import links_of_networkx
 from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes, told
+from cgcl.wording import shown
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 200_000_000
 # Deeper than any graph; networkx follows nested nodes by recursion.
 _MAX_DEPTH = 100
+_NEEDED = {"node": ("id",), "edge": ("source", "target")}
 _MADE_UP = re.compile(r"n\d+")
 
 
@@ -50,7 +51,7 @@ def read_xml_graph(path: Path, options: LinkOptions) -> EdgeTable:
             f"{path.name} has {len(content) / 1e6:,.0f} MB, at most {MAX_BYTES / 1e6:,.0f} MB of "
             f"XML is read.\nSave the links as CSV or Parquet instead."
         )
-    _Checker(path.name).check(content)
+    _check(path.name, content)
     graph = _parsed(path.name, content, is_gexf)
     if not graph:
         raise GraphFormatError(f"{path.name} has no nodes.\nExpected a graph with links.")
@@ -59,68 +60,55 @@ def read_xml_graph(path: Path, options: LinkOptions) -> EdgeTable:
     return replace(table, notes=(*note, *table.notes))
 
 
-class _Checker:
-    """Reads the elements once, to refuse what networkx would misread or choke on."""
+def _check(file: str, content: bytes) -> None:
+    """Read the elements once, to refuse what networkx would misread or choke on."""
+    parser = expat.ParserCreate(namespace_separator=" ")
+    graphs = depth = 0
 
-    def __init__(self, file: str) -> None:
-        self._file = file
-        self._graphs = self._depth = 0
-        self._parser = expat.ParserCreate(namespace_separator=" ")
-        self._parser.StartDoctypeDeclHandler = self._doctype
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
+    def refuse(problem: str, remedy: str) -> None:
+        raise GraphFormatError(f"{file}, line {parser.CurrentLineNumber}: {problem}.\n{remedy}")
 
-    def check(self, content: bytes) -> None:
-        """Raise GraphFormatError unless this is one flat graph with names everywhere."""
-        try:
-            self._parser.Parse(content, True)
-        except expat.ExpatError as error:
-            line, column = self._parser.ErrorLineNumber, self._parser.ErrorColumnNumber + 1
-            raise GraphFormatError(
-                f"{self._file}, line {line}, column {column}: not well-formed XML "
-                f"({shown(str(error).partition(':')[0], 60)}).\n"
-                f"Save it again with the program that made it."
-            ) from error
-        except (ValueError, LookupError) as error:  # an encoding that nobody knows
-            raise GraphFormatError(
-                f"{self._file} cannot be read: {shown(str(error), 100)}\nSave it as UTF-8."
-            ) from error
-        if self._graphs != 1:
-            found = f"{self._graphs:,} <graph> elements" if self._graphs else "no <graph> element"
-            raise GraphFormatError(
-                f"{self._file} has {found}, expected one.\n"
-                f"Save one graph, without groups or graphs inside nodes."
-            )
-
-    def _refuse(self, problem: str, remedy: str) -> None:
-        line = self._parser.CurrentLineNumber
-        raise GraphFormatError(f"{self._file}, line {line}: {problem}.\n{remedy}")
-
-    def _doctype(self, *_: object) -> None:
-        self._refuse(
-            "a document type declaration (<!DOCTYPE)",
-            "It is not opened: such declarations can fill the memory or read other files. "
-            "Delete the declaration.",
-        )
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self._depth += 1
-        if self._depth > _MAX_DEPTH:
-            self._refuse(
-                f"elements inside elements, more than {_MAX_DEPTH} deep",
-                "This is not a graph that a program saved.",
-            )
+    def begin(name: str, attributes: dict[str, str]) -> None:
+        nonlocal graphs, depth
+        depth += 1
+        if depth > _MAX_DEPTH:
+            what = f"elements inside elements, more than {_MAX_DEPTH} deep"
+            refuse(what, "This is not a graph that a program saved.")
         element = name.rpartition(" ")[2]
-        self._graphs += element == "graph"
-        for needed in {"node": ("id",), "edge": ("source", "target")}.get(element, ()):
+        graphs += element == "graph"
+        for needed in _NEEDED.get(element, ()):
             if not attributes.get(needed):
-                self._refuse(
-                    f"<{element}> has no {needed}",
-                    "Every node needs an id, every link a source and a target.",
-                )
+                remedy = "Every node needs an id, every link a source and a target."
+                refuse(f"<{element}> has no {needed}", remedy)
 
-    def _end(self, _: str) -> None:
-        self._depth -= 1
+    def end(_: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    parser.StartDoctypeDeclHandler = lambda *_: refuse(
+        "a document type declaration (<!DOCTYPE)",
+        "It is not opened: such declarations can fill the memory or read other files. "
+        "Delete the declaration.",
+    )
+    parser.StartElementHandler, parser.EndElementHandler = begin, end
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        raise GraphFormatError(
+            f"{file}, line {error.lineno}, column {error.offset + 1}: not well-formed XML "
+            f"({shown(str(error).partition(':')[0], 60)}).\n"
+            f"Save it again with the program that made it."
+        ) from error
+    except (ValueError, LookupError) as error:  # an encoding that nobody knows
+        raise GraphFormatError(
+            f"{file} cannot be read: {shown(str(error), 100)}\nSave it as UTF-8."
+        ) from error
+    if graphs != 1:
+        found = f"{graphs:,} <graph> elements" if graphs else "no <graph> element"
+        raise GraphFormatError(
+            f"{file} has {found}, expected one.\n"
+            f"Save one graph, without groups or graphs inside nodes."
+        )
 
 
 def _parsed(file: str, content: bytes, is_gexf: bool) -> nx.Graph[Any]:

@@ -18,6 +18,8 @@ import numpy.typing as npt
 
 Values = npt.ArrayLike
 Limits = tuple[float, float]
+_Key = tuple[str, Callable[[float, float], str]]
+"""A line of a legend: what it says, and what draws its sign at a place."""
 
 INK = "var(--ink, #1c2430)"
 MUTED = "var(--muted, #5d6876)"
@@ -26,17 +28,12 @@ SECOND = "var(--second, #b8560f)"
 THIRD = "var(--third, #2f7d55)"
 _GRID = "var(--grid, #dfe3e8)"
 
-SOLID: tuple[float, ...] = ()
-"""A line without gaps; else dash, gap, dash, gap in widths of the line."""
-
 # On a phone about a unit per pixel, so that letters of 9 units stay legible.
-_WIDTH = 324.0
-HEIGHT = 223.0
-"""How high a figure of one panel is, if nothing else is said."""
+_WIDTH, _HEIGHT = 324.0, 223.0
 # Half of the last number below sticks out.
 _RIGHT = 10.0
 
-_LINE, _FINE, _RULE = 1.5, 0.7, 0.9
+_FINE = 0.7
 _DOT = 2.2
 _KEY, _KEY_GAP, _ROW = 15.0, 10.0, 12.0
 _TICK, _SMALL = 3.0, 8.0
@@ -50,14 +47,7 @@ _LETTER = 0.56
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
-def drawing(
-    name: str,
-    description: str,
-    panels: Sequence[Panel],
-    *,
-    height: float = HEIGHT,
-    shares: Sequence[float] = (1.0,),
-) -> str:
+def drawing(name: str, description: str, *panels: Panel, height: float = _HEIGHT) -> str:
     """Return a figure as an `<svg>` element for an HTML page; same panels, same bytes.
 
     Args:
@@ -65,53 +55,75 @@ def drawing(
         description: What the figure shows, for those who cannot see it.
         panels: From top to bottom, on the same horizontal axis: only the last has numbers below.
         height: Of the whole figure, in units; the width is always the same.
-        shares: How the panels share it.
     """
-    rooms = [panel.room(_WIDTH - _RIGHT) for panel in panels]
-    left = max(room[0] for room in rooms)
-    free = height - sum(above for _, above, _ in rooms) - rooms[-1][2]
-    drawn = ""
-    top = 0.0
-    for number, (panel, share) in enumerate(zip(panels, shares, strict=True), start=1):
-        top += rooms[number - 1][1]
-        high = free * share / sum(shares)
-        frame = Frame(left, top, _WIDTH - _RIGHT - left, high, *panel.limits())
-        drawn += panel.draw(frame, f"{name}-panel-{number}", numbers=number == len(panels))
-        top += high
+    right = _WIDTH - _RIGHT
+    lefts, above, below = zip(*(panel.room(right) for panel in panels), strict=True)
+    unit = (height - sum(above) - below[-1]) / sum(panel.share for panel in panels)
+    drawn, bottom = "", 0.0
+    for number, panel in enumerate(panels):
+        top = bottom + above[number]
+        bottom = top + unit * panel.share
+        frame = Frame(max(lefts), top, right, bottom, *panel.limits())
+        is_last = panel is panels[-1]
+        drawn += panel.draw(frame, f"{name}-panel-{number + 1}", numbers=is_last)
     box, label = f"0 0 {_short(_WIDTH)} {_short(height)}", html.escape(description, quote=True)
     return f'<svg viewBox="{box}" role="img" aria-label="{label}">{drawn}</svg>'
 
 
+def stroke(color: str, width: float = 1.5, dashes: Sequence[float] = ()) -> str:
+    """Return the style of a line.
+
+    Args:
+        color: Of the line.
+        width: Of the line.
+        dashes: Dash, gap, dash, gap in widths of the line; none for a line without gaps.
+    """
+    found = f"fill: none; stroke: {color}; stroke-width: {_short(width)}"
+    if dashes:
+        found += f"; stroke-dasharray: {' '.join(_short(width * part) for part in dashes)}"
+    return found
+
+
+def fill(color: str, opacity: float | None = None) -> str:
+    """Return the style of an area, a bar or a dot."""
+    return f"fill: {color}" + ("" if opacity is None else f"; fill-opacity: {opacity}")
+
+
+def font(size: float = 9, anchor: str = "start", color: str = INK, weight: str = "") -> str:
+    """Return the style of a text.
+
+    Args:
+        size: Of the letters.
+        anchor: What of the text is at its point: start, middle or end.
+        color: Of the letters.
+        weight: Such as bold.
+    """
+    letters = f"{weight} {_short(size)}px".lstrip()
+    return f"font: {letters} var(--sans, sans-serif); text-anchor: {anchor}; fill: {color}"
+
+
 @dataclass(frozen=True)
 class Frame:
-    """Where a panel lies in its figure, and which numbers its edges stand for."""
+    """Where the edges of a panel lie in its figure, and which numbers they stand for."""
 
     left: float
     top: float
-    width: float
-    height: float
+    right: float
+    bottom: float
     x_limits: Limits
     y_limits: Limits
 
     def x(self, values: Values) -> Any:  # noqa: ANN401, a float or an array, as it was given
         """Return where some numbers lie from left to right."""
         low, high = self.x_limits
-        return self.left + (_numbers(values) - low) / (high - low) * self.width
+        share = (np.asarray(values, dtype=np.float64) - low) / (high - low)
+        return self.left + share * (self.right - self.left)
 
     def y(self, values: Values) -> Any:  # noqa: ANN401
         """Return where some numbers lie from top to bottom."""
         low, high = self.y_limits
-        return self.top + (high - _numbers(values)) / (high - low) * self.height
-
-    @property
-    def right(self) -> float:
-        """The right edge."""
-        return self.left + self.width
-
-    @property
-    def bottom(self) -> float:
-        """The lower edge."""
-        return self.top + self.height
+        share = (high - np.asarray(values, dtype=np.float64)) / (high - low)
+        return self.top + share * (self.bottom - self.top)
 
 
 @dataclass
@@ -132,126 +144,79 @@ class Panel:
     """Where numbers stand below; by default round ones."""
     y_steps: int = 8
     """The most steps between the numbers at the left."""
+    share: float = 1.0
+    """How much of a figure's height it has, against the other panels there."""
     rows: dict[float, str] = field(default_factory=dict)
     """Names at the left instead of numbers, by place."""
     _marks: list[Callable[[Frame], str]] = field(default_factory=list)
     _loose: list[Callable[[Frame], str]] = field(default_factory=list)
-    _keys: list[tuple[str, Callable[[float, float], str]]] = field(default_factory=list)
+    _keys: list[_Key] = field(default_factory=list)
     _x: list[float] = field(default_factory=list)
     _y: list[float] = field(default_factory=list)
 
-    def line(
-        self,
-        x: Values,
-        y: Values,
-        color: str,
-        *,
-        dashes: Sequence[float] = SOLID,
-        width: float = _LINE,
-        label: str = "",
-    ) -> None:
-        """Draw a line through points; a single point would be invisible and becomes a dot."""
-        x, y = self._reach(x, y)
-        style = _stroke(color, width, dashes)
-        self._marks.append(lambda frame: _path(_points(frame.x(x), frame.y(y)), style))
-        if x.size == 1:
-            self.dots(x, y, color)
+    def line(self, x: Values, y: Values, style: str, label: str = "") -> None:
+        """Draw a line through points."""
+        self._mark(x, y, lambda _, x, y: _path(_points(x, y), style))
         self._key_of_line(label, style)
 
-    def across(self, y: float, color: str, dashes: Sequence[float]) -> None:
+    def across(self, y: float, style: str) -> None:
         """Draw a level line from edge to edge."""
-        self._reach([], [y])
-        style = _stroke(color, _RULE, dashes)
-        self._marks.append(
-            lambda frame: _path(f"{_start(frame.left, frame.y(y))}H{_short(frame.right)}", style)
+        self._mark(
+            [], [y], lambda f, _, y: _path(f"{_start(f.left, y[0])}H{_short(f.right)}", style)
         )
 
-    def upright(self, x: float, color: str, dashes: Sequence[float], label: str) -> None:
+    def upright(self, x: float, style: str, label: str) -> None:
         """Draw an upright line from edge to edge."""
-        self._reach([x], [])
-        style = _stroke(color, _RULE, dashes)
-        self._marks.append(
-            lambda frame: _path(f"{_start(frame.x(x), frame.bottom)}V{_short(frame.top)}", style)
+        self._mark(
+            [x], [], lambda f, x, _: _path(f"{_start(x[0], f.bottom)}V{_short(f.top)}", style)
         )
         self._key_of_line(label, style)
 
     def area(
-        self,
-        x: Values,
-        top: Values,
-        color: str,
-        *,
-        base: Values = 0.0,
-        opacity: float = 0.12,
-        label: str = "",
+        self, x: Values, top: Values, style: str, label: str = "", *, base: Values = 0.0
     ) -> None:
         """Fill what lies between two lines over the same places."""
-        x, top = _numbers(x), _numbers(top)
-        base = np.broadcast_to(_numbers(base), top.shape)
-        around = np.concatenate([x, x[::-1]]), np.concatenate([top, base[::-1]])
-        style = self._fill(*around, color, opacity)
+        x, top, base = np.broadcast_arrays(x, top, base)
+        self._fill(np.append(x, x[::-1]), np.append(top, base[::-1]), style)
         self._key(label, lambda x, y: _path(f"{_start(x, y + 3)}v-6h{_KEY}v6Z", style))
 
-    def bar(
-        self, row: float, start: float, end: float, color: str, *, thick: float, opacity: float
-    ) -> None:
+    def bar(self, row: float, start: float, end: float, style: str, *, thick: float) -> None:
         """Draw a level bar."""
         low, high = row - thick / 2, row + thick / 2
-        self._fill([start, end, end, start], [low, low, high, high], color, opacity)
+        self._fill([start, end, end, start], [low, low, high, high], style)
 
-    def dots(self, x: Values, y: Values, color: str, label: str = "") -> None:
+    def dots(self, x: Values, y: Values, style: str, label: str = "") -> None:
         """Draw a dot at every point."""
-        x, y = self._reach(x, y)
-        style = f"fill: {color}"
-
-        def draw(frame: Frame) -> str:
-            places = zip(frame.x(x).tolist(), frame.y(y).tolist(), strict=True)
-            return "".join(_dot(across, down, style) for across, down in places)
-
-        self._marks.append(draw)
+        self._mark(x, y, lambda _, x, y: "".join(map(_dot, x, y, [style] * len(x))))
         self._key(label, lambda left, y: _dot(left + _KEY / 2, y, style))
 
-    def interval(self, start: Limits, end: Limits, color: str) -> None:
+    def interval(self, start: Limits, end: Limits, style: str) -> None:
         """Draw a level or upright line with a cap at both ends."""
-        self._reach([start[0], end[0]], [start[1], end[1]])
-        style = _stroke(color, 1.1)
         cap = "m0 -2.5v5" if start[1] == end[1] else "m-2.5 0h5"
 
-        def draw(frame: Frame) -> str:
-            one, other = (_start(frame.x(x), frame.y(y)) for x, y in (start, end))
+        def draw(_: Frame, x: Any, y: Any) -> str:  # noqa: ANN401
+            one, other = map(_start, x, y)
             return _path(f"{one}L{other[1:]}{one}{cap}{other}{cap}", style)
 
-        self._marks.append(draw)
+        self._mark([start[0], end[0]], [start[1], end[1]], draw)
 
     def say(
-        self,
-        text: str,
-        x: float | None,
-        y: float,
-        *,
-        color: str = INK,
-        size: float = _SMALL,
-        right: float = 0.0,
-        down: float = 0.0,
-        bold: bool = False,
+        self, text: str, x: float, y: float, style: str = "", *, right: float = 0, down: float = 0
     ) -> None:
         """Write beside a point.
 
         Args:
             text: What to write.
-            x: The point; None for the right edge, where the text then ends.
+            x: The point; infinite for the right edge.
             y: The point.
-            color: Of the letters.
-            size: Of the letters.
-            right: How far to the right of the point the text begins.
+            style: How the letters look; small by default.
+            right: How far to the right of the point the text is.
             down: How far below the point its base line is.
-            bold: Whether the letters are heavy.
         """
-        anchor = "end" if x is None else "start"
 
         def draw(frame: Frame) -> str:
-            place = right + (frame.right if x is None else frame.x(x)), frame.y(y) + down
-            return _words(text, *place, size=size, color=color, anchor=anchor, bold=bold)
+            across = min(frame.x(x), frame.right) + right
+            return _words(text, across, frame.y(y) + down, style or font(_SMALL))
 
         self._loose.append(draw)
 
@@ -263,7 +228,7 @@ class Panel:
         """
         labels = [_text_width(label, self._label_size) for _, label in self._rows_or_ticks()]
         left = max(labels, default=0.0) + _TICK + _GAP + (13.0 if self.ylabel else 2.0)
-        rows = self._legend(left, width)[1]
+        rows = len(self._legend(left, width))
         return left, rows * _ROW + (4.0 if rows else 6.0), 26.0 if self.xlabel else 14.0
 
     def draw(self, frame: Frame, name: str, *, numbers: bool = True) -> str:
@@ -274,8 +239,9 @@ class Panel:
             name: An id of its own.
             numbers: Whether there are numbers and words below.
         """
+        wide, high = frame.right - frame.left, frame.bottom - frame.top
         box = f'x="{_short(frame.left)}" y="{_short(frame.top)}"'
-        box += f' width="{_short(frame.width)}" height="{_short(frame.height)}"'
+        box += f' width="{_short(wide)}" height="{_short(high)}"'
         clip = f'<clipPath id="{name}"><rect {box}/></clipPath>'
         marks = "".join(mark(frame) for mark in self._marks)
         marks = f'<g clip-path="url(#{name})">{marks}</g>'
@@ -292,67 +258,63 @@ class Panel:
 
     def _rows_or_ticks(self) -> list[tuple[float, str]]:
         """Return what stands at the left: places and words."""
-        if self.rows:
-            return list(self.rows.items())
-        return _labelled(ticks(*self.limits()[1], self.y_steps))
+        return list(self.rows.items()) or labelled(ticks(*self.limits()[1], self.y_steps))
 
     def _x_ticks(self, limits: Limits) -> Sequence[float]:
-        if self.x_ticks is not None:
-            return self.x_ticks
-        found = ticks(*limits)
+        found = self.x_ticks or ticks(*limits)
         return [place for place in found if place == round(place)] if self.is_counted else found
 
     def _draw_axes(self, frame: Frame, numbers: bool) -> str:
         left, right, top, bottom = frame.left, frame.right, frame.top, frame.bottom
+        middle, beside = font(anchor="middle"), font(self._label_size, "end")
         behind = tiny = written = ""
-        for value, label in _labelled(self._x_ticks(frame.x_limits)):
-            below = _start(frame.x(value), bottom)
-            behind += f"{below}V{_short(top)}" if self.grid != "none" else ""
-            tiny += f"{below}v{_TICK}"
-            if numbers:
-                written += _words(label, frame.x(value), bottom + 12, anchor="middle")
-        size = self._label_size
+        for value, label in labelled(self._x_ticks(frame.x_limits)):
+            x = frame.x(value)
+            behind += f"{_start(x, bottom)}V{_short(top)}" if self.grid != "none" else ""
+            tiny += f"{_start(x, bottom)}v{_TICK}"
+            written += _words(label, x, bottom + 12, middle) if numbers else ""
         for value, label in self._rows_or_ticks():
-            beside = _start(left, frame.y(value))
-            behind += f"{beside}H{_short(right)}" if self.grid == "both" else ""
-            tiny += "" if self.rows else f"{beside}h-{_TICK}"
-            place = left - _TICK - _GAP, frame.y(value) + 0.35 * size
-            written += _words(label, *place, size=size, anchor="end")
+            y = frame.y(value)
+            behind += f"{_start(left, y)}H{_short(right)}" if self.grid == "both" else ""
+            tiny += "" if self.rows else f"{_start(left, y)}h-{_TICK}"
+            written += _words(label, left - _TICK - _GAP, y + 0.35 * self._label_size, beside)
         if self.xlabel and numbers:
-            written += _words(self.xlabel, (left + right) / 2, bottom + 24, anchor="middle")
+            written += _words(self.xlabel, (left + right) / 2, bottom + 24, middle)
         if self.ylabel:
-            written += _words(self.ylabel, 9, (top + bottom) / 2, anchor="middle", upright=False)
+            y = (top + bottom) / 2
+            turn = f' transform="rotate(-90 9 {_short(y)})"'
+            written += _words(self.ylabel, 9, y, middle, turn)
         edges = f"{_start(left, top)}V{_short(bottom)}H{_short(right)}"
-        grid = _path(behind, _stroke(_GRID, _FINE)) if behind else ""
-        return grid + _path(edges + tiny, _stroke(MUTED, _FINE)) + written
+        grid = _path(behind, stroke(_GRID, _FINE)) if behind else ""
+        return grid + _path(edges + tiny, stroke(MUTED, _FINE)) + written
 
-    def _legend(self, left: float, width: float) -> tuple[list[tuple[float, int]], int]:
-        """Return where each key begins and in which row, and how many rows there are."""
-        places: list[tuple[float, int]] = []
-        x, row = left, 0
-        for label, _ in self._keys:
-            needed = _KEY + _GAP + _text_width(label, _SMALL)
-            if x > left and x + needed > width:
-                x, row = left, row + 1
-            places.append((x, row))
+    def _legend(self, left: float, width: float) -> list[list[tuple[float, _Key]]]:
+        """Return the rows of the legend: its keys, and where each begins."""
+        rows: list[list[tuple[float, _Key]]] = []
+        x = math.inf
+        for key in self._keys:
+            needed = _KEY + _GAP + _text_width(key[0], _SMALL)
+            if x + needed > width:
+                x = left
+                rows.append([])
+            rows[-1].append((x, key))
             x += needed + _KEY_GAP
-        return places, row + 1 if places else 0
+        return rows
 
     def _draw_legend(self, frame: Frame) -> str:
         """Return the legend above the panel, where it covers nothing."""
-        places, rows = self._legend(frame.left, frame.right)
-        drawn = ""
-        for (label, key), (x, row) in zip(self._keys, places, strict=True):
-            y = frame.top - 7 - _ROW * (rows - 1 - row)
-            drawn += key(x, y) + _words(label, x + _KEY + _GAP, y + 2.8, size=_SMALL)
+        drawn, y = "", frame.top - 7
+        rows = self._legend(frame.left, frame.right)
+        y -= _ROW * (len(rows) - 1)
+        for row in rows:
+            for x, (label, key) in row:
+                drawn += key(x, y) + _words(label, x + _KEY + _GAP, y + 2.8, font(_SMALL))
+            y += _ROW
         return drawn
 
-    def _fill(self, x: Values, y: Values, color: str, opacity: float) -> str:
-        """Fill what some points go around and return the style of it."""
-        x, y = self._reach(x, y)
-        style = f"fill: {color}; fill-opacity: {opacity}"
-        self._marks.append(lambda frame: _path(f"{_points(frame.x(x), frame.y(y))}Z", style))
-        return style
+    def _fill(self, x: Values, y: Values, style: str) -> None:
+        """Fill what some points go around."""
+        self._mark(x, y, lambda _, x, y: _path(f"{_points(x, y)}Z", style))
 
     def _key(self, label: str, draw: Callable[[float, float], str]) -> None:
         if label:
@@ -361,14 +323,12 @@ class Panel:
     def _key_of_line(self, label: str, style: str) -> None:
         self._key(label, lambda left, y: _path(f"{_start(left, y)}h{_KEY}", style))
 
-    def _reach(
-        self, x: Values, y: Values
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Take note of how far the data go, and return them as arrays."""
-        across, up = _numbers(x), _numbers(y)
+    def _mark(self, x: Values, y: Values, draw: Callable[[Frame, Any, Any], str]) -> None:
+        """Take note of how far the data go and of what draws them, from places in the figure."""
+        across, up = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
         self._x += across.tolist()
         self._y += up.tolist()
-        return across, up
+        self._marks.append(lambda frame: draw(frame, frame.x(across), frame.y(up)))
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -394,18 +354,15 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [round(number * step, _decimals(step) + 2) + 0.0 for number in range(first, last + 1)]
 
 
-def tick_label(value: float, step: float) -> str:
-    """Return what is written at a tick.
-
-    Args:
-        value: Where it stands.
-        step: How far the next one is.
+def labelled(places: Sequence[float]) -> list[tuple[float, str]]:
+    """Return ticks with what is written at them, with as many decimals as tell them apart.
 
     Example:
-        >>> tick_label(1200, 200), tick_label(0.5, 0.25)
-        ('1,200', '0.50')
+        >>> labelled([1000, 1200]), labelled([0.25, 0.5])
+        ([(1000, '1,000'), (1200, '1,200')], [(0.25, '0.25'), (0.5, '0.50')])
     """
-    return f"{value:,.{_decimals(step)}f}".replace("-", "\N{MINUS SIGN}")
+    decimals = _decimals(places[1] - places[0] if len(places) > 1 else 1.0)
+    return [(at, f"{at:,.{decimals}f}".replace("-", "\N{MINUS SIGN}")) for at in places]
 
 
 def _decimals(step: float) -> int:
@@ -413,15 +370,6 @@ def _decimals(step: float) -> int:
     step = float(f"{step:.6g}")  # a difference of ticks is not quite as round as they are
     decimals = max(0, -math.floor(math.log10(step)))
     return decimals + (abs(round(step, decimals) - step) > 1e-9 * step)
-
-
-def _labelled(places: Sequence[float]) -> list[tuple[float, str]]:
-    step = places[1] - places[0] if len(places) > 1 else 1.0
-    return [(place, tick_label(place, step)) for place in places]
-
-
-def _numbers(values: Values) -> npt.NDArray[np.float64]:
-    return np.asarray(values, dtype=np.float64)
 
 
 def _around(values: Sequence[float]) -> Limits:
@@ -465,14 +413,6 @@ def _points(x: Iterable[float], y: Iterable[float]) -> str:
     return "M" + "L".join(_start(*next(group))[1:] for _, group in groups)
 
 
-def _stroke(color: str, width: float, dashes: Sequence[float] = SOLID) -> str:
-    """Return the style of a line."""
-    found = f"fill: none; stroke: {color}; stroke-width: {_short(width)}"
-    if dashes:
-        found += f"; stroke-dasharray: {' '.join(_short(width * part) for part in dashes)}"
-    return found
-
-
 def _path(commands: str, style: str) -> str:
     return f'<path d="{commands}" style="{style}"/>'
 
@@ -481,31 +421,6 @@ def _dot(x: float, y: float, style: str) -> str:
     return f'<circle cx="{_short(x)}" cy="{_short(y)}" r="{_DOT}" style="{style}"/>'
 
 
-def _words(
-    text: str,
-    x: float,
-    y: float,
-    *,
-    size: float = 9,
-    color: str = INK,
-    anchor: str = "start",
-    bold: bool = False,
-    upright: bool = True,
-) -> str:
-    """Return a text; all of it is shown, none of it is markup.
-
-    Args:
-        text: What it says.
-        x: Where its start, middle or end is.
-        y: Its base line.
-        size: Of the font.
-        color: Of the letters.
-        anchor: What `x` means: start, middle or end.
-        bold: Whether the letters are heavy.
-        upright: Whether it reads from left to right, else from below to above.
-    """
-    turn = "" if upright else f' transform="rotate(-90 {_short(x)} {_short(y)})"'
-    style = f"font: {'bold ' if bold else ''}{_short(size)}px var(--sans, sans-serif)"
-    style += f"; text-anchor: {anchor}; fill: {color}"
-    place = f'x="{_short(x)}" y="{_short(y)}"{turn}'
-    return f'<text {place} style="{style}">{html.escape(text)}</text>'
+def _words(text: str, x: float, y: float, style: str, turn: str = "") -> str:
+    """Return a text whose base line is at `y`; all of it is shown, none of it is markup."""
+    return f'<text x="{_short(x)}" y="{_short(y)}"{turn} style="{style}">{html.escape(text)}</text>'

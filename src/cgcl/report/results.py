@@ -7,9 +7,9 @@ import json
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from cgcl.metrics.calibration import (
     reliability_curve,
 )
 from cgcl.predict import LinkPredictor, Links
-from cgcl.predict.baselines import compare_with_baselines
+from cgcl.predict.baselines import Compared, compare_with_baselines
 from cgcl.predict.saved import Fitted, read_fitted
 from cgcl.split import Finding, audit_split
 from cgcl.train.config import Resources, RunConfig
@@ -36,6 +36,7 @@ COMPARISON = "comparison.json"
 SUGGESTIONS = "suggestions.json"
 _FORMAT = 2
 _SHOWN_LINKS = 100
+_LINK = ("source", "target", "probability", "score")
 _EVIDENCE = ("shared_neighbours", "common_features", "distance", "because")
 # Searching up to so many pairs takes about a minute at most; larger graphs are asked for it.
 _SEARCHED_PAIRS = 200_000_000
@@ -56,20 +57,7 @@ class Suggestions:
     """One sentence: every pair was scored, or candidates with a measured recall."""
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Methods on the same held-out links."""
-
-    results: Sequence[Mapping[str, Any]]
-    """Of each method, ours first, its name as `method` and its `metrics`, None where one was not
-    measured; more is better."""
-    protocol: str = ""
-    """Which links were held out and what was ranked, a sentence or two."""
-
-    @property
-    def ours(self) -> str:
-        """The name of the method of this run."""
-        return self.results[0]["method"]
+_Step = TypeVar("_Step", Compared, Suggestions)
 
 
 @dataclass(frozen=True)
@@ -107,7 +95,7 @@ class RunResults:
     """How scores became probabilities, None if they did not."""
     reliability: Reliability | None = None
     """How these fared on the test links, None without."""
-    comparison: Comparison | None = None
+    comparison: Compared | None = None
     """Methods on the same held-out links, None if there are no others."""
     audit: Sequence[Finding] | None = None
     """What the split audit found, empty if nothing, None if there was no audit."""
@@ -139,22 +127,32 @@ def read_results(
     run["method"] = fitted.recipe.method.title
     run["folder"] = shlex.quote(str(folder))
     run["warnings"] = [text for text in (learned_nothing(run["val"]),) if text]
-    steps, calibration = _Steps(folder), predictor.calibration_
-    positive = negative = compared = trust = None
+    calibration = predictor.calibration_
+    positive = negative = trust = None
     if fitted.split.test.shape[1]:
         logits = predictor.test_scores()
         if run["test"]:
-            positive, negative = (side.sigmoid().numpy() for side in logits)
+            positive, negative = (side.sigmoid().double().numpy() for side in logits)
         if calibration is not None:  # at 1:1, as the test pairs are
             trust = reliability(*(calibration.probability(side, 0.5) for side in logits))
+
+    def measure() -> Compared | None:
+        on = Resources(device="cpu")
+        return compare_with_baselines(fitted, on, thorough=bool(compare), progress=progress)
+
+    def search() -> Suggestions | None:
+        progress("Looking for new links", 0, 1)
+        return _search(predictor, fitted)
+
+    compared = None
     if compare is not False:
-        compared = steps.comparison(fitted, thorough=bool(compare), progress=progress)
+        compared = _kept(folder, COMPARISON, Compared, measure, thorough=bool(compare))
     return RunResults(
         run,
         fitted.history,
         positive,
         negative,
-        suggestions=steps.suggestions(predictor, fitted, progress),
+        suggestions=_kept(folder, SUGGESTIONS, Suggestions, search),
         calibration=calibration,
         reliability=trust,
         comparison=compared,
@@ -189,64 +187,40 @@ def reliability(links: npt.ArrayLike, others: npt.ArrayLike) -> Reliability | No
     return Reliability(bins, error, chance / predicted.size, positive, negative)
 
 
-class _Steps:
-    """Results in a run's folder, each in a file that says of which model it is."""
+def _kept(
+    folder: Path, name: str, kind: type[_Step], compute: Callable[[], _Step | None], **asked: bool
+) -> _Step | None:
+    """Return a result as the folder has it, or else compute and store it; None if there is none.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._model = hashlib.sha256((folder / MODEL).read_bytes()).hexdigest()
-
-    def comparison(
-        self, fitted: Fitted, *, thorough: bool, progress: Progress
-    ) -> Comparison | None:
-        def compute() -> dict[str, Any] | None:
-            compared = compare_with_baselines(
-                fitted, Resources(device="cpu"), thorough=thorough, progress=progress
-            )
-            return None if compared is None else {"thorough": thorough, **asdict(compared)}
-
-        found = self._kept(COMPARISON, compute, lambda was: was.get("thorough") or not thorough)
-        return None if found is None else Comparison(tuple(found["results"]), found["protocol"])
-
-    def suggestions(
-        self, predictor: LinkPredictor, fitted: Fitted, progress: Progress
-    ) -> Suggestions | None:
-        def compute() -> dict[str, Any] | None:
-            progress("Looking for new links", 0, 1)
-            found = _search(predictor, fitted)
-            return None if found is None else asdict(found)
-
-        found = self._kept(SUGGESTIONS, compute)
-        return None if found is None else Suggestions(found["links"], found["how_found"])
-
-    def _kept(
-        self,
-        name: str,
-        compute: Callable[[], dict[str, Any] | None],
-        is_enough: Callable[[dict[str, Any]], bool] = lambda _: True,
-    ) -> dict[str, Any] | None:
-        """Return a result as stored, or else compute and store it; None if there is none."""
-        found = self._read(self._folder / name)
-        if found is not None and is_enough(found):
-            return found
+    Args:
+        folder: The run folder.
+        name: The file, which says of which model it is.
+        kind: The class of the result.
+        compute: What makes it.
+        asked: What is asked for beyond the usual; what is stored without it is made again.
+    """
+    about = {"format": _FORMAT, "model": hashlib.sha256((folder / MODEL).read_bytes()).hexdigest()}
+    wanted = about | {what: True for what in asked if asked[what]}
+    found = _read(folder / name)
+    if found is None or not wanted.items() <= found.items():
         computed = compute()
         if computed is None:
             return None
-        found = {"format": _FORMAT, "model": self._model, **computed}
+        found = about | asked | asdict(computed)
         stored = found | {"digest": _digest(found)}
-        write_atomically(self._folder / name, (json.dumps(stored, indent=2) + "\n").encode())
-        return found
+        write_atomically(folder / name, (json.dumps(stored, indent=2) + "\n").encode())
+    return kind(**{field.name: found[field.name] for field in fields(kind)})
 
-    def _read(self, path: Path) -> dict[str, Any] | None:
-        """Return what is stored if it is whole and of this model, else None: it is made again."""
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            return None
-        # The digest vouches for all the rest.
-        is_whole = isinstance(found, dict) and found.pop("digest", None) == _digest(found)
-        is_ours = is_whole and found.get("format") == _FORMAT and found["model"] == self._model
-        return found if is_ours else None
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return what is stored if it is whole, else None: it is made again."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    # The digest vouches for all the rest.
+    is_whole = isinstance(found, dict) and found.pop("digest", None) == _digest(found)
+    return found if is_whole else None
 
 
 def _digest(found: dict[str, Any]) -> str:
@@ -268,14 +242,9 @@ def _search(predictor: LinkPredictor, fitted: Fitted) -> Suggestions | None:
     if links is None:
         return None
     rows = [
-        {
-            "source": link.source,
-            "target": link.target,
-            "probability": link.probability,
-            "score": link.score,
-            **{name: link.evidence.get(name) for name in _EVIDENCE},
-            "interval": link.interval and list(link.interval),
-        }
+        {name: getattr(link, name) for name in _LINK}
+        | {name: link.evidence.get(name) for name in _EVIDENCE}
+        | {"interval": link.interval and list(link.interval)}
         for link in links
     ]
     return Suggestions(rows, links.found)

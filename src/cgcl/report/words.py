@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cgcl.wording import joined
+
 if TYPE_CHECKING:
     from cgcl.metrics.calibration import Calibration
-    from cgcl.report.results import Comparison
+    from cgcl.predict.baselines import Compared
 
 _NOTHING = "\N{EN DASH}"
-# Control, surrogate, private, unassigned, format, line and paragraph separators: they show as
-# nothing, as a box, or turn the rest of the line around.
-_HIDDEN = {"Cc", "Cs", "Co", "Cn", "Cf", "Zl", "Zp"}
 # The joiners of emoji and of Persian.
 _JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
 
@@ -40,16 +39,6 @@ def count(number: int | None) -> str:
         '10,556'
     """
     return _NOTHING if number is None else f"{number:,}"
-
-
-def plural(number: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    Example:
-        >>> plural(1, "link"), plural(4488, "link")
-        ('1 link', '4,488 links')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def percent(fraction: float | None) -> str:
@@ -184,24 +173,25 @@ def legible(text: str, limit: int = 100) -> str:
         >>> legible("abcdefgh", limit=5)
         'abcd…'
     """
-    # Escaping can only make text longer, so a very long name is cut before it.
-    start = text[: limit + 1]
-    shown = "".join(
-        character if _is_plain(start, place) else character.encode("unicode_escape").decode()
-        for place, character in enumerate(start)
-    )
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+    from cgcl.wording import shown
+
+    return shown(text, limit, is_plain=_is_plain)
 
 
 def _is_plain(text: str, place: int) -> bool:
     """Tell whether the character at `place` can be shown as it is."""
-    character = text[place]
-    if character in _JOINERS:
-        around = text[place - 1 : place] + text[place + 1 : place + 2]
-        return len(around) == 2 and not any(
-            side.isascii() or unicodedata.category(side) in _HIDDEN for side in around
-        )
-    return unicodedata.category(character) not in _HIDDEN
+    if text[place] not in _JOINERS:
+        return _is_visible(text[place])
+    around = text[place - 1 : place] + text[place + 1 : place + 2]
+    return len(around) == 2 and all(not side.isascii() and _is_visible(side) for side in around)
+
+
+def _is_visible(character: str) -> bool:
+    """Tell whether a character shows as what it is, as ink or as room.
+
+    Others show as nothing, as a box, or turn the rest of the line around.
+    """
+    return character.isprintable() or unicodedata.category(character) == "Zs"
 
 
 @dataclass(frozen=True)
@@ -217,22 +207,26 @@ class Standing:
     ours: str | None
     """What our method has, None if that was not measured."""
 
+    def who(self, verb: str, verb_of_many: str) -> str:
+        """Return the names of the leaders with one of two verbs, by how many they are."""
+        return f"{joined(self.leaders)} {verb if len(self.leaders) == 1 else verb_of_many}"
+
     @property
     def is_behind(self) -> bool:
         """Whether ours is behind at the top of the list, which is what people read."""
         return self.metric in _TOP and self.ours is not None and self.ours != self.best
 
 
-def standings(comparison: Comparison) -> list[Standing]:
+def standings(comparison: Compared) -> list[Standing]:
     """Return the standing by every metric that some method has.
 
     The top of the list comes first, then the others in the order of mention.
     """
     from cgcl.metrics.table import METRICS, metric_title
 
-    named = dict.fromkeys(key for result in comparison.results for key in result["metrics"])
+    named = (key for result in comparison.results for key in result["metrics"])
     found = []
-    for key in dict.fromkeys([*(key for key in METRICS if key in named), *named]):
+    for key in dict.fromkeys([*METRICS, *named]):
         measured = {
             result["method"]: value
             for result in comparison.results
@@ -247,44 +241,48 @@ def standings(comparison: Comparison) -> list[Standing]:
     return found
 
 
-def ahead_at_top(comparison: Comparison) -> str:
+def ahead_at_top(comparison: Compared) -> str:
     """Say who is ahead of the run at the top of the list; empty if nobody is.
 
     It is what people read, so it is said before anything else.
     """
-    told: dict[str, list[str]] = {}
-    for one in standings(comparison):
-        if one.is_behind:
-            who = f"{_joined(one.leaders)} {'is' if len(one.leaders) == 1 else 'are'} ahead of"
-            told.setdefault(who, []).append(f"{one.title} {one.best} against {one.ours}")
-    parts = [f"{who} {comparison.ours}: {_joined(what)}" for who, what in told.items()]
+    parts = _by_who(
+        (
+            f"{one.who('is', 'are')} ahead of {comparison.ours}:",
+            f"{one.title} {one.best} against {one.ours}",
+        )
+        for one in standings(comparison)
+        if one.is_behind
+    )
     return f"At the top of the list, {'; '.join(parts)}." if parts else ""
 
 
-def verdict(comparison: Comparison) -> str:
+def verdict(comparison: Compared) -> str:
     """Say who is best by each metric; methods that look equal on the page share the place.
 
     Who is behind at the top of the list is called best by nothing.
     """
     ahead = ahead_at_top(comparison)
-    phrases: dict[str, list[str]] = {}
+    verbs = ("has the highest", "have the highest") if ahead else ("is best by", "are best by")
+    told = []
     for one in standings(comparison):
-        is_one = len(one.leaders) == 1
         if one.is_behind:
             continue
-        if one.best == percent(0.0) and not is_one:  # nobody is best at finding nothing
-            phrases.setdefault("Every method is at 0 % by", []).append(one.title)
+        if one.best == percent(0.0) and len(one.leaders) > 1:  # nobody is best at finding nothing
+            told.append(("Every method is at 0 % by", one.title))
             continue
-        if ahead:
-            verb = "has the highest" if is_one else "have the highest"
-        else:
-            verb = "is best by" if is_one else "are best by"
         behind = one.ours is not None and comparison.ours not in one.leaders
         mine = f"; {comparison.ours} {one.ours}" if behind else ""
-        who = f"{_joined(one.leaders)} {verb}"
-        phrases.setdefault(who, []).append(f"{one.title} ({one.best}{mine})")
-    told = [ahead] if ahead else []
-    return " ".join([*told, *(f"{who} {_joined(parts)}." for who, parts in phrases.items())])
+        told.append((one.who(*verbs), f"{one.title} ({one.best}{mine})"))
+    return " ".join([*([ahead] if ahead else []), *(f"{part}." for part in _by_who(told))])
+
+
+def _by_who(told: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a phrase for each beginning, with all that follows it."""
+    phrases: dict[str, list[str]] = {}
+    for who, what in told:
+        phrases.setdefault(who, []).append(what)
+    return [f"{who} {joined(parts)}" for who, parts in phrases.items()]
 
 
 def calibrator(key: str) -> str:
@@ -299,21 +297,21 @@ def calibrator(key: str) -> str:
 
 def calibration_choice(calibration: Calibration) -> str:
     """Say which calibrator was kept and why."""
+    kept = calibration.method
     left = {name: loss["unexplained"] for name, loss in calibration.losses.items()}
-    begin = f"{calibrator(calibration.method)} turned scores into probabilities"
-    if calibration.method not in left or len(left) == 1:
-        return f"{begin}."
-    lowest = min(left, key=left.__getitem__)
-    if left[calibration.method] <= left[lowest]:
-        return (
-            f"{begin}: of {len(left)} methods it leaves the least uncertainty about held-out links."
-        )
-    if calibration.method == "bent":
-        return (
-            f"{begin}: {calibrator(lowest)} is ahead of it on held-out links by no more than "
-            "chance, and does not follow the highest scores."
-        )
-    return f"{begin}, although {calibrator(lowest)} does better on held-out links."
+    why = ""
+    if kept in left and len(left) > 1:
+        lowest = min(left, key=left.__getitem__)
+        if left[kept] <= left[lowest]:
+            why = f": of {len(left)} methods it leaves the least uncertainty about held-out links"
+        elif kept == "bent":
+            why = (
+                f": {calibrator(lowest)} is ahead of it on held-out links by no more than chance, "
+                "and does not follow the highest scores"
+            )
+        else:
+            why = f", although {calibrator(lowest)} does better on held-out links"
+    return f"{calibrator(kept)} turned scores into probabilities{why}."
 
 
 def shift_sentence(shift: Mapping[str, Any]) -> str:
@@ -327,11 +325,6 @@ def shift_sentence(shift: Mapping[str, Any]) -> str:
         f"among the best {top['pairs']:,} pairs {about(top['expected'])} where there are "
         f"{top['observed']:,}."
     )
-
-
-def _joined(parts: Sequence[str]) -> str:
-    """Return the parts with commas and a last "and"."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def with_flags(text: str) -> str:
@@ -351,26 +344,3 @@ def with_flags(text: str) -> str:
         return f"--{name} {value}" if value else f"--{name}"
 
     return _SETTING.sub(flag, text)
-
-
-FILTERS: dict[str, Callable[..., Any]] = {
-    write.__name__: write
-    for write in (
-        about,
-        base_rate,
-        chance,
-        chances,
-        count,
-        duration,
-        legible,
-        one_in,
-        percent,
-        plural,
-        setting,
-        calibrator,
-        calibration_choice,
-        shift_sentence,
-        with_flags,
-    )
-}
-"""Every function that puts something into words, by the name that the templates use."""

@@ -13,8 +13,8 @@ from torch import Tensor
 from cgcl.errors import GraphContentError, SplitError
 from cgcl.graph import Graph
 from cgcl.graph.pairs import decode, encode, encode_ordered, is_in
-from cgcl.graph.wording import shown
 from cgcl.split.split import PARTS, Split
+from cgcl.wording import counted, shown
 
 Severity = Literal["leak", "warning", "note"]
 """A leak makes every figure doubtful, a warning some of them; a note is good to know."""
@@ -52,14 +52,9 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding as JSON can hold it, with all its pairs."""
-        return {
-            "kind": self.kind,
-            "severity": self.severity,
-            "part": self.part,
-            "count": self.count,
-            "sentence": self.sentence,
-            "pairs": list(map(list, self.named_pairs)),
-        }
+        told = ("kind", "severity", "part", "count", "sentence")
+        pairs = list(map(list, self.named_pairs))
+        return {name: getattr(self, name) for name in told} | {"pairs": pairs}
 
     def _first(self, count: int) -> tuple[tuple[str, str], ...]:
         sources, targets = (map(self._name, row) for row in self.pairs[:, :count].tolist())
@@ -111,29 +106,23 @@ class Audit:
         """Return the audit for people, with up to `limit` pairs for each finding."""
         links = ", ".join(f"{self.sizes[part]:,} {words}" for part, words in _FATES.items())
         against = self.sizes["val_negatives"] + self.sizes["test_negatives"]
-        lines = [f"Links: {links}; {against:,} counter-example{'' if against == 1 else 's'}."]
+        lines = [f"Links: {links}; {counted(against, 'counter-example')}."]
         for finding in self.findings:
             lines.append(f"  {finding.severity:<9} {finding.sentence}")
             if limit > 0:
                 lines.append(f"{'':<12}{finding.shown_pairs(limit)}")
-        lines.append(self._verdict())
-        return "\n".join(lines)
-
-    def _verdict(self) -> str:
-        if not self.is_clean:
-            leaks = len(self.leaks)
-            return (
-                f"{leaks} leak{'' if leaks == 1 else 's'} found: figures measured on this split "
-                f"cannot be trusted."
-            )
         warnings = sum(finding.severity == "warning" for finding in self.findings)
-        if warnings:
-            return f"No leak found, but there {_are(warnings, 'warning')}."
-        return "No leak found."
+        verdict = f"No leak found, but there {_are(warnings, 'warning')}."
+        if not self.is_clean:
+            found = counted(len(self.leaks), "leak")
+            verdict = f"{found} found: figures measured on this split cannot be trusted."
+        elif not warnings:
+            verdict = "No leak found."
+        return "\n".join([*lines, verdict])
 
 
 def _are(count: int, what: str) -> str:
-    return f"is 1 {what}" if count == 1 else f"are {count} {what}s"
+    return f"{'is' if count == 1 else 'are'} {counted(count, what)}"
 
 
 _NAMES = {
@@ -143,7 +132,7 @@ _NAMES = {
     "val_negatives": "validation counter-example",
     "test_negatives": "test counter-example",
 }
-_VERBS = {"is": "are", "has": "have", "joins": "join", "repeats": "repeat"}
+_SEVERAL = {"is": "are", "has": "have", "joins": "join", "repeats": "repeat", "it": "them"}
 _SEVERITIES: tuple[Severity, ...] = ("leak", "warning", "note")
 _AMONG = "{what} {is} also among the links to learn from"
 _CHOSEN_BY = "{what} {is} also for validation: what chooses the epoch cannot test it."
@@ -164,7 +153,7 @@ KINDS: dict[str, tuple[Severity, str]] = {
     "node outside the graph": ("warning", "{what} {has} a node outside the graph."),
     "isolated by the split": (
         "note",
-        "{alone} of {whose} {has} no link to learn from: only features speak for {them}.",
+        "{nodes} of {part}s {has} no link to learn from: only features speak for {it}.",
     ),
 }
 """Every kind of finding: how bad it is, and a sentence on it."""
@@ -211,11 +200,10 @@ def audit_split(
             f"Sides must be one bool per node, found {list(sides.shape)} for {num_nodes:,} nodes."
         )
     given = _given(parts)
-    auditor = _Auditor(num_nodes, names)
-    clean = {name: auditor.read(name, pairs) for name, pairs in given.items()}
-    auditor.compare_links(clean)
-    auditor.compare_negatives(clean, known, sides)
-    auditor.find_isolated(clean)
+    auditor = _Auditor(given, num_nodes, names)
+    auditor.compare_links()
+    auditor.compare_negatives(known, sides)
+    auditor.find_isolated()
     findings = sorted(auditor.findings, key=lambda found: _SEVERITIES.index(found.severity))
     return Audit(tuple(findings), {name: pairs.shape[1] for name, pairs in given.items()})
 
@@ -250,13 +238,14 @@ class _Part(NamedTuple):
 class _Auditor:
     """Collects findings; pairs are compared as numbers, source * n + target or low * n + high."""
 
-    def __init__(self, num_nodes: int, names: Sequence[str]) -> None:
+    def __init__(self, given: Mapping[str, Tensor], num_nodes: int, names: Sequence[str]) -> None:
         self.findings: list[Finding] = []
         self._num_nodes = num_nodes
         self._n = max(num_nodes, 1)  # divides, so it may not be 0
         self._names = names
+        self._parts = {name: self._read(name, pairs) for name, pairs in given.items()}
 
-    def read(self, name: str, pairs: Tensor) -> _Part:
+    def _read(self, name: str, pairs: Tensor) -> _Part:
         """Return what is sound of a part, and note what is not."""
         outside = ((pairs < 0) | (pairs >= self._num_nodes)).any(dim=0)
         loops = (pairs[0] == pairs[1]) & ~outside
@@ -270,9 +259,9 @@ class _Auditor:
         self._add("both directions", name, self._pairs(codes[directions > 1]), effect=effect)
         return _Part(ways, codes)
 
-    def compare_links(self, parts: Mapping[str, _Part]) -> None:
+    def compare_links(self) -> None:
         """Look for links of one part in another."""
-        train = parts["train"]
+        parts, train = self._parts, self._parts["train"]
         for name in ("val", "test"):
             ways, codes = parts[name].ways, parts[name].codes
             inside = _common(codes, train.codes)
@@ -283,14 +272,13 @@ class _Auditor:
         both = _common(parts["test"].codes, parts["val"].codes)
         self._add("validation link in the test", "test", self._pairs(both))
 
-    def compare_negatives(
-        self, parts: Mapping[str, _Part], known: Tensor, sides: Tensor | None
-    ) -> None:
+    def compare_negatives(self, known: Tensor, sides: Tensor | None) -> None:
         """Look for counter-examples that are links, in both parts, or within one side."""
+        parts = self._parts
         for name in ("val_negatives", "test_negatives"):
             codes = parts[name].codes
             pairs = self._pairs(codes)
-            linked, where = self._linked(codes, parts, known)
+            linked, where = self._linked(codes, known)
             self._add("counter-example is a link", name, pairs[:, linked], where=where)
             if sides is not None:
                 within = pairs[:, sides[pairs[0]] == sides[pairs[1]]]
@@ -298,14 +286,12 @@ class _Auditor:
         both = _common(parts["test_negatives"].codes, parts["val_negatives"].codes)
         self._add("counter-example in two parts", "test_negatives", self._pairs(both))
 
-    def _linked(
-        self, codes: Tensor, parts: Mapping[str, _Part], known: Tensor
-    ) -> tuple[Tensor, str]:
+    def _linked(self, codes: Tensor, known: Tensor) -> tuple[Tensor, str]:
         """Return which codes are links, bool, and where they are, in words."""
         found = torch.zeros_like(codes, dtype=torch.bool)
         where: list[str] = []
         for name in PARTS[:3]:
-            here = is_in(codes, parts[name].codes)
+            here = is_in(codes, self._parts[name].codes)
             found |= here
             if bool(here.any()):
                 where.append(f"{int(here.sum()):,} in {name}")
@@ -314,23 +300,14 @@ class _Auditor:
             where.append(f"{int(elsewhere.sum()):,} elsewhere in the graph")
         return found | elsewhere, ", ".join(where)
 
-    def find_isolated(self, parts: Mapping[str, _Part]) -> None:
+    def find_isolated(self) -> None:
         """Look for nodes of held-out links that no link to learn from touches."""
         is_seen = torch.zeros(self._n, dtype=torch.bool)
-        is_seen[self._pairs(parts["train"].codes).reshape(-1)] = True
+        is_seen[self._pairs(self._parts["train"].codes)] = True
         for name in ("val", "test"):
-            pairs = self._pairs(parts[name].codes)
-            ends = pairs.reshape(-1)
-            alone = torch.unique(ends[~is_seen[ends]]).numel()
-            self._add(
-                "isolated by the split",
-                name,
-                pairs[:, ~is_seen[pairs].all(dim=0)],
-                alone,
-                alone=f"{alone:,} node{'' if alone == 1 else 's'}",
-                whose=f"{_NAMES[name]}s",
-                them="it" if alone == 1 else "them",
-            )
+            pairs = self._pairs(self._parts[name].codes)
+            alone = torch.unique(pairs[~is_seen[pairs]]).numel()
+            self._add("isolated by the split", name, pairs[:, ~is_seen[pairs].all(dim=0)], alone)
 
     def _add(
         self, kind: str, part: str, pairs: Tensor, count: int | None = None, **words: str
@@ -341,9 +318,9 @@ class _Auditor:
             return
         severity, sentence = KINDS[kind]
         severity = "note" if part == "train" and kind in _FINE_IN_TRAINING else severity
-        words |= {one: one if count == 1 else many for one, many in _VERBS.items()}
-        what = f"{count:,} {_NAMES[part]}{'' if count == 1 else 's'}"
-        told = sentence.format(what=what, **words)
+        words |= {one: one if count == 1 else many for one, many in _SEVERAL.items()}
+        words |= {"what": counted(count, _NAMES[part]), "nodes": counted(count, "node")}
+        told = sentence.format(part=_NAMES[part], **words)
         self.findings.append(Finding(kind, severity, part, count, told, pairs, self._names))
 
     def _undirected(self, ways: Tensor) -> Tensor:

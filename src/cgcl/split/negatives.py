@@ -77,7 +77,7 @@ class NegativeSampler:
 
         Args:
             count: How many to draw.
-            key: What `coins.epoch_key` gave.
+            key: What `counter_rng.epoch_key` gave.
 
         Raises:
             SplitError: Every pair is linked.

@@ -20,10 +20,10 @@ from cgcl.errors import GraphContentError, ModelFileError, SplitError
 from cgcl.graph import Graph
 from cgcl.graph.graph import check_pairs, distinct_links
 from cgcl.graph.pairs import decode, encode_ordered, is_in
-from cgcl.graph.wording import listed
 from cgcl.seeds import stream
 from cgcl.split.negatives import NegativeSampler
 from cgcl.tensors import read_tensors, write_tensors
+from cgcl.wording import counted, listed
 
 PARTS = ("train", "val", "test", "val_negatives", "test_negatives")
 """The parts of a split: links, then the counter-examples to set against them."""
@@ -128,16 +128,12 @@ def divide(graph: Graph, train: Tensor, val: Tensor, test: Tensor, seed: int) ->
         num_val + num_test, stream(seed, "split negatives")
     )
     # Sorted, so that the order of training links carries no trace of how they were chosen.
-    train_links, val_links, test_links = (
-        graph.edges.index_select(1, part.sort().values) for part in (train, val, test)
-    )
+    links = [graph.edges.index_select(1, part.sort().values) for part in (train, val, test)]
     # Training needs counter-examples, too.
-    NegativeSampler(train_links, graph.num_nodes, graph.sides).require(1)
+    NegativeSampler(links[0], graph.num_nodes, graph.sides).require(1)
     return Split(
-        num_nodes=graph.num_nodes,
-        train=train_links,
-        val=val_links,
-        test=test_links,
+        graph.num_nodes,
+        *links,
         val_negatives=negatives[:, :num_val],
         test_negatives=negatives[:, num_val:],
         sides=graph.sides,
@@ -166,38 +162,38 @@ def part_sizes(graph: Graph, val: float, test: float) -> tuple[int, int, int]:
             f"The graph '{graph.title}' has {graph.num_nodes:,} nodes and no links. "
             f"At least {MIN_TRAIN_LINKS} links are needed to learn from."
         )
-    # The small term undoes rounding such as 0.29 * 100 = 28.999999999999996.
-    num_val, num_test = int(val * num_links + 1e-9), int(test * num_links + 1e-9)
-    _check_sizes(num_links, num_val, num_test, val, test)
-    return num_links, num_val, num_test
-
-
-def _check_sizes(num_links: int, num_val: int, num_test: int, val: float, test: float) -> None:
-    short = [
-        (share, count, least, what, flag)
-        for share, count, least, what, flag in (
-            (test, num_test, MIN_TEST_LINKS, "test", "`test=0`"),
-            (val, num_val, MIN_VAL_LINKS, "validation", "`val=0`"),
-        )
-        if share > 0 and count < least
-    ]
-    if short:
+    num_val, num_test = _share(val, num_links), _share(test, num_links)
+    parts = (
+        (test, num_test, MIN_TEST_LINKS, "test", "`test=0`"),
+        (val, num_val, MIN_VAL_LINKS, "validation", "`val=0`"),
+    )
+    if short := [part for part in parts if part[0] > 0 and part[1] < part[2]]:
         share, count, _, what, _ = short[0]
         needed = max(math.ceil(least / max(share, 1e-12) - 1e-9) for share, _, least, _, _ in short)
         sets = "test and validation sets" if len(short) == 2 else f"a {what} set"
         raise SplitError(
-            f"The graph has {num_links:,} link{'' if num_links == 1 else 's'}; a "
-            f"{100 * share:.3g} % {what} set would hold {count} link{'' if count == 1 else 's'}, "
-            f"which cannot be measured.\n"
+            f"The graph has {counted(num_links, 'link')}; a {100 * share:.3g} % {what} set would "
+            f"hold {counted(count, 'link')}, which cannot be measured.\n"
             f"Use at least {needed:,} links, or train without {sets}: "
             f"{' '.join(flag for *_, flag in short)}."
         )
-    if num_links - num_val - num_test < MIN_TRAIN_LINKS:
+    remedy = ": use smaller `val` and `test`." if num_val or num_test else "."
+    _check_rest(num_links, num_val, num_test, remedy)
+    return num_links, num_val, num_test
+
+
+def _share(share: float, count: int) -> int:
+    # The small term undoes rounding such as 0.29 * 100 = 28.999999999999996.
+    return int(share * count + 1e-9)
+
+
+def _check_rest(num_links: int, num_val: int, num_test: int, remedy: str) -> None:
+    rest = num_links - num_val - num_test
+    if rest < MIN_TRAIN_LINKS:
         raise SplitError(
-            f"The graph has {num_links} links; after {num_val} for validation and {num_test} for "
-            f"the test, {num_links - num_val - num_test} would be left to learn from.\n"
-            f"At least {MIN_TRAIN_LINKS} are needed"
-            f"{': use smaller `val` and `test`.' if num_val or num_test else '.'}"
+            f"The graph has {counted(num_links, 'link')}; {num_val:,} are for validation and "
+            f"{num_test:,} for the test, so {rest} would be left to learn from.\n"
+            f"At least {MIN_TRAIN_LINKS} are needed{remedy}"
         )
 
 
@@ -259,7 +255,8 @@ def time_split(
     ):
         if count:
             newest = "newest" if first + count == num_links else "next newest"
-            notes.append(_border(times, first, count, f"{fate} the {count:,} {newest}", as_dates))
+            what = f"{fate} the {counted(count, f'{newest} link')}"
+            notes.append(_border(times, first, count, what, as_dates))
     return divide(graph, train, chosen, tested, seed), tuple(notes)
 
 
@@ -267,7 +264,7 @@ def _border(times: torch.Tensor, first: int, count: int, what: str, as_dates: bo
     """Return a sentence on the part of the sorted `times` that starts at `first`."""
     border = float(times[first])
     sentence = (
-        f"{what} link{'' if count == 1 else 's'}, from {_in_words(border, as_dates)} "
+        f"{what}, from {_in_words(border, as_dates)} "
         f"to {_in_words(float(times[first + count - 1]), as_dates)}."
     )
     if float(times[first - 1]) < border:
@@ -332,13 +329,9 @@ def given_split(
         notes += more
         _require(chosen.numel(), MIN_VAL_LINKS, "validation", "choose an epoch")
         _check_disjoint(graph, chosen, tested)
+    remedy = ": give more links, or hide fewer."
+    _check_rest(graph.num_edges, chosen.numel(), tested.numel(), remedy)
     train = _others(graph.num_edges, torch.cat([tested, chosen]))
-    if train.numel() < MIN_TRAIN_LINKS:
-        raise SplitError(
-            f"The graph has {graph.num_edges:,} links; {chosen.numel():,} are for validation and "
-            f"{tested.numel():,} for the test, so {train.numel()} would be left to learn from.\n"
-            f"At least {MIN_TRAIN_LINKS} are needed: give more links, or hide fewer."
-        )
     return divide(graph, train, chosen, tested, seed), notes
 
 
@@ -366,8 +359,7 @@ def _others(count: int, taken: Tensor) -> Tensor:
 
 def _drawn(rest: Tensor, share: float, seed: int) -> Tensor:
     """Return a random share of the links in `rest`."""
-    # The small term undoes rounding such as 0.29 * 100 = 28.999999999999996.
-    count = int(share * rest.numel() + 1e-9)
+    count = _share(share, rest.numel())
     if share > 0 and count < MIN_VAL_LINKS:
         raise SplitError(
             f"{rest.numel():,} links are left beside the test; {100 * share:.3g} % of them for "
@@ -380,9 +372,8 @@ def _drawn(rest: Tensor, share: float, seed: int) -> Tensor:
 def _require(count: int, least: int, what: str, aim: str) -> None:
     if count < least:
         raise SplitError(
-            f"There {'is 1' if count == 1 else f'are {count}'} {what} "
-            f"link{'' if count == 1 else 's'}; at least {least} "
-            f"{'is' if least == 1 else 'are'} needed to {aim}.\n"
+            f"There {'is' if count == 1 else 'are'} {counted(count, f'{what} link')}; at least "
+            f"{least} {'is' if least == 1 else 'are'} needed to {aim}.\n"
             f"Give more of them, or let a share be drawn: `test=0.1` `val=0.05`."
         )
 
@@ -390,10 +381,9 @@ def _require(count: int, least: int, what: str, aim: str) -> None:
 def _check_disjoint(graph: Graph, val: Tensor, test: Tensor) -> None:
     both = test[torch.isin(test, val)]
     if both.numel():
-        verb = "link is" if both.numel() == 1 else "links are"
         raise SplitError(
-            f"{both.numel():,} {verb} both for validation and for the test: "
-            f"{_named(graph, graph.edges[:, both])}.\n"
+            f"{counted(both.numel(), 'link is', 'links are')} both for validation and for the "
+            f"test: {_named(graph, graph.edges[:, both])}.\n"
             f"What chooses the epoch cannot test it. Leave each link in one of the two."
         )
 
@@ -428,5 +418,4 @@ def read_split(path: Path) -> Split:
     missing = [part for part in PARTS if part not in tensors]
     if missing:
         raise ModelFileError(f"{path} lacks {', '.join(missing)}.")
-    parts = {part: tensors[part] for part in PARTS}
-    return Split(num_nodes=about["num_nodes"], **parts, sides=tensors.get("sides"))
+    return Split(about["num_nodes"], *(tensors[part] for part in PARTS), sides=tensors.get("sides"))

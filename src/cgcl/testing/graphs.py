@@ -45,16 +45,12 @@ def planted_partition() -> Graph:
 
 def noise() -> Graph:
     """Links by pure chance, features by pure chance: 1,500 nodes, about 9,000 links."""
-    generator = stream(0, "contract noise")
-    pairs = torch.randint(1500, (2, 9100), generator=generator)
-    return links_graph(pairs, 1500, torch.rand(1500, 32, generator=generator))
+    return _random("noise", 1500, 9100, 32)
 
 
 def large() -> Graph:
     """Ten thousand nodes, about twenty thousand links, sixteen features."""
-    generator = stream(0, "contract large")
-    pairs = torch.randint(10_000, (2, 20_000), generator=generator)
-    return links_graph(pairs, 10_000, torch.rand(10_000, 16, generator=generator))
+    return _random("large", 10_000, 20_000, 16)
 
 
 def star(leaves: int, names: Sequence[str] | None = None) -> Graph:
@@ -77,15 +73,26 @@ def two_sides() -> Graph:
     return Graph.from_pairs("contract", names, links, x, sides=sides)
 
 
+def named_pairs(graph: Graph, pairs: Tensor) -> list[tuple[str, str]]:
+    """Return the names of both ends of pairs of nodes, [2, any]."""
+    return [(graph.names[a], graph.names[b]) for a, b in pairs.T.tolist()]
+
+
 def known_pairs(graph: Graph) -> set[frozenset[str]]:
     """Return the links of a graph as pairs of names."""
-    return {frozenset((graph.names[a], graph.names[b])) for a, b in graph.edges.T.tolist()}
+    return {frozenset(pair) for pair in named_pairs(graph, graph.edges)}
 
 
 def unlinked_pairs(graph: Graph) -> list[tuple[str, str]]:
     """Return all pairs of names that are not linked, for small graphs."""
     known = known_pairs(graph)
     return [pair for pair in combinations(graph.names, 2) if frozenset(pair) not in known]
+
+
+def _random(name: str, num_nodes: int, num_pairs: int, num_features: int) -> Graph:
+    generator = stream(0, f"contract {name}")
+    pairs = torch.randint(num_nodes, (2, num_pairs), generator=generator)
+    return links_graph(pairs, num_nodes, torch.rand(num_nodes, num_features, generator=generator))
 
 
 def _partition(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import TrainingError
+from cgcl.graph.pairs import canonical, encode_ordered, is_in
 from cgcl.methods.method import PairScorer
 from cgcl.methods.scoring import BLOCK_PAIRS
 from cgcl.metrics.calibration import Calibration, Sample
@@ -57,15 +58,13 @@ def calibrate(
         TrainingError: The method gives scores that are not finite.
     """
     num_val, num_test = split.val.shape[1], split.test.shape[1]
-    found = validation_sample(
-        scorer or scorer_for(split.train), split, seed=seed, progress=progress
-    )
+    scorer = scorer or scorer_for(split.train)
+    found = validation_sample(scorer, split, seed=seed, progress=progress)
     if found is None:
         return None
     sample, others = found
-    hidden = num_val + num_test
     unknown = NegativeSampler(split.train, split.num_nodes, split.sides).count
-    calibration = fit_calibration(sample, hidden / unknown, seed)
+    calibration = fit_calibration(sample, (num_val + num_test) / unknown, seed)
     if num_test == 0:
         return calibration
     # Predictions look at every known link; the nearest that can be checked leaves out one part.
@@ -134,7 +133,8 @@ def _sample_unlinked(
         table = scored_once(scorer)
         logits = table.of if isinstance(table, ScoreTable) else logits
     else:
-        blocks = _random_pairs(unlinked, scored, seed)
+        random, starts = stream(seed, "calibration pairs"), range(0, scored, BLOCK_PAIRS)
+        blocks = (unlinked.draw(min(BLOCK_PAIRS, scored - at), random) for at in starts)
     reservoir = Reservoir(_KEPT, scored, stream(seed, "calibration sample"))
     done = 0
     for pairs in blocks:
@@ -146,9 +146,7 @@ def _sample_unlinked(
 
 def _every_pair(known: Tensor, num_nodes: int, sides: Tensor | None) -> Iterator[Tensor]:
     """Yield all unlinked pairs, block by block."""
-    # The smaller node is first in every part. The last code is no pair, and above all that are.
-    codes = torch.cat([known[0] * num_nodes + known[1], torch.tensor([num_nodes**2])])
-    linked = codes.sort().values
+    linked = encode_ordered(known[0], known[1], num_nodes).sort().values
     nodes = torch.arange(num_nodes)
     # Across two sides there may be few pairs among many nodes: walk those pairs only.
     rows, columns = (nodes, nodes) if sides is None else (nodes[~sides], nodes[sides])
@@ -158,17 +156,8 @@ def _every_pair(known: Tensor, num_nodes: int, sides: Tensor | None) -> Iterator
             pairs = torch.cartesian_prod(some, columns[int(some[0]) + 1 :]).T
             pairs = pairs[:, pairs[0] < pairs[1]]
         else:
-            ends = torch.cartesian_prod(some, columns).T
-            pairs = torch.stack([ends.amin(dim=0), ends.amax(dim=0)])
-        codes = pairs[0] * num_nodes + pairs[1]
-        yield pairs[:, linked.index_select(0, torch.searchsorted(linked, codes)) != codes]
-
-
-def _random_pairs(unlinked: NegativeSampler, count: int, seed: int) -> Iterator[Tensor]:
-    """Yield `count` random unlinked pairs, block by block."""
-    generator = stream(seed, "calibration pairs")
-    for start in range(0, count, BLOCK_PAIRS):
-        yield unlinked.draw(min(BLOCK_PAIRS, count - start), generator)
+            pairs = canonical(torch.cartesian_prod(some, columns).T)
+        yield pairs[:, ~is_in(encode_ordered(pairs[0], pairs[1], num_nodes), linked)]
 
 
 def _as_sample(links: Tensor, others: Tensor, kept: Kept) -> Sample:
@@ -190,23 +179,20 @@ def _measure_shift(calibration: Calibration, sample: Sample) -> dict[str, Any]:
     best = order[np.cumsum(weights[order]) <= max(_TOP_PAIRS, weights[order[0]])]
     overall = _compare(float(probability @ weights), sample.links.size)
     top = _compare(float(probability[best] @ weights[best]), int(is_link[best].sum()))
-    found: dict[str, Any] = {**overall, "top": {"pairs": _TOP_PAIRS, **top}, "warning": None}
+    warning = None
     for region, where in ((overall, "all pairs"), (top, f"the best {_TOP_PAIRS:,} pairs")):
         if _is_off(region):
-            found["warning"] = (
+            warning = (
                 f"With more links encoded than in training, the probabilities of {where} promise "
                 f"{region['expected']:.1f} of the validation links and hold {region['observed']}."
                 f" Take the probabilities of suggestions with care."
             )
-    return found
+    return {**overall, "top": {"pairs": _TOP_PAIRS, **top}, "warning": warning}
 
 
 def _compare(expected: float, observed: int) -> dict[str, Any]:
-    return {
-        "expected": expected,
-        "observed": observed,
-        "ratio": expected / observed if observed else None,
-    }
+    ratio = expected / observed if observed else None
+    return {"expected": expected, "observed": observed, "ratio": ratio}
 
 
 def _is_off(region: dict[str, Any]) -> bool:

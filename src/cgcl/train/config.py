@@ -138,11 +138,11 @@ class RunConfig:
             ConfigError: There is no such method or setting, or one is out of range.
         """
         method = method_named(name)
-        own, shared = _names(method.settings), _names(SplitConfig)
+        own, shared = ({f.name for f in fields(kind)} for kind in (method.settings, SplitConfig))
         unknown = sorted(values.keys() - own - shared)
         if unknown:
             raise no_such_setting(name, unknown, sorted(own))
-        return cls(name, pick(method.settings, values), pick(SplitConfig, values))
+        return cls.from_json({**values, "method": name})
 
     @classmethod
     def for_graph(cls, name: str, values: Mapping[str, Any], graph: Graph) -> RunConfig:
@@ -181,9 +181,4 @@ class RunConfig:
             ConfigError: There is no such method, or a setting is out of range.
         """
         name = values["method"]
-        known = _names(method_named(name).settings) | _names(SplitConfig)
-        return cls.of(name, {key: value for key, value in values.items() if key in known})
-
-
-def _names(kind: type) -> set[str]:
-    return {field.name for field in fields(kind)}
+        return cls(name, pick(method_named(name).settings, values), pick(SplitConfig, values))

@@ -124,23 +124,26 @@ def estimate_graph(
         resources: The engine, and how many threads; the fast one on one thread if None.
         speed: How fast the machine is, see `measure_speed`.
     """
-    kind = _RankJob if isinstance(settings, RankSettings) else _CGCLJob
-    job = kind(graph, split, resources or Resources(threads=1), settings)  # pyrefly: ignore
-    parts = job.memory()
+    job = _Job(graph, split, resources or Resources(threads=1))
+
+    def cost(hidden: int) -> _Cost:
+        own = replace(settings, hidden=hidden)
+        return _of_rank(job, own) if isinstance(own, RankSettings) else _of_cgcl(job, own)
+
+    found = cost(settings.hidden)
     narrower: dict[int, int] = {}
     width = settings.hidden // 2
     while width >= 8:
-        smaller = replace(job, settings=replace(settings, hidden=width))  # pyrefly: ignore
-        narrower[width] = sum(smaller.memory().values())
+        narrower[width] = sum(cost(width).parts.values())
         width //= 2
-    epoch = job.epoch_seconds() / speed
+    epoch = found.epoch_seconds / speed
     return Estimate(
-        memory_bytes=sum(parts.values()),
-        seconds=settings.epochs * epoch + job.calibration_seconds() / speed,
+        memory_bytes=sum(found.parts.values()),
+        seconds=settings.epochs * epoch + found.calibration_seconds / speed,
         epoch_seconds=epoch,
         hidden=settings.hidden,
         epochs=settings.epochs,
-        parts=parts,
+        parts=found.parts,
         narrower=narrower,
     )
 
@@ -202,6 +205,17 @@ def measure_speed(resources: Resources) -> float:
 
 
 @dataclass(frozen=True)
+class _Cost:
+    """What training costs on the machine of the constants, on one thread."""
+
+    parts: dict[str, int]
+    """The bytes that each thing takes at the worst moment."""
+    epoch_seconds: float
+    calibration_seconds: float
+    """Time to score unlinked pairs when all epochs are done."""
+
+
+@dataclass(frozen=True)
 class _Job:
     """The sizes that decide what training costs."""
 
@@ -219,11 +233,16 @@ class _Job:
         """All pairs of nodes."""
         return self.graph.num_nodes * (self.graph.num_nodes - 1) // 2
 
-    def feature_bytes(self) -> int:
-        """Return the bytes that features take."""
-        if self.graph.is_sparse:
-            return _SPARSE_ENTRY * _SPARSE_COPIES * self.graph.num_nonzeros
-        return _FLOAT * _DENSE_COPIES * self.graph.num_nodes * self.graph.num_features
+    def parts(
+        self, name: str, settings: CGCLSettings | RankSettings, copies: int, **others: int
+    ) -> dict[str, int]:
+        """Return the bytes of program, features, so many copies of the weights, and others."""
+        graph, recipe = self.graph, RunConfig(name, settings, self.split)
+        features = _FLOAT * _DENSE_COPIES * graph.num_nodes * graph.num_features
+        if graph.is_sparse:
+            features = _SPARSE_ENTRY * _SPARSE_COPIES * graph.num_nonzeros
+        weights = _FLOAT * copies * count_weights(graph.num_features, recipe)
+        return {"program": _PROGRAM_BYTES, "features": features, "weights": weights, **others}
 
     def feature_seconds(self, dropout: float, width: int) -> float:
         """Return the time of dropout and a product with weights of some width, there and back."""
@@ -239,119 +258,69 @@ class _Job:
         return min(pairs_to_score(operations), self.possible_pairs) if self.split.val else 0
 
 
-@dataclass(frozen=True)
-class _CGCLJob(_Job):
-    """What the paper's model costs."""
-
-    settings: CGCLSettings
-
-    @property
-    def num_pairs(self) -> float:
-        """Pairs to score in a turn, linked or not."""
-        pairs = _VIEWS[self.settings.views][0] * self.num_links
+def _of_cgcl(job: _Job, settings: CGCLSettings) -> _Cost:
+    """Return what the paper's model costs."""
+    hidden, nodes, threads = settings.hidden, job.graph.num_nodes, job.resources.num_threads
+    per_link, turns = _VIEWS[settings.views]
+    pairs = per_link * job.num_links  # to score in a turn, linked or not
+    if settings.views in ("disjoint", "own", "one"):
         # The larger view, where coins are not fair and no pair is in both.
-        is_divided = self.settings.views in ("disjoint", "own", "one")
-        return pairs * (2 * max(self.settings.seen, 1 - self.settings.seen) if is_divided else 1)
-
-    def memory(self) -> dict[str, int]:
-        """Return the bytes that each thing takes at the worst moment."""
-        hidden, product = self.settings.hidden, self.settings.product
-        recipe = RunConfig("cgcl", self.settings, self.split)
-        threads, block = self.resources.num_threads, min(block_size(hidden), self.possible_pairs)
-        pairs, gradients = float(threads * block), threads
-        if self.resources.engine == "plain":
-            pairs, gradients = max(self.num_pairs, block), 1
-        weights = count_weights(self.graph.num_features, recipe)
-        return {
-            "program": _PROGRAM_BYTES,
-            "features": self.feature_bytes(),
-            "weights": _FLOAT * _WEIGHT_COPIES * weights,
-            "nodes": _FLOAT * (_NODE_COPIES + gradients) * self.graph.num_nodes * hidden,
-            "pairs": int(_FLOAT * _PAIR_COPIES[product] * pairs * hidden),
-            "links": int(_LINK_BYTES * self.num_pairs),
-        }
-
-    def epoch_seconds(self) -> float:
-        """Return the time of an epoch on the machine of the constants, on one thread."""
-        hidden = self.settings.hidden
-        messages = self.num_pairs + self.graph.num_nodes
-        turn = (
-            _TURN_S
-            + self.feature_seconds(self.settings.input_dropout, hidden)
-            + _NODE_S * messages * hidden
-            + _PAIR_S * self.num_pairs * hidden
-            + _FLOP_S * self.num_pairs * hidden * self._decoder_width
-        )
-        if self.resources.engine == "plain":
-            turn *= _READABLE
+        pairs *= 2 * max(settings.seen, 1 - settings.seen)
+    block = min(block_size(hidden), job.possible_pairs)
+    is_plain = job.resources.engine == "plain"
+    held, gradients = (max(pairs, block), 1) if is_plain else (float(threads * block), threads)
+    # Operations of a pair in the decoder's first layer, which sees so many numbers of it.
+    operations = hidden * (1 if settings.product == "inner" else hidden)
+    turn = (
+        _TURN_S
+        + job.feature_seconds(settings.input_dropout, hidden)
+        + _NODE_S * (pairs + nodes) * hidden
+        + _PAIR_S * pairs * hidden
+        + _FLOP_S * pairs * operations
+    )
+    scored = _SCORED_PAIR * _PAIR_S * hidden + _SCORED_FLOP * _FLOP_S * operations
+    return _Cost(
+        job.parts(
+            "cgcl",
+            settings,
+            _WEIGHT_COPIES,
+            nodes=_FLOAT * (_NODE_COPIES + gradients) * nodes * hidden,
+            pairs=int(_FLOAT * _PAIR_COPIES[settings.product] * held * hidden),
+            links=int(_LINK_BYTES * pairs),
+        ),
         # A look at the validation links costs about as much as half a turn.
-        return turn * (_VIEWS[self.settings.views][1] + 0.5 / self.settings.evaluate_every)
-
-    def calibration_seconds(self) -> float:
-        """Return the time to score unlinked pairs when all epochs are done."""
-        hidden = self.settings.hidden
-        operations = hidden * self._decoder_width
-        each = _SCORED_PAIR * _PAIR_S * hidden + _SCORED_FLOP * _FLOP_S * operations
-        return self.scored_pairs(operations) * each
-
-    @property
-    def _decoder_width(self) -> int:
-        """Numbers of a pair that the decoder's first layer sees."""
-        return 1 if self.settings.product == "inner" else self.settings.hidden
+        turn * (_READABLE if is_plain else 1) * (turns + 0.5 / settings.evaluate_every),
+        job.scored_pairs(operations) * scored,
+    )
 
 
-@dataclass(frozen=True)
-class _RankJob(_Job):
-    """What CGCL that ranks costs, on the readable engine."""
-
-    settings: RankSettings
-
-    @property
-    def num_rows(self) -> int:
-        """Nodes whose lists a step looks at."""
-        return min(self.settings.sampled or self.graph.num_nodes, self.graph.num_nodes)
-
-    @property
-    def width(self) -> int:
-        """Numbers of a node that are multiplied in a score."""
-        return self.settings.hidden + self.settings.signatures
-
-    def memory(self) -> dict[str, int]:
-        """Return the bytes that each thing takes at the worst moment."""
-        nodes, recipe = self.graph.num_nodes, RunConfig("cgcl-rank", self.settings, self.split)
-        copies = _RANK_NODE_COPIES + _RANK_LAYER_COPIES * self.settings.layers
-        scores = self.num_rows * nodes
-        kept = scores if scores <= CPU_KEPT else 0
-        asked = _FLOAT * _RANK_LINK_COPIES * self.width * self.settings.target_share
-        weights = count_weights(self.graph.num_features, recipe)
-        return {
-            "program": _PROGRAM_BYTES,
-            "features": self.feature_bytes(),
-            "weights": _FLOAT * _RANK_WEIGHT_COPIES * weights,
-            "nodes": _FLOAT * copies * nodes * self.width,
-            "pairs": _FLOAT * (kept + _SCORE_COPIES * max(_SCORES, nodes)),
-            "links": int((_RANK_LINK_BYTES + asked) * self.num_links),
-        }
-
-    def epoch_seconds(self) -> float:
-        """Return the time of an epoch on the machine of the constants, on one thread."""
-        hidden, layers, nodes = self.settings.hidden, self.settings.layers, self.graph.num_nodes
-        inputs = 2 * hidden if self.settings.self_term else hidden
-        turn = (
-            _RANK_TURN_S
-            + self.feature_seconds(self.settings.input_dropout, inputs)
-            + _MESSAGE_S * (2 * self.num_links + nodes) * hidden * layers
-            + _FLOP_S * nodes * hidden * hidden * (layers - 1)
-            + self._score_seconds(self.num_rows)
-        )
-        # A look ranks both ends of some validation links among all nodes.
-        links = min(LOOK_LINKS, self.split.val * self.num_links)
-        return 2 * turn + self._score_seconds(2 * links) / self.settings.evaluate_every
-
-    def calibration_seconds(self) -> float:
-        """Return the time to score unlinked pairs when all epochs are done."""
-        return self.scored_pairs(self.width) * _SCORED_PAIR * _PAIR_S * self.width
-
-    def _score_seconds(self, rows: float) -> float:
-        """Return the time of so many rows of scores, there and back."""
-        return rows * self.graph.num_nodes * (_SCORE_S + _SCORE_FLOP_S * self.width)
+def _of_rank(job: _Job, settings: RankSettings) -> _Cost:
+    """Return what CGCL that ranks costs, on the readable engine."""
+    hidden, layers, nodes = settings.hidden, settings.layers, job.graph.num_nodes
+    width = hidden + settings.signatures  # numbers of a node that are multiplied in a score
+    rows = min(settings.sampled or nodes, nodes)  # nodes whose lists a step looks at
+    row_s = nodes * (_SCORE_S + _SCORE_FLOP_S * width)  # there and back
+    scores = rows * nodes
+    kept = scores if scores <= CPU_KEPT else 0
+    asked = _FLOAT * _RANK_LINK_COPIES * width * settings.target_share
+    turn = (
+        _RANK_TURN_S
+        + job.feature_seconds(settings.input_dropout, 2 * hidden if settings.self_term else hidden)
+        + _MESSAGE_S * (2 * job.num_links + nodes) * hidden * layers
+        + _FLOP_S * nodes * hidden * hidden * (layers - 1)
+        + rows * row_s
+    )
+    # A look ranks both ends of some validation links among all nodes.
+    looked_at = 2 * min(LOOK_LINKS, job.split.val * job.num_links)
+    return _Cost(
+        job.parts(
+            "cgcl-rank",
+            settings,
+            _RANK_WEIGHT_COPIES,
+            nodes=_FLOAT * (_RANK_NODE_COPIES + _RANK_LAYER_COPIES * layers) * nodes * width,
+            pairs=_FLOAT * (kept + _SCORE_COPIES * max(_SCORES, nodes)),
+            links=int((_RANK_LINK_BYTES + asked) * job.num_links),
+        ),
+        2 * turn + looked_at * row_s / settings.evaluate_every,
+        job.scored_pairs(width) * _SCORED_PAIR * _PAIR_S * width,
+    )

@@ -42,32 +42,24 @@ def computing_with(resources: Resources) -> Iterator[None]:
     With `deterministic`, everything that a GPU does meanwhile is done in ways that always add in
     the same order.
     """
+    adds_in_order = resources.deterministic and resolve_device(resources).type == "cuda"
+    was_in_order = torch.are_deterministic_algorithms_enabled()
+    warned = torch.is_deterministic_algorithms_warn_only_enabled()
     before, products = torch.get_num_threads(), torch.backends.cuda.matmul
     was_fast = products.allow_tf32
     torch.set_num_threads(resources.num_threads)
     products.allow_tf32 = resources.precision != "fp32" and not resources.deterministic
-    try:
-        if resources.deterministic and resolve_device(resources).type == "cuda":
-            with _same_bits():
-                yield
-        else:
-            yield
-    finally:
-        products.allow_tf32 = was_fast
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def _same_bits() -> Iterator[None]:
-    # What torch asks for, before its first matrix product on the GPU.
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    before = torch.are_deterministic_algorithms_enabled()
-    warned = torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True)
+    if adds_in_order:
+        # What torch asks for, before its first matrix product on the GPU.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before, warn_only=warned)
+        if adds_in_order:
+            torch.use_deterministic_algorithms(was_in_order, warn_only=warned)
+        products.allow_tf32 = was_fast
+        torch.set_num_threads(before)
 
 
 def machine(resources: Resources, device: torch.device) -> dict[str, Any]:

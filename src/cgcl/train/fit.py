@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
 
 from cgcl.graph import Graph
-from cgcl.graph.features import features_of, placed, prepare
+from cgcl.graph.features import Structure, features_of, placed, prepare
 from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.method import Learner, PairScorer, TrainingGraph
 from cgcl.methods.settings import CGCLSettings, RankSettings
@@ -27,6 +27,9 @@ from cgcl.train.engines import can_fuse
 from cgcl.train.execution import computing_with, resolve_device
 from cgcl.train.top_of_list import Progress, silent
 from cgcl.train.trainer import EpochRecord, Stopped, Trainer, ValidationScores, train
+
+if TYPE_CHECKING:
+    from cgcl.train.engines.fused import FusedRuns
 
 # What runs that are trained together may differ in; everything else decides a shape or a branch.
 _FREE = {"lr": 0.01, "weight_decay": 0.0}
@@ -117,15 +120,20 @@ def fit(
     device, start = resolve_device(resources), time.perf_counter()
     with computing_with(resources):
         graph = graph if is_prepared else prepared(graph, split, recipe)
-        own = _Training(graph, split, recipe, device, resources, {}, on_epoch)
-        on_start(own.trainer)
+        trainer = Trainer(_features(graph, recipe), split, recipe, device, resources)
+        on_start(trainer)
         limit = resources.time_limit_s
-        train(own.trainer, on_epoch=own.note, should_stop=should_stop, time_limit_s=limit)
-        on_stop(own.trainer)
-        fitted = own.learned()
-        if not own.was_asked_to_stop:
-            on_trained(fitted)
-        fitted = own.judged(fitted, measure_test, top_of_list, calibrated, progress)
+        train(trainer, on_epoch=on_epoch, should_stop=should_stop, time_limit_s=limit)
+        on_stop(trainer)
+        fitted = _conclude(
+            graph,
+            trainer,
+            measure_test=measure_test,
+            top_of_list=top_of_list,
+            calibrated=calibrated,
+            on_trained=on_trained,
+            progress=progress,
+        )
     return replace(fitted, seconds=time.perf_counter() - start)
 
 
@@ -176,16 +184,26 @@ def fit_many(
     device, start = resolve_device(resources), time.perf_counter()
     is_batched = isinstance(recipes[0].settings, CGCLSettings)
     engine = _BOOKS_ONLY if is_batched else resources
-    shared: dict[int, Tensor] = {}
+    shared: dict[int, Tensor] = {}  # features that several have lie on the device once
+    trainers: list[Trainer] = []
     with computing_with(resources):
-        trainings = [_Training(prepared(graph, *run), *run, device, engine, shared) for run in runs]
+        graphs = [prepared(graph, *run) for run in runs]
+        for own, run in zip(graphs, runs, strict=True):
+            x = _features(own, run[1])
+            if isinstance(x, Tensor):
+                x = shared.setdefault(id(x), placed(x, device))
+            trainers.append(Trainer(x, *run, device, engine))
         if is_batched:
-            _Batch(trainings, resources.precision).run(should_stop)
+            _train_batched(trainers, resources.precision, should_stop)
         else:
-            _train_in_turns(trainings, should_stop)
-        results = [own.judged(own.learned(), **how) for own in trainings]
+            _train_in_turns(trainers, should_stop)
+        results = [_conclude(*own, **how) for own in zip(graphs, trainers, strict=True)]
     seconds = (time.perf_counter() - start) / len(results)
     return [replace(fitted, seconds=seconds) for fitted in results]
+
+
+def _features(graph: Graph, recipe: RunConfig) -> Tensor | Structure | None:
+    return features_of(graph) if recipe.method.needs_features else None
 
 
 def fit_together(
@@ -195,178 +213,122 @@ def fit_together(
     settings = [recipe.settings for recipe in recipes]
     if len(recipes) < 2 or resources.time_limit or resources.track_consistency:
         return False
+    device = resolve_device(resources)
     if all(isinstance(own, RankSettings) for own in settings):
         may = resources.engine != "plain" and resources.precision != "fp32"
-        may &= not resources.deterministic
-        return may and resolve_device(resources).type == _TOGETHER_ON
-    if not all(isinstance(own, CGCLSettings) for own in settings):
-        return False
-    alike = {replace(cast("CGCLSettings", own), **_FREE) for own in settings}
+        return may and not resources.deterministic and device.type == _TOGETHER_ON
+    alike = {replace(own, **_FREE) for own in settings if isinstance(own, CGCLSettings)}
+    is_other = any(not isinstance(own, CGCLSettings) for own in settings)
     sizes = {(split.num_nodes, *split.sizes.values()) for split in splits}
-    if len(alike) > 1 or len(sizes) > 1:
+    if is_other or len(alike) > 1 or len(sizes) > 1:
         return False
-    device = resolve_device(resources)
-    return all(
-        can_fuse(
-            TrainingGraph(split.num_nodes, split.train.to(device), None, split.sides),
-            cast("CGCLSettings", settings[0]),
-            resources,
-        )
-        for split in splits
+    (shape,) = alike
+    known = (TrainingGraph(s.num_nodes, s.train.to(device), None, s.sides) for s in splits)
+    return all(can_fuse(own, shape, resources) for own in known)
+
+
+def _conclude(
+    graph: Graph,
+    trainer: Trainer,
+    *,
+    measure_test: bool,
+    top_of_list: bool,
+    calibrated: bool = False,
+    on_trained: Callable[[Fitted], None] = lambda _: None,
+    progress: Progress = silent,
+) -> Fitted:
+    """Go back to the best epoch, test and calibrate it; only the first if nobody waits.
+
+    Raises:
+        TrainingError: No epoch gave finite scores.
+    """
+    trainer.engine = None  # its memory is others' to use
+    if not trainer.was_asked_to_stop:
+        trainer.keep_best()
+    elif trainer.best_weights is not None:
+        trainer.learner.load_state_dict(trainer.best_weights)
+    fitted = Fitted(
+        graph=graph,
+        split=trainer.split,
+        learner=trainer.learner,
+        recipe=trainer.recipe,
+        calibration=None,
+        history=trainer.history,
+        best_epoch=trainer.best_epoch,
+        val=trainer.best_val,
+        test=None,
+        stopped=trainer.stopped,
     )
-
-
-class _Training:
-    """One training under way, and what happened in its epochs."""
-
-    def __init__(
-        self,
-        graph: Graph,
-        split: Split,
-        recipe: RunConfig,
-        device: torch.device,
-        resources: Resources,
-        shared: dict[int, Tensor],
-        on_epoch: Callable[[EpochRecord], None] = lambda _: None,
-    ) -> None:
-        """Create the weights; features that another training has, too, lie on the device once."""
-        x = features_of(graph) if recipe.method.needs_features else None
-        if isinstance(x, Tensor):
-            x = shared.setdefault(id(x), placed(x, device))
-        self.graph, self.split, self.recipe = graph, split, recipe
-        self.trainer = Trainer(x, split, recipe, device, resources)
-        self.history: list[dict[str, Any]] = []
-        self._on_epoch = on_epoch
-
-    def note(self, record: EpochRecord) -> None:
-        """Write down an epoch."""
-        self.history.append(record.to_json())
-        self._on_epoch(record)
-
-    @property
-    def was_asked_to_stop(self) -> bool:
-        """Whether nobody waits for more."""
-        return self.trainer.stopped is not None and self.trainer.stopped.reason == "signal"
-
-    def learned(self) -> Fitted:
-        """Go back to the best epoch; if nobody waits, do not look for it now.
-
-        Raises:
-            TrainingError: No epoch gave finite scores.
-        """
-        trainer = self.trainer
-        trainer.engine = None  # its memory is others' to use
-        if not self.was_asked_to_stop:
-            trainer.keep_best()
-        elif trainer.best_weights is not None:
-            trainer.learner.load_state_dict(trainer.best_weights)
-        return Fitted(
-            graph=self.graph,
-            split=self.split,
-            learner=trainer.learner,
-            recipe=self.recipe,
-            calibration=None,
-            history=self.history,
-            best_epoch=trainer.best_epoch,
-            val=trainer.best_val,
-            test=None,
-            stopped=trainer.stopped,
+    if trainer.was_asked_to_stop:
+        return fitted
+    on_trained(fitted)
+    test, calibration = None, None
+    if measure_test:
+        test = trainer.measure(top_of_list=top_of_list, progress=progress)
+    if calibrated:
+        seed, scorer = trainer.recipe.split.seed, trainer.tested
+        calibration = calibrate(
+            fitted.scorer, trainer.split, seed=seed, scorer=scorer, progress=progress
         )
-
-    def judged(
-        self,
-        fitted: Fitted,
-        measure_test: bool,
-        top_of_list: bool,
-        calibrated: bool = False,
-        progress: Progress = silent,
-    ) -> Fitted:
-        """Return what was learned, tested and calibrated if someone waits for it."""
-        trainer, test, calibration = self.trainer, None, None
-        if self.was_asked_to_stop:
-            return fitted
-        if measure_test:
-            test = trainer.measure(top_of_list=top_of_list, progress=progress)
-        if calibrated:
-            calibration = calibrate(
-                fitted.scorer,
-                self.split,
-                seed=self.recipe.split.seed,
-                scorer=trainer.tested,
-                progress=progress,
-            )
-        return replace(fitted, test=test, test_sampled=trainer.sampled, calibration=calibration)
+    return replace(fitted, test=test, test_sampled=trainer.sampled, calibration=calibration)
 
 
-class _Batch:
-    """Trainings whose epochs are run by one engine."""
+def _train_batched(
+    trainers: Sequence[Trainer], precision: str, should_stop: Callable[[], bool]
+) -> None:
+    """Train all to the end, their epochs run by one engine."""
+    from cgcl.train.engines.fused import EPOCHS_AT_ONCE, FusedRuns
 
-    def __init__(self, trainings: Sequence[_Training], precision: str) -> None:
-        from cgcl.train.engines.fused import FusedRuns
-
-        self._trainings = trainings
-        trainers = [own.trainer for own in trainings]
-        self._runs = FusedRuns(
-            [cast("CrossViewLearner", trainer.learner) for trainer in trainers],
-            [trainer.known for trainer in trainers],
-            [cast("CGCLSettings", own.recipe.settings) for own in trainings],
-            [own.recipe.split.seed for own in trainings],
-            precision,
-        )
-        device = trainers[0].known.device
-        # Links and counter-examples of every run, [runs, 2, p].
-        self._links = torch.stack([own.split.val for own in trainings]).to(device)
-        self._others = torch.stack([own.split.val_negatives for own in trainings]).to(device)
-
-    def run(self, should_stop: Callable[[], bool]) -> None:
-        """Train all to the end."""
-        from cgcl.train.engines.fused import EPOCHS_AT_ONCE
-
-        trainers = [own.trainer for own in self._trainings]
-        epoch, to_look = 0, trainers[0].epochs_to_look
-        while any(trainer.is_going for trainer in trainers):
-            count = min(to_look, EPOCHS_AT_ONCE)
-            losses = self._runs.advance(epoch + 1, count)  # [count, runs, turns]
-            epoch, to_look = epoch + count, to_look - count
-            seen = self._look() if to_look == 0 else [None] * len(trainers)
-            for index, own in enumerate(self._trainings):
-                if own.trainer.is_going:
-                    records = own.trainer.record_epochs(losses[:, index].tolist(), seen[index])
-                    own.trainer.settle(records, own.note, should_stop)
-                    to_look = to_look or own.trainer.epochs_to_look
-
-    def _look(self) -> list[ValidationScores | None]:
-        """Score the validation links of all runs."""
-        runs = self._runs
-        logits = runs.logits(torch.cat([self._links, self._others], dim=2))
-        finite = torch.isfinite(logits).all(dim=1)
-        finite &= torch.isfinite(runs.weights.values).all(dim=1)
-        finite &= torch.isfinite(runs.encoder.z).flatten(1).all(dim=1)
-        both, count = logits.cpu(), self._links.shape[2]
-        return [
-            ValidationScores(own[:count], own[count:], is_finite)
-            for own, is_finite in zip(both, finite.tolist(), strict=True)
-        ]
+    runs = FusedRuns(
+        [cast("CrossViewLearner", own.learner) for own in trainers],
+        [own.known for own in trainers],
+        [cast("CGCLSettings", own.recipe.settings) for own in trainers],
+        [own.recipe.split.seed for own in trainers],
+        precision,
+    )
+    # Validation links and counter-examples of every run, [runs, 2, p].
+    each = [torch.cat([own.split.val, own.split.val_negatives], dim=1) for own in trainers]
+    pairs = torch.stack(each).to(trainers[0].known.device)
+    epoch, to_look = 0, trainers[0].epochs_to_look
+    while any(own.is_going for own in trainers):
+        count = min(to_look, EPOCHS_AT_ONCE)
+        losses = runs.advance(epoch + 1, count)  # [count, runs, turns]
+        epoch, to_look = epoch + count, to_look - count
+        seen = _look(runs, pairs) if to_look == 0 else [None] * len(trainers)
+        for index, own in enumerate(trainers):
+            if own.is_going:
+                own.settle(own.record_epochs(losses[:, index].tolist(), seen[index]), should_stop)
+                to_look = to_look or own.epochs_to_look
 
 
-def _train_in_turns(trainings: Sequence[_Training], should_stop: Callable[[], bool]) -> None:
+def _look(runs: FusedRuns, pairs: Tensor) -> list[ValidationScores | None]:
+    """Score the validation links of all runs, the first half of the pairs."""
+    logits = runs.logits(pairs)
+    finite = torch.isfinite(logits).all(dim=1)
+    finite &= torch.isfinite(runs.weights.values).all(dim=1)
+    finite &= torch.isfinite(runs.encoder.z).flatten(1).all(dim=1)
+    both = logits.cpu().chunk(2, dim=1)
+    return [ValidationScores(*own) for own in zip(*both, finite.tolist(), strict=True)]
+
+
+def _train_in_turns(trainers: Sequence[Trainer], should_stop: Callable[[], bool]) -> None:
     """Train all to the end; while one is looked at, the epochs of the others are on their way."""
-    going = list(trainings)
+    going = list(trainers)
     try:
-        for own in trainings:
-            own.trainer.start()
+        for own in trainers:
+            own.start()
         while going:
             for own in list(going):
-                own.trainer.settle(own.trainer.run_epochs(), own.note, should_stop)
-                if own.trainer.is_going:
-                    own.trainer.start()
+                own.settle(own.run_epochs(), should_stop)
+                if own.is_going:
+                    own.start()
                 else:
-                    own.trainer.engine = None  # its memory is others' to use
+                    own.engine = None  # its memory is others' to use
                     going.remove(own)
     finally:
         # Whatever went wrong in one: nobody may be at work in memory that is given back.
         for own in going:
-            own.trainer.wait()
+            own.wait()
 
 
 class BatchedTrainer:

@@ -89,12 +89,16 @@ def metrics_against(
             "Train again with a share of links to test on, such as `test=0.1`."
         )
     if against == "degree":
-        return _against_degree(scorer, split, seed)
+        pairs = degree_negatives(split, seed)
+        ranked = Ranked(scorer.logits(split.test), scorer.logits(pairs))
+        found = {n: m.function(ranked) for n, m in ON_REQUEST.items() if m.over == "links"}
+        words = "as many unlinked pairs, their ends drawn from the ends of links"
+        return Harder(found, words, (1, 1))
     x = None if graph.x is None or has_structural_features(graph) else graph.x
     which = _affordable(scorer, split, seed)
     choose = released_negatives if against == "heart-released" else hard_negatives
     chosen = choose(split, x, which=which, seed=seed)
-    links = split.test if which is None else split.test[:, which]
+    links, m = split.test[:, which], split.test.shape[1]
     if chosen.link.numel() == 0:
         raise SplitError(
             f"No end of the {links.shape[1]:,} test links has another node to link to, so there "
@@ -106,20 +110,14 @@ def metrics_against(
         name: values[has_any.numpy()]  # a link that stands against nothing has passed no test
         for name, values in heart_metrics(scorer, links, chosen).items()
     }
-    per_link = int(counts[has_any].min()), int(counts.max())
-    return Harder(
-        {name: float(values.mean()) for name, values in by_link.items()},
-        _words(
-            per_link,
-            chosen.formulas,
-            left_out=int((~has_any).sum()),
-            is_released=against == "heart-released",
-        ),
-        per_link,
-        chosen.formulas,
-        None if which is None else which.numel(),
-        {} if which is None else _errors(by_link, split.test.shape[1]),
-    )
+    per_link, left_out = (int(counts[has_any].min()), int(counts.max())), int((~has_any).sum())
+    found = {name: float(values.mean()) for name, values in by_link.items()}
+    words = _words(per_link, chosen.formulas, left_out)
+    words += ", as HeaRT's released generator does" if against == "heart-released" else ""
+    if which.numel() == m:
+        return Harder(found, words, per_link, chosen.formulas)
+    errors = _errors(by_link, m)
+    return Harder(found, words, per_link, chosen.formulas, which.numel(), errors)
 
 
 def heart_metrics(
@@ -141,39 +139,23 @@ def heart_metrics(
     }
 
 
-def _against_degree(scorer: PairScorer, split: Split, seed: int) -> Harder:
-    pairs = degree_negatives(split, seed)
-    ranked = Ranked(scorer.logits(split.test), scorer.logits(pairs))
-    return Harder(
-        {n: m.function(ranked) for n, m in ON_REQUEST.items() if m.over == "links"},
-        "as many unlinked pairs, their ends drawn from the ends of links",
-        (1, 1),
-    )
-
-
-def _words(
-    per_link: tuple[int, int], formulas: tuple[str, ...], *, left_out: int, is_released: bool
-) -> str:
+def _words(per_link: tuple[int, int], formulas: tuple[str, ...], left_out: int) -> str:
     fewest, most = per_link
     count = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
     short = "" if fewest >= PER_LINK else f" (the graph has no {PER_LINK} for each)"
     by = f"by {', '.join(formulas[:-1])} and {formulas[-1]}"
     without = ", for the graph brings no features" if len(formulas) < 3 else ""
-    told = f"{count} hard negatives of its own{short}, chosen {by}{without}"
-    if left_out:
-        told += f"; {left_out:,} without any are left out"
-    return f"{told}, as HeaRT's released generator does" if is_released else told
+    left = f"; {left_out:,} without any are left out" if left_out else ""
+    return f"{count} hard negatives of its own{short}, chosen {by}{without}{left}"
 
 
-def _affordable(scorer: PairScorer, split: Split, seed: int) -> Tensor | None:
-    """Return which test links to ask about, ascending; None for all of them."""
+def _affordable(scorer: PairScorer, split: Split, seed: int) -> Tensor:
+    """Return which test links to ask about, ascending."""
     walker = PageRank(split.train, split.num_nodes, PageRankSettings())
     of_end = walker.cost_per_node + split.num_nodes * _PER_CANDIDATE
     each = 2 * (of_end + scorer.cost_per_node) + PER_LINK * scorer.cost_per_pair
     m = split.test.shape[1]
     count = max(int(_BUDGET / each), _FEWEST_LINKS)
-    if count >= m:
-        return None
     return torch.randperm(m, generator=stream(seed, "sampled links"))[:count].sort().values
 
 
@@ -422,13 +404,10 @@ def _gathered(
     links: Tensor, chosen: list[tuple[Numbers, Numbers]], formulas: tuple[str, ...]
 ) -> HardNegatives:
     """Lay out the negatives of all links; each link has those of its first and its second end."""
-    firsts: list[Numbers] = []
-    seconds: list[Numbers] = []
+    pairs: list[npt.NDArray[np.int64]] = [np.empty((2, 0), dtype=np.int64)]
     for (one, other), (of_one, of_other) in zip(links.T.tolist(), chosen, strict=True):
-        firsts += [np.full(of_one.size, one), of_other]
-        seconds += [of_one, np.full(of_other.size, other)]
+        pairs += [np.stack([np.full_like(of_one, one), of_one])]
+        pairs += [np.stack([of_other, np.full_like(of_other, other)])]
     counts = torch.tensor([a.size + b.size for a, b in chosen], dtype=torch.int64)
-    none = np.empty(0, dtype=np.int64)
-    pairs = np.stack([np.concatenate([none, *part]) for part in (firsts, seconds)])
     link = torch.arange(links.shape[1]).repeat_interleave(counts)
-    return HardNegatives(torch.from_numpy(pairs), link, formulas)
+    return HardNegatives(torch.from_numpy(np.concatenate(pairs, axis=1)), link, formulas)

@@ -52,7 +52,7 @@ class Run:
     resources: Resources
     about: dict[str, Any]
     """What `run.json` says."""
-    _trainer: Trainer | None = field(default=None, init=False)
+    _trainer: Trainer = field(init=False)
     _history: HistoryFile | None = field(default=None, init=False)
     _begun: float = 0.0
     _last_checkpoint: float = 0.0
@@ -102,17 +102,14 @@ class Run:
             self._write(fitted, "trained")
             on_trained()
 
+        told = {"on_start": begin, "on_epoch": note, "on_stop": self._end_epochs}
         try:
-            self._fit(
-                on_start=begin,
-                on_epoch=note,
-                on_stop=self._end_epochs,
-                on_trained=keep,
-                should_stop=should_stop,
-                progress=progress,
-            )
+            self._fit(**told, on_trained=keep, should_stop=should_stop, progress=progress)
         except CGCLError as error:
-            self._note_failure(error)
+            if self._begun:
+                stopped = Stopped("error", self._trainer.epoch, str(error))
+                with contextlib.suppress(ResourceError):  # a full disk may be the failure itself
+                    self._note_progress("failed", stopped)
             raise
         finally:
             if self._history is not None:
@@ -131,15 +128,8 @@ class Run:
         self._fit(on_start=self._take_model, progress=progress)
 
     def _fit(self, **told: Any) -> None:  # noqa: ANN401, callbacks of `fit`
-        fitted = fit(
-            self.graph,
-            self.split,
-            self.recipe,
-            self.resources,
-            is_prepared=True,
-            calibrated=True,
-            **told,
-        )
+        given = self.graph, self.split, self.recipe, self.resources
+        fitted = fit(*given, is_prepared=True, calibrated=True, **told)
         if self.about["status"] == "trained":
             self._write(fitted, "finished")
 
@@ -179,9 +169,7 @@ class Run:
         if not machines or before != here:
             machines.append({"from_epoch": trainer.epoch + 1, **here})
         # What a time-limited part of the run was worth says nothing about where it goes from here.
-        self.about |= {"status": "running", "stopped": None, "test": None}
-        self.about |= {"versions": versions(), **here}
-        self.folder.write_run(self.about)
+        self._tell("running", stopped=None, test=None, versions=versions(), **here)
         if trainer.epoch == 0 or before == here:
             return []
         return [
@@ -199,7 +187,6 @@ class Run:
 
     def _checkpoint(self) -> None:
         assert self._history is not None
-        assert self._trainer is not None
         self._history.sync()
         write_checkpoint(self.folder.path, *self._trainer.state(), self._identity())
 
@@ -209,56 +196,33 @@ class Run:
         if stopped is None or stopped.reason in RESUMABLE:
             self._checkpoint()
         self.about["seconds"] += time.monotonic() - self._begun
-        is_interrupted = stopped is not None and stopped.reason == "signal"
-        self._note_progress("interrupted" if is_interrupted else "running", stopped)
+        self._note_progress("interrupted" if trainer.was_asked_to_stop else "running", stopped)
 
     def _take_model(self, trainer: Trainer) -> None:
         """Take over the model in the folder; there are no epochs to run."""
         learner, _, about = read_model(self.folder.path / MODEL)
-        weights = learner.state_dict()
-        tensors = {f"{part}.{k}": v for part in ("model", "best") for k, v in weights.items()}
         trainer.engine = None
-        trainer.restore(
-            tensors,
-            {
-                "epoch": self.about["epochs"],
-                "best_epoch": about["best_epoch"],
-                "best_val": about["val"],
-                "has_best": True,
-                "looks_at_chance": 0,
-            },
-        )
+        trainer.learner.load_state_dict(learner.state_dict())
+        trainer.best_weights = {k: v.clone() for k, v in trainer.learner.state_dict().items()}
+        trainer.epoch = self.about["epochs"]
+        trainer.best_epoch, trainer.best_val = about["best_epoch"], about["val"]
         stopped = self.about["stopped"]
-        trainer.stopped = None if stopped is None else Stopped(**stopped)
+        trainer.stopped = stopped and Stopped(**stopped)
 
     def _write(self, fitted: Fitted, status: str) -> None:
         """Write the model and what it is worth."""
         write_model(self.folder.path / MODEL, fitted)
-        self.about |= {
-            "status": status,
-            "best_epoch": fitted.best_epoch or None,
-            "val": fitted.val,
-            "test": fitted.test,
-            "test_sampled": fitted.test_sampled,
-        }
-        self.folder.write_run(self.about)
-
-    def _note_failure(self, error: CGCLError) -> None:
-        if self._trainer is None:
-            return
-        stopped = Stopped("error", self._trainer.epoch, str(error))
-        with contextlib.suppress(ResourceError):  # a full disk may be the failure itself
-            self._note_progress("failed", stopped)
+        worth = {"test": fitted.test, "test_sampled": fitted.test_sampled}
+        self._tell(status, best_epoch=fitted.best_epoch or None, val=fitted.val, **worth)
 
     def _note_progress(self, status: str, stopped: Stopped | None) -> None:
-        assert self._trainer is not None
-        self.about |= {
-            "status": status,
-            "stopped": None if stopped is None else asdict(stopped),
-            "epochs": self._trainer.epoch,
-            "best_epoch": self._trainer.best_epoch or None,
-            "val": self._trainer.best_val,
-        }
+        trainer = self._trainer
+        best = {"best_epoch": trainer.best_epoch or None, "val": trainer.best_val}
+        self._tell(status, stopped=stopped and asdict(stopped), epochs=trainer.epoch, **best)
+
+    def _tell(self, status: str, **more: Any) -> None:  # noqa: ANN401, what JSON can hold
+        """Let `run.json` say more, or something else."""
+        self.about |= {"status": status, **more}
         self.folder.write_run(self.about)
 
 

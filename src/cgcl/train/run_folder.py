@@ -118,11 +118,10 @@ class RunFolder(contextlib.AbstractContextManager["RunFolder"]):
             number = max(taken, default=0) + 1
             while True:
                 path = out / f"{title}-{number}"
-                try:
+                with contextlib.suppress(FileExistsError):
                     path.mkdir()  # atomic: two processes never get the same number
                     return cls(path)
-                except FileExistsError:
-                    number += 1
+                number += 1
         except OSError as error:
             raise ResourceError(
                 f"Cannot create a run folder in {out}: {error.strerror}. "
@@ -303,7 +302,14 @@ def recover_checkpoint(
         except ModelFileError as error:
             problems.append(str(error))
             continue
-        _require_same_run(folder / name, about["identity"], identity)
+        found = about["identity"]
+        for key in sorted(found.keys() | identity.keys()):
+            if found.get(key) != identity.get(key):
+                raise ModelFileError(
+                    f"{name} in {folder} belongs to another run: its {key} is {found.get(key)}, "
+                    f"this run's is {identity.get(key)}.\nNothing was changed. Put the right "
+                    f"checkpoint back, or delete this one to start again from the first epoch."
+                )
         if name == PREVIOUS_CHECKPOINT:
             # The next write keeps the current checkpoint as the previous one. It must not be the
             # damaged one that takes the place of this.
@@ -316,17 +322,6 @@ def recover_checkpoint(
             f"Delete {' and '.join(there)}\nto start this run again from its first epoch."
         )
     return None
-
-
-def _require_same_run(path: Path, found: dict[str, Any], expected: dict[str, Any]) -> None:
-    for key in sorted(found.keys() | expected.keys()):
-        if found.get(key) != expected.get(key):
-            raise ModelFileError(
-                f"{path.name} in {path.parent} belongs to another run: its {key} is "
-                f"{found.get(key)}, this run's is {expected.get(key)}.\n"
-                f"Nothing was changed. Put the right checkpoint back, or delete this one to start "
-                f"again from the first epoch."
-            )
 
 
 def write_model(path: Path, fitted: Fitted) -> None:

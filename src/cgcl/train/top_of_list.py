@@ -106,7 +106,9 @@ def ranking_metrics(
     n, m = split.num_nodes, links.shape[1]
     if over_pairs and most_links is None and sweep.cost(n, m) <= budget:
         ranks, counts = sweep.run(torch.arange(n), links, counting=True)
-        return RankingMetrics(_of_ranks(ranks)[0] | _of_counts(counts))
+        pairs = {name: own.function(counts) for name, own in METRICS.items() if own.over == "pairs"}
+        told = {name: value for name, value in pairs.items() if value is not None}
+        return RankingMetrics(_of_ranks(ranks)[0] | told)
     asked = links[:, _sample(sweep, links, budget, most_links, seed)]
     if asked.shape[1] == 0:
         return RankingMetrics({})
@@ -135,19 +137,8 @@ def _sample(
     return order[:wanted].sort().values
 
 
-@dataclass(frozen=True, eq=False)
-class _Cells:
-    """Entries of a table with a row for each node that is asked about, in the order of rows."""
-
-    row: Tensor
-    column: Tensor
-    ends: list[int]
-    """Where the cells of each block of rows end, after a 0."""
-
-    def block(self, number: int) -> tuple[Tensor, Tensor]:
-        """Return places in a block of rows, counted from its first row, and columns."""
-        own = slice(self.ends[number], self.ends[number + 1])
-        return self.row[own], self.column[own]
+_Cells: TypeAlias = list[tuple[Tensor, Tensor]]
+"""Entries of a table, block of rows by block: rows, counted from the block's first, and columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,12 +173,6 @@ class PairCounts:
         links = self.links.double()
         above = links.sum() - links.cumsum(0) + self.others_above
         return links, above, links + self.others_at
-
-
-def _of_counts(counts: PairCounts | None) -> dict[str, float]:
-    """Return the metrics over all pairs, where they say something."""
-    found = {n: m.function(counts) for n, m in METRICS.items() if counts and m.over == "pairs"}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 class _Sweep:
@@ -239,10 +224,10 @@ class _Sweep:
         blocks = nodes.split(height)
         for number, block in enumerate(blocks):
             self._progress("Testing", number, len(blocks))
-            scores = self._scores(block, barred.block(number))
-            rows, columns = places.block(number)
+            scores = self._scores(block, barred[number])
+            rows, columns = places[number]
             own = scores[rows, columns]
-            scores[hidden.block(number)] = -math.inf
+            scores[hidden[number]] = -math.inf
             for part in torch.arange(rows.numel(), device=self.device).split(height):
                 ranks.append(_ranks(scores.index_select(0, rows[part]), own[part]))
             if scale is not None:
@@ -259,9 +244,10 @@ class _Sweep:
         which = (row >= 0).nonzero().squeeze(1)  # first: a few rows meet few of many links
         which = which[row[which].argsort(stable=True)]
         row, column = row[which], column[which]
-        first = torch.arange(0, nodes.numel() + height, height)
-        ends = torch.searchsorted(row, first).tolist()
-        return _Cells((row % height).to(self.device), column.to(self.device), ends), which
+        blocks = -(-nodes.numel() // height)
+        sizes = torch.bincount(row // height, minlength=blocks).tolist()
+        each = ((row % height).to(self.device), column.to(self.device))
+        return list(zip(*(part.split(sizes) for part in each), strict=True)), which
 
     def _scores(self, nodes: Tensor, barred: tuple[Tensor, Tensor]) -> Tensor:
         """Return the scores of nodes with all nodes; minus infinity for what is no answer."""

@@ -27,6 +27,7 @@ CHANCE_AUC = 0.55
 """A validation AUC below this is no better than guessing."""
 # Above this the model has learned something, if the validation links are many enough to tell.
 _LEARNED = 0.65
+_LONGER = "Lower `lr` to train longer."
 # One bad look can be bad luck.
 _LOOKS_AT_CHANCE = 3
 LOOK_LINKS = 1000
@@ -119,13 +120,15 @@ class Trainer:
             device: Where to compute.
             resources: How to compute, and what to track; the fastest way if None.
         """
-        self._split, self._recipe, self._device = split, recipe, device
+        self.split, self.recipe, self._device = split, recipe, device
         resources = resources or Resources()
         self._track = resources.track_consistency
         self.known = TrainingGraph.on(device, split.num_nodes, split.train, x, split.sides)
         self.learner = build_learner(self.known.num_features, recipe).to(device)
         self.engine = engine_for(self.learner, self.known, recipe, resources)
         self.epoch = 0
+        self.history: list[dict[str, Any]] = []
+        """The records of the epochs that this trainer has run."""
         self.best_epoch = 0
         self.best_val: dict[str, float] | None = None
         self.best_weights: dict[str, Tensor] | None = None
@@ -143,7 +146,12 @@ class Trainer:
     @property
     def epochs(self) -> int:
         """How many epochs there are in all; 0 if there is nothing to train."""
-        return self._recipe.epochs
+        return self.recipe.epochs
+
+    @property
+    def was_asked_to_stop(self) -> bool:
+        """Whether nobody waits for more."""
+        return self.stopped is not None and self.stopped.reason == "signal"
 
     @property
     def is_going(self) -> bool:
@@ -168,7 +176,7 @@ class Trainer:
             SplitError: There are no counter-examples to draw.
         """
         if self.engine is None:
-            raise TrainingError(f"{self._recipe.name} has nothing to train.")
+            raise TrainingError(f"{self.recipe.name} has nothing to train.")
         count = min(self.epochs_to_look, self.engine.epochs_at_once, most or self.epochs)
         return self.record_epochs(self.wait() or self.engine.run(self.epoch + 1, count))
 
@@ -188,8 +196,8 @@ class Trainer:
     def settle(
         self,
         records: Sequence[EpochRecord],
-        on_epoch: Callable[[EpochRecord], None],
         should_stop: Callable[[], bool],
+        on_epoch: Callable[[EpochRecord], None] = lambda _: None,
         deadline: float = math.inf,
     ) -> None:
         """Tell about epochs that were run and find out whether to go on; see `train`.
@@ -199,25 +207,38 @@ class Trainer:
                 keeping.
         """
         for record in records if self.is_finite else records[:-1]:
+            self.history.append(record.to_json())
             on_epoch(record)
+        where = f"epoch {self.epoch} (lr {getattr(self.recipe.settings, 'lr', None)})"
+        kept = f"Training was stopped; the best epoch, {self.best_epoch}, is kept."
         if not self.is_finite:
-            self.stopped = self._not_finite()
+            found = f"The loss became NaN or infinite at {where}."
+            if self.best_weights is None:
+                raise TrainingError(
+                    f"{found} No epoch before it was measured, so there is nothing to keep.\n"
+                    f"Lower `lr`, and look for very large feature values."
+                )
+            self._stop("loss is not finite", f"{found} {kept} {_LONGER}")
         elif self._looks_at_chance >= _LOOKS_AT_CHANCE:
-            self.stopped = self._collapsed()
+            best = (self.best_val or {"auc": math.nan})["auc"]
+            found = f"The model collapsed: validation AUC fell from {best:.3f} back to chance by"
+            self._stop("collapse", f"{found} {where}. {kept} {_LONGER}")
         elif self.is_going and should_stop():
-            self.stopped = Stopped("signal", self.epoch, f"Stopped at epoch {self.epoch}.")
+            self._stop("signal", f"Stopped at epoch {self.epoch}.")
         elif self.is_going and time.monotonic() >= deadline:
-            self.stopped = Stopped(
+            self._stop(
                 "time limit",
-                self.epoch,
                 f"The time limit was reached at epoch {self.epoch} of {self.epochs}; the best "
                 f"epoch so far is kept, and the run can be resumed.",
             )
 
+    def _stop(self, reason: StopReason, message: str) -> None:
+        self.stopped = Stopped(reason, self.epoch, message)
+
     @property
     def epochs_to_look(self) -> int:
         """How many epochs are left until the validation links are looked at."""
-        settings = self._recipe.settings
+        settings = self.recipe.settings
         if not isinstance(settings, TrainedSettings):
             return 0
         next_look = settings.evaluate_every - self.epoch % settings.evaluate_every
@@ -245,7 +266,7 @@ class Trainer:
         if is_time:
             val, figures = self._look(seen), None
             if self._track and self.is_finite:
-                epoch = Epoch(self.epoch, self._recipe.split.seed)
+                epoch = Epoch(self.epoch, self.recipe.split.seed)
                 figures = self.learner.track(self.known, epoch)
             records[-1] = replace(records[-1], val=val, consistency=figures)
         return records
@@ -259,7 +280,7 @@ class Trainer:
         Raises:
             TrainingError: No epoch gave finite scores.
         """
-        keeps_last = self._split.val.shape[1] == 0
+        keeps_last = self.split.val.shape[1] == 0
         if self.best_weights is None or (keeps_last and self.is_finite):
             self._look()
         if self.best_weights is None:
@@ -280,13 +301,13 @@ class Trainer:
             top_of_list: Whether to measure where test links stand among all nodes and pairs, too.
             progress: Told how far that is.
         """
-        split = self._split
+        split = self.split
         if split.test.shape[1] == 0:
             return None
         scorer = self.tested = scored_once(self.learner.scorer(self.known))
         found: dict[str, float] = {}
         if top_of_list:
-            seed = self._recipe.split.seed
+            seed = self.recipe.split.seed
             budget = BUDGET / 2 if scorer.cost_per_pair > DEAR else BUDGET
             top = ranking_metrics(scorer, split, budget=budget, seed=seed, progress=progress)
             found, self.sampled = top.metrics, top.sampling
@@ -327,34 +348,6 @@ class Trainer:
         self.best_val = numbers["best_val"]
         self._looks_at_chance = numbers["looks_at_chance"]
 
-    def _not_finite(self) -> Stopped:
-        found = f"The loss became NaN or infinite at epoch {self.epoch} ({self._lr_in_words})."
-        if self.best_weights is None:
-            raise TrainingError(
-                f"{found} No epoch before it was measured, so there is nothing to keep.\n"
-                f"Lower `lr`, and look for very large feature values."
-            )
-        return Stopped(
-            "loss is not finite",
-            self.epoch,
-            f"{found} Training was stopped; the best epoch, {self.best_epoch}, is kept. "
-            f"Lower `lr` to train longer.",
-        )
-
-    def _collapsed(self) -> Stopped:
-        best = (self.best_val or {"auc": math.nan})["auc"]
-        return Stopped(
-            "collapse",
-            self.epoch,
-            f"The model collapsed: validation AUC fell from {best:.3f} back to chance by epoch "
-            f"{self.epoch} ({self._lr_in_words}). Training was stopped; the best epoch, "
-            f"{self.best_epoch}, is kept. Lower `lr` to train longer.",
-        )
-
-    @property
-    def _lr_in_words(self) -> str:
-        return f"lr {getattr(self._recipe.settings, 'lr', None)}"
-
     def _look(self, seen: ValidationScores | None = None) -> dict[str, float] | None:
         """Measure on the validation links and keep the weights if they are the best so far."""
         seen = seen or self._score()
@@ -377,17 +370,17 @@ class Trainer:
 
     def _chosen_by_more(self, seen: ValidationScores) -> dict[str, float]:
         """Return what else than AUC the epoch is chosen by, if that is asked for."""
-        choose_by = getattr(self._recipe.settings, "choose_by", "auc")
+        choose_by = getattr(self.recipe.settings, "choose_by", "auc")
         if choose_by == "node_mrr":
             # At every look the same links are asked for.
             found = ranking_metrics(
                 seen.scorer or self.learner.scorer(self.known),
-                self._split,
+                self.split,
                 "val",
                 budget=_LOOK_BUDGET,
                 most_links=LOOK_LINKS,
                 over_pairs=False,
-                seed=self._recipe.split.seed,
+                seed=self.recipe.split.seed,
             )
             return {name: value for name, value in found.metrics.items() if name == choose_by}
         if choose_by == "hits@100" and seen.negative.numel() >= _HITS:
@@ -396,7 +389,7 @@ class Trainer:
 
     def _score(self) -> ValidationScores:
         """Return what the validation links and their counter-examples score."""
-        split = self._split
+        split = self.split
         scorer = self.learner.scorer(self.known)
         positive, negative = scorer.logits(split.val), scorer.logits(split.val_negatives)
         numbers = [*self.learner.state_dict().values(), positive, negative]
@@ -412,7 +405,7 @@ class Trainer:
         Guessing gives 0.5 with a standard error of about sqrt(1 / 6p) on p links and as many
         unlinked pairs; on a handful of links no AUC is sure enough to speak of a collapse.
         """
-        return max(_LEARNED, 0.5 + 4 * math.sqrt(1 / (6 * max(self._split.val.shape[1], 1))))
+        return max(_LEARNED, 0.5 + 4 * math.sqrt(1 / (6 * max(self.split.val.shape[1], 1))))
 
 
 def _chosen_by(val: dict[str, float]) -> tuple[float, float]:
@@ -442,7 +435,7 @@ def train(
     """
     deadline = time.monotonic() + time_limit_s
     while trainer.is_going:
-        trainer.settle(trainer.run_epochs(), on_epoch, should_stop, deadline)
+        trainer.settle(trainer.run_epochs(), should_stop, on_epoch, deadline)
     return trainer.stopped
 
 

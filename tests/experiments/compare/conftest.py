@@ -75,7 +75,7 @@ def opened(two_cliques, tmp_path):
             folder.close()
         chosen = Plan(**{"runs": 3, **plan})
         specs, _ = resolve_methods(graph, methods, chosen, tuned=tuned)
-        comparison = Comparison.open(graph, specs, chosen, tmp_path / out, "cgcl compare toy")
+        comparison = Comparison(graph, specs, chosen, tmp_path / out, "cgcl compare toy")
         folders.append(comparison.folder)
         return comparison
 

@@ -7,16 +7,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from cgcl.errors import ResourceError, TrainingError
+from cgcl.errors import TrainingError
 from cgcl.experiments import Listener
 from cgcl.split import random_split
-from cgcl.train.config import Resources
 
 
 class Log(Listener):
     """Writes down what it is told; asks to stop after so many cells."""
 
-    def __init__(self, stop_after=None):
+    def __init__(self, stop_after=99):
         self.ended, self.runs, self.stop_after = [], [], stop_after
 
     def ends(self, job, result, *, is_best=False):
@@ -26,7 +25,7 @@ class Log(Listener):
         self.runs.append((run, len(self.ended)))
 
     def should_stop(self):
-        return self.stop_after is not None and len(self.ended) >= self.stop_after
+        return len(self.ended) >= self.stop_after
 
 
 @pytest.fixture
@@ -35,10 +34,9 @@ def all_win(scripted):
 
 
 def test_run_by_run_the_cheap_methods_first(opened, all_win, cpu):
-    log, train = Log(), all_win("cgcl", "mlp", "adamic-adar")
-    assert opened(["cgcl", "mlp", "adamic-adar"], runs=2).run(cpu, log, log.should_stop, train)
-    one = ["adamic-adar", "cgcl", "mlp"]
-    assert [name for _, name, _ in log.ended] == one * 2
+    log, methods = Log(), ["cgcl", "mlp", "adamic-adar"]
+    assert opened(methods, runs=2).run(cpu, log, train=all_win(*methods))
+    assert [name for _, name, _ in log.ended] == ["adamic-adar", "cgcl", "mlp"] * 2
     assert log.runs == [(0, 3), (1, 6)]
 
 
@@ -59,28 +57,19 @@ def test_the_papers_protocol_has_one_split_and_many_weights(opened, two_cliques,
     assert train.asked == [("adamic-adar", 0, split), *(("cgcl", run, split) for run in range(3))]
 
 
-def test_what_is_finished_is_never_done_again(opened, all_win, cpu):
-    first, second = all_win("cgcl", "mlp"), all_win("cgcl", "mlp")
-    assert opened().run(cpu, train=first)
-    assert opened().run(cpu, train=second)
-    assert len(first.asked) == 6
-    assert second.asked == []
-
-
 @pytest.mark.parametrize("stop_after", range(6))
 def test_interrupted_anywhere_it_goes_on_to_the_same_results(opened, stop_after, scripted, cpu):
-    log, train = Log(stop_after), scripted({"cgcl": [1, 2, 3], "mlp": [4, 5, 6]})
+    def found(out):
+        return [(one.key, one.test) for one in opened(out=out).folder.results]
+
+    log, wins = Log(stop_after), {"cgcl": [1, 2, 3], "mlp": [4, 5, 6]}
+    train = scripted(wins)
     assert not opened(out="cut").run(cpu, log, log.should_stop, train)
-    assert opened(out="cut").run(cpu, train=train)
-    assert len(train.asked) == 6
-    cut = opened(out="cut").folder.results
-    whole = opened(out="whole")
-    whole.run(cpu, train=scripted({"cgcl": [1, 2, 3], "mlp": [4, 5, 6]}))
-
-    def found(results):
-        return [(one.key, one.test) for one in results]
-
-    assert found(cut) == found(whole.folder.results)
+    for _ in range(2):  # the second time there is nothing to do
+        assert opened(out="cut").run(cpu, train=train)
+        assert len(train.asked) == 6
+    opened(out="whole").run(cpu, train=scripted(wins))
+    assert found("cut") == found("whole")
 
 
 def test_a_signal_in_the_middle_of_a_training_leaves_no_result(opened, all_win, cpu):
@@ -95,12 +84,8 @@ def test_more_methods_and_more_runs_add_to_what_is_there(opened, all_win, cpu):
     opened(["cgcl"], runs=2).run(cpu, train=all_win("cgcl"))
     more = all_win("cgcl", "mlp")
     opened(["cgcl", "mlp"], runs=3).run(cpu, train=more)
-    assert [(name, seed) for name, seed, _ in more.asked] == [
-        ("mlp", 0),
-        ("mlp", 1),
-        ("cgcl", 2),
-        ("mlp", 2),
-    ]
+    asked = [f"{name} {seed}" for name, seed, _ in more.asked]
+    assert asked == ["mlp 0", "mlp 1", "cgcl 2", "mlp 2"]
     assert opened(["mlp"], runs=1).others == ["cgcl"]
 
 
@@ -118,7 +103,7 @@ def test_more_methods_and_more_runs_add_to_what_is_there(opened, all_win, cpu):
 def test_a_failure_stops_nothing_and_is_tried_again(opened, error, kind, scripted, cpu):
     log, train = Log(), scripted({"cgcl": [5, 5, 5], "mlp": [5, error, 5]})
     comparison = opened()
-    assert comparison.run(cpu, log, log.should_stop, train)
+    assert comparison.run(cpu, log, train=train)
     assert [good for _, _, good in log.ended] == [True, True, True, False, True, True]
     failed = comparison.folder.results[3]
     assert (failed.method, failed.test, failed.failure["error"]) == ("mlp", None, kind)
@@ -134,15 +119,9 @@ def test_a_later_failure_does_not_hide_an_earlier_result(opened, all_win, cpu):
     first = opened(["mlp"], runs=1)
     first.run(cpu, train=all_win("mlp"))
     key = first.cells[0].key
-    first.folder.append(
-        replace(first.folder.results[0], test=None, failure={"error": "E", "reason": "r"})
-    )
+    failure = {"error": "E", "reason": "r"}
+    first.folder.append(replace(first.folder.results[0], test=None, failure=failure))
     assert first.found()[key].failure is None
-
-
-def test_a_device_that_does_not_exist_ends_it_all(opened, all_win):
-    with pytest.raises(ResourceError):
-        opened().run(Resources(device="cuda:99"), train=all_win("cgcl", "mlp"))
 
 
 def test_what_a_result_says_of_itself(opened, scripted, cpu):
@@ -150,18 +129,15 @@ def test_what_a_result_says_of_itself(opened, scripted, cpu):
     comparison.run(cpu, train=scripted({"mlp": [6]}))
     [line] = (comparison.folder.path / "runs.jsonl").read_text().splitlines()
     found = json.loads(line)
-    assert found["method"] == "mlp"
+    told = {"method": "mlp", "split_seed": 0, "init_seed": 0, "device": "cpu", "threads": 1}
+    told |= {"epochs": 2, "best_epoch": 2, "parameters": 7, "train_seconds": 1.5, "caps": ""}
+    told |= {"val": {"auc": 0.5, "ap": 0.5}, "stopped": None, "failure": None}
+    assert found.items() >= told.items()
     assert found["settings"]["hidden"] == 128
-    assert (found["split_seed"], found["init_seed"]) == (0, 0)
     assert found["split"] == comparison.cells[0].split
     assert found["test"]["auc"] == pytest.approx(6 / 9)
-    assert found["val"] == {"auc": 0.5, "ap": 0.5}
-    assert (found["epochs"], found["best_epoch"], found["parameters"]) == (2, 2, 7)
-    assert found["train_seconds"] == 1.5
-    assert (found["device"], found["threads"]) == ("cpu", 1)
     assert "torch" in found["versions"]
     assert sum(part["links"] for part in found["by_degree"]) == 9
-    assert (found["stopped"], found["failure"], found["caps"]) == (None, None, "")
 
 
 def test_what_is_left_is_timed_by_what_was_measured(opened, all_win, cpu):

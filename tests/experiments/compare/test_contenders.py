@@ -11,51 +11,33 @@ from cgcl.experiments.comparison import TunedSettings, names_of, read_tuned, res
 from cgcl.experiments.search import best_file
 from cgcl.methods.settings import PRESETS
 
+PAPER_WIDTH = PRESETS["paper"]["hidden"]
+TUNED = {"mlp": TunedSettings({"hidden": 16}, 20), "vgae": TunedSettings({})}
+MLP = "Features only (MLP)"
+
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("methods", "asked", "rows"),
     [
-        ("cgcl,vgea", "method is 'vgea'; it must be one of"),
-        (" , ", "methods is ' , '; give names with commas"),
+        ("cgcl,mlp", {}, {"CGCL": ("authors", PAPER_WIDTH), MLP: ("default", 128)}),
+        ("cgcl", {"settings": "default"}, {"CGCL": ("default", 128)}),
+        # It holds for whoever is trained.
+        ("mlp,katz", {"epochs": 7}, {MLP: ("default, epochs 7", 128), "Katz": ("default", None)}),
+        ("adamic-adar", {"epochs": 7}, {"Adamic-Adar": ("", None)}),
+        (
+            "mlp",
+            {"tuned": TUNED},
+            {MLP: ("default", 128), f"{MLP} tuned": ("tuned, 20 trials", 16)},
+        ),
     ],
 )
-def test_a_wrong_list_of_methods_is_refused(text, message):
-    with pytest.raises(ConfigError, match=message):
-        names_of(text)
-
-
-def test_authors_settings_are_taken_where_there_are_any(two_cliques):
-    rows, notes = resolve_methods(two_cliques, ["cgcl", "mlp", "adamic-adar"], Plan(test=0.2))
-    assert notes == []
-    assert [(row.title, row.source) for row in rows] == [
-        ("CGCL", "authors"),
-        ("Features only (MLP)", "default"),
-        ("Adamic-Adar", ""),
-    ]
-    assert rows[0].settings["hidden"] == PRESETS["paper"]["hidden"]
-    assert rows[0].recipe.split.test == 0.2
-    plain, _ = resolve_methods(two_cliques, ["cgcl"], Plan(), settings="default")
-    assert (plain[0].source, plain[0].settings["hidden"]) == ("default", 128)
-
-
-def test_a_common_number_of_epochs_holds_for_whoever_is_trained(two_cliques):
-    rows, _ = resolve_methods(two_cliques, ["mlp", "adamic-adar"], Plan(), epochs=7)
-    assert rows[0].settings["epochs"] == 7
-    assert rows[0].source == "default, epochs 7"
-    assert rows[1].source == ""
-    with pytest.raises(ConfigError, match="epochs is 0"):
-        resolve_methods(two_cliques, ["mlp"], Plan(), epochs=0)
-
-
-def test_tuned_settings_make_a_row_more(two_cliques):
-    tuned = {"mlp": TunedSettings({"hidden": 16}, 20), "vgae": TunedSettings({})}
-    rows, _ = resolve_methods(two_cliques, ["cgcl", "mlp"], Plan(), tuned=tuned)
-    assert [(row.title, row.source) for row in rows] == [
-        ("CGCL", "authors"),
-        ("Features only (MLP)", "default"),
-        ("Features only (MLP) tuned", "tuned, 20 trials"),
-    ]
-    assert [row.settings["hidden"] for row in rows[1:]] == [128, 16]
+def test_each_method_has_the_settings_that_are_asked_for(two_cliques, methods, asked, rows):
+    found, notes = resolve_methods(two_cliques, names_of(methods), Plan(test=0.2), **asked)
+    assert {own.title: (own.source, own.settings.get("hidden")) for own in found} == rows
+    assert ([own.title for own in found], notes) == ([*rows], [])
+    assert {own.recipe.split.test for own in found} == {0.2}
+    if "epochs" in asked:
+        assert {own.recipe.epochs for own in found} <= {0, 7}
 
 
 def test_what_says_nothing_across_two_sides_is_left_out(two_cliques):
@@ -73,70 +55,52 @@ def test_what_says_nothing_across_two_sides_is_left_out(two_cliques):
 
 
 def test_what_a_search_wrote_is_read_with_its_number_of_trials(tmp_path):
-    search = tmp_path / "tune-toy-mlp"
-    search.mkdir()
     settings = {"lr": 0.005, "hidden": 64}
     comments = ["Chosen.", "Trials: 12 of 20; this is trial 3"]
-    (search / "best.toml").write_bytes(
-        best_file("mlp", settings, {"seed": 0, "val": 0.1}, comments)
-    )
-    other = tmp_path / "tune-other-vgae"
-    other.mkdir()
-    (other / "best.toml").write_bytes(best_file("vgae", {}, {}, []))
+    for name, content in {
+        "tune-toy-mlp": best_file("mlp", settings, {"seed": 0, "val": 0.1}, comments),
+        "tune-other-vgae": best_file("vgae", {}, {}, []),
+    }.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "best.toml").write_bytes(content)
     (tmp_path / "cgcl.toml").write_text('[train]\nmethod = "cgcl"\n[train.set]\nhidden = 32\n')
-    found = read_tuned(tmp_path, "toy")
-    assert found == {
-        "mlp": TunedSettings(settings, 12),
-        "cgcl": TunedSettings({"hidden": 32}, None),
-    }
+    own, other = TunedSettings(settings, 12), TunedSettings({"hidden": 32}, None)
+    assert read_tuned(tmp_path, "toy") == {"mlp": own, "cgcl": other}
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("files", "message"),
     [
-        ("[train\n", "is not valid TOML"),
-        ("[predict]\ntop = 3\n", "names no method"),
-        ('[train]\nmethod = "cgl"\n', "method is 'cgl'"),
-        ('[train]\nmethod = "mlp"\nset = 3\n', "it must be a table"),
+        (["[train\n"], "is not valid TOML"),
+        (["[predict]\ntop = 3\n"], "names no method"),
+        (['[train]\nmethod = "cgl"\n'], "method is 'cgl'"),
+        (['[train]\nmethod = "mlp"\nset = 3\n'], "it must be a table"),
+        (['[train]\nmethod = "mlp"\n'] * 2, "both hold settings for mlp"),
+        ([], "holds no settings for 'toy'"),
     ],
 )
-def test_a_settings_file_that_cannot_be_used_is_refused(tmp_path, content, message):
-    (tmp_path / "a.toml").write_text(content)
+def test_settings_files_that_cannot_be_used_are_refused(tmp_path, files, message):
+    for number, content in enumerate(files):
+        (tmp_path / f"{number}.toml").write_text(content)
     with pytest.raises(ConfigError, match=message):
         read_tuned(tmp_path, "toy")
 
 
-def test_two_files_for_one_method_and_none_at_all_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="holds no settings for 'toy'"):
-        read_tuned(tmp_path, "toy")
-    with pytest.raises(ConfigError, match="There is no folder"):
-        read_tuned(tmp_path / "nowhere", "toy")
-    for name in ("a.toml", "b.toml"):
-        (tmp_path / name).write_text('[train]\nmethod = "mlp"\n')
-    with pytest.raises(ConfigError, match=r"both hold settings for mlp"):
-        read_tuned(tmp_path, "toy")
-
-
-def test_an_unknown_setting_in_a_file_is_refused(two_cliques):
-    with pytest.raises(ConfigError, match="mlp has no setting breadth"):
-        resolve_methods(two_cliques, ["mlp"], Plan(), tuned={"mlp": TunedSettings({"breadth": 3})})
-
-
-def test_splits_have_the_run_as_seed_and_the_papers_protocol_has_one_split():
-    assert [Plan().split_seed(run) for run in range(3)] == [0, 1, 2]
-    assert [Plan(protocol="paper").split_seed(run) for run in range(3)] == [10, 10, 10]
-
-
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("asked", "message"),
     [
+        ({"methods": "cgcl,vgea"}, "method is 'vgea'; it must be one of"),
+        ({"methods": " , "}, "methods is ' , '; give names with commas"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"tuned": {"mlp": TunedSettings({"breadth": 3})}}, "mlp has no setting breadth"),
         ({"runs": 0}, "runs is 0; it must be at least 1"),
         ({"test": 0.0}, "test is 0.0; it must be above 0"),
         ({"protocol": "folds"}, "protocol is 'folds'; it must be one of splits, paper."),
         ({"val": 0.5, "test": 0.5}, "val 0.5 and test 0.5 leave no links to learn from."),
     ],
 )
-def test_what_makes_no_sense_is_refused(settings, message):
-    with pytest.raises(ConfigError) as refused:
-        Plan(**settings)
-    assert message in str(refused.value)
+def test_what_makes_no_sense_is_refused(two_cliques, asked, message):
+    how = {name: asked[name] for name in ("epochs", "tuned") if name in asked}
+    plan = {name: asked[name] for name in asked if name not in (*how, "methods")}
+    with pytest.raises(ConfigError, match=message):
+        resolve_methods(two_cliques, names_of(asked.get("methods", "mlp")), Plan(**plan), **how)

@@ -42,26 +42,22 @@ HERE = {"row": "cgcl", "graph": "cora", "test": 10, "protocol": "paper", "metric
 
 def test_mean_deviation_and_difference_by_hand():
     """96.5, 97.0, 97.2: the mean is 96.9, squares of 0.4, 0.1, 0.3 make 0.26, over 2 is 0.13."""
-    of = toy()
-    place = CellId("cgcl", "cora", 10, "paper")
-    cell = only(table_of(of, *filled(of, {place: [0.965, 0.97, 0.972]}), PAPER).cells, **HERE)
-    assert cell.values == pytest.approx((96.5, 97.0, 97.2))
-    assert cell.asked == 3
-    assert cell.mean == pytest.approx(96.9)
-    assert cell.sd == pytest.approx(math.sqrt(0.13))
-    assert cell.published == (97.00, 0.15)
-    assert cell.difference == -0.1
+    of, place = toy(), CellId("cgcl", "cora", 10, "paper")
 
+    def cell(values, printed=97.00):
+        paper = {"toy": {"cgcl": {"cora": {"10": {"auc": [printed, 0.15]}}}}}
+        return only(table_of(of, *filled(of, {place: values}), paper).cells, **HERE)
 
-def test_the_difference_is_that_of_the_printed_numbers():
-    """97.125 is printed as 97.12: 0.01 below 97.13, although half of that is true."""
-    of = toy(runs=1)
-    paper = {"toy": {"cgcl": {"cora": {"10": {"auc": [97.13, 0.15]}}}}}
-    place = CellId("cgcl", "cora", 10, "paper")
-    cell = only(table_of(of, *filled(of, {place: [0.97125]}), paper).cells, **HERE)
-    assert f"{cell.mean:.2f}" == "97.12"
-    assert cell.difference == -0.01
-    assert cell.sd is None
+    found = cell([0.965, 0.97, 0.972])
+    assert found.values == pytest.approx((96.5, 97.0, 97.2))
+    assert found.asked == 3
+    assert found.mean == pytest.approx(96.9)
+    assert found.sd == pytest.approx(math.sqrt(0.13))
+    assert found.published == (97.00, 0.15)
+    assert found.difference == -0.1
+    # 97.125 is printed as 97.12: 0.01 below 97.13, although half of that is true.
+    found = cell([0.97125], 97.13)
+    assert (f"{found.mean:.2f}", found.difference, found.sd) == ("97.12", -0.01, None)
 
 
 def test_what_a_method_leaves_out_and_what_is_set_for_a_graph():
@@ -78,13 +74,11 @@ def test_what_a_method_leaves_out_and_what_is_set_for_a_graph():
     assert cells[1].left_out.endswith("; on this graph epochs = 7")
     assert [cell.asked for cell in cells] == [3, 2]
     assert found.runs == 3
-
-
-def test_what_was_chosen_for_one_graph_alone_is_told_there():
+    # What was chosen for one graph alone is told there, too.
     of = toy(row("vgae", on={"photo": {"settings": {"epochs": 7}, "chosen": ["lr"]}}))
     chosen = {f"vgae-photo-{test}": {"lr": 0.25} for test in of.test}
     found = table_of(of, jobs_of(of, Selection(), chosen), {}, PAPER)
-    told = {cell.place.graph: cell.here for cell in found.cells if cell.place.row == "vgae"}
+    told = {cell.place.graph: cell.here for cell in found.cells}
     assert told == {"cora": "", "photo": "epochs = 7, lr = 0.25"}
 
 
@@ -92,11 +86,8 @@ def test_runs_that_failed_or_ended_early_are_counted():
     of = toy()
     jobs = jobs_of(of, Selection(), {})
     one, two, three = jobs[CellId("cgcl", "cora", 10, "paper")]
-    made = [
-        record_of(one, 0.9, stopped="time limit"),
-        record_of(two, 0.8),
-        record_of(three, 0.0, metrics=None, failure="MemoryError"),
-    ]
+    made = [record_of(one, 0.9, stopped="time limit"), record_of(two, 0.8)]
+    made.append(record_of(three, 0.0, metrics=None, failure="MemoryError"))
     cell = only(table_of(of, jobs, {each.key: each for each in made}, PAPER).cells, **HERE)
     assert cell.values == pytest.approx((90, 80))
     assert (cell.stopped, cell.failed, cell.asked) == (("time limit",), 1, 3)
@@ -149,21 +140,14 @@ def test_the_paired_difference_by_hand():
 
 
 def test_only_common_splits_are_compared():
+    """The other row has no second run; then its first one is on another split of that seed."""
     of, jobs, records = five_splits((0.89, None, 0.91))
     one = only(table_of(of, jobs, records, PAPER).paired, metric="auc")
     assert (one.difference.runs, one.difference.mean) == (2, pytest.approx(2))  # 1 and 3
-
-
-def test_runs_on_different_splits_of_one_seed_are_not_paired():
-    of, jobs, records = five_splits((0.89, 0.90, 0.91))
     job = jobs[CellId("other 0", "cora", 10, "splits")][0]
     records[job.key] = record_of(job, 0.1, split="drawn otherwise")
     one = only(table_of(of, jobs, records, PAPER).paired, metric="auc")
-    assert (one.difference.runs, one.difference.mean) == (2, pytest.approx(2.5))  # 2 and 3
-
-
-def test_without_the_reference_nothing_is_paired():
-    of, jobs, records = five_splits((0.89, 0.90, 0.91))
+    assert (one.difference.runs, one.difference.mean) == (1, pytest.approx(3))
     without = {place: own for place, own in jobs.items() if place.row != "cgcl"}
     assert table_of(of, without, records, PAPER).paired == ()
 
@@ -196,16 +180,10 @@ def test_when_a_run_counts_as_collapsed(val, stopped, expected):
 
 
 def test_few_splits_are_not_tested():
-    of = toy(row("cgcl"), row("vgae"), runs=5)
+    others = (0.8, 0.82, 0.81, 0.80, 0.83)
     for count in (4, 5):
-        scores = {
-            CellId("cgcl", "cora", 10, "splits"): [0.9, 0.91, 0.93, 0.94, 0.95][:count],
-            CellId("vgae", "cora", 10, "splits"): [0.8, 0.82, 0.81, 0.80, 0.83][:count],
-        }
-        scores = {place: [*own, *[None] * (5 - count)] for place, own in scores.items()}
-        found = table_of(of, *filled(of, scores), PAPER)
-        one = only(found.paired, row="vgae", graph="cora", test=10, protocol="splits", metric="auc")
-        difference = one.difference
+        found = table_of(*five_splits(others[:count]), PAPER)
+        difference = only(found.paired, metric="auc").difference
         assert difference.runs == count
         told = [difference.low, difference.high, difference.p, difference.adjusted_p]
         assert all(value is None for value in told) == (count < 5)

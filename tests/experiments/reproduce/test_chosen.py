@@ -3,6 +3,7 @@
 import random
 import tomllib
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -10,13 +11,7 @@ import cgcl
 from cgcl.errors import ConfigError
 from cgcl.experiments import study as choosing
 from cgcl.experiments.reproduction import CHOSEN_HEAD, index, read_records
-from cgcl.experiments.study import (
-    FOLDER,
-    Selection,
-    jobs_of,
-    read_data,
-    read_experiment,
-)
+from cgcl.experiments.study import FOLDER, Selection, jobs_of, read_data, read_experiment
 from cgcl.experiments.tables import toml_text as chosen_toml
 from cgcl.split import random_split
 
@@ -24,14 +19,14 @@ COUNT = 48
 SETTINGS = ("hidden", "lr", "input_dropout")
 
 
+def places_of(name, *, chosen=(), **asked):
+    return jobs_of(read_experiment(name), Selection(**asked), dict(chosen))
+
+
 @pytest.fixture
 def grid():
     """The places of CGCL's grid on some graphs."""
-    return lambda *graphs: jobs_of(
-        read_experiment("grid"),
-        Selection(graphs=graphs or None, methods=("cgcl",), test=(10,)),
-        {},
-    )
+    return lambda *graphs: places_of("grid", graphs=graphs or None, methods=("cgcl",), test=(10,))
 
 
 def choose(places, found):
@@ -73,10 +68,10 @@ def test_the_best_on_validation_links_is_chosen_whatever_the_test_says(grid, fou
     assert choose(places, without) == chosen
 
 
-def test_of_equal_ones_the_first_counts_in_the_order_of_the_grid(grid, found):
+def test_of_equal_ones_the_first_counts_and_a_run_without_validation_loses(grid, found):
     places = grid("cora")
-    vals = [0.8 if number in (9, 21, 30) else 0.5 for number in range(COUNT)]
-    records = found(places, vals, range(COUNT))
+    vals = [{9: 0.8, 21: 0.8, 30: 0.8, 31: None}.get(number, 0.5) for number in range(COUNT)]
+    records = found(places, vals, [0.9] * COUNT)
     expected = {"cgcl-cora-10": {**settings_of(places, 9), "val_auc": 0.8, "runs": COUNT}}
     assert choose(places, records) == choose(places, dict(reversed(records.items()))) == expected
 
@@ -89,13 +84,6 @@ def test_a_grid_that_is_not_complete_chooses_nothing(grid, found):
     del records[missing]
     assert choose(places, records).keys() == {"cgcl-cora-10"}
     assert choose(places, {}) == {}
-
-
-def test_a_run_without_validation_loses(grid, found):
-    places = grid("cora")
-    vals = [None, 0.1, *[None] * (COUNT - 2)]
-    chosen = choose(places, found(places, vals, [0.9] * COUNT))
-    assert chosen["cgcl-cora-10"].items() >= settings_of(places, 1).items()
 
 
 def test_what_is_written_reads_as_what_was_chosen(grid, found):
@@ -111,7 +99,7 @@ def test_what_is_written_reads_as_what_was_chosen(grid, found):
 
 def test_the_committed_choice_is_what_the_committed_runs_say(grid, project):
     records = index(read_records(project / "experiments/results/reproduce/runs.jsonl"))
-    chosen = choose(jobs_of(read_experiment("grid"), Selection(), {}), records)
+    chosen = choose(places_of("grid"), records)
     assert chosen.keys() >= {f"cgcl-{graph}-10" for graph in read_experiment("grid").graphs}
     assert chosen_toml(chosen, CHOSEN_HEAD).encode() == (FOLDER / "chosen.toml").read_bytes()
     assert read_data("chosen") == chosen
@@ -123,26 +111,22 @@ def test_no_test_link_of_the_split_that_is_tested_on_has_a_say():
     ten, twenty = (random_split(graph, test / 2, test, seed=10) for test in (0.1, 0.2))
     links = [{tuple(pair) for pair in part.T.tolist()} for part in (ten.val, twenty.test)]
     assert links[0] <= links[1]
-    chosen = read_data("chosen")
-    grid = jobs_of(read_experiment("grid"), Selection(graphs=("cora",)), {})
-    rows = jobs_of(
-        read_experiment("table1"),
-        Selection(graphs=("cora",), methods=("cgcl",), protocols=("paper",)),
-        chosen,
-    )
+    asked = {"graphs": ("cora",), "methods": ("cgcl",), "protocols": ("paper",)}
+    rows = places_of("table1", chosen=read_data("chosen"), **asked)
+    grid = places_of("grid", graphs=("cora",))
     for place, jobs in rows.items():
         choosing = [own for there, own in grid.items() if there.test == place.test]
         assert len(choosing) == COUNT
-        for job in [one for own in choosing for one in own]:
-            assert (job.split_seed, job.recipe.split.val, job.recipe.split.test) == (
-                jobs[0].split_seed,
-                jobs[0].recipe.split.val,
-                jobs[0].recipe.split.test,
-            )
+        splits = {
+            (job.split_seed, job.recipe.split.val, job.recipe.split.test)
+            for own in (*choosing, jobs[:1])
+            for job in own
+        }
+        assert len(splits) == 1
 
 
 def test_methods_choose_for_themselves_from_grids_of_their_own(found):
-    places = jobs_of(read_experiment("grid"), Selection(graphs=("photo",), test=(10,)), {})
+    places = places_of("grid", graphs=("photo",), test=(10,))
     methods = {row.name: row.method for row in read_experiment("grid").rows}
     best = {"cgcl": 7, "graphsage": 1, "vgae": 2, "s2gae": 0, "maskgae": 1}
     numbers = dict.fromkeys(best, 0)
@@ -165,27 +149,17 @@ def test_methods_choose_for_themselves_from_grids_of_their_own(found):
 
 def test_a_grid_has_what_a_table_takes_from_it():
     """A setting that is chosen is searched, and what is not searched is the same in both."""
-    grid = jobs_of(read_experiment("grid"), Selection(), {})
+    keys = {job.key for own in places_of("grid").values() for job in own}
     searched = {(row.method, row.searched) for row in read_experiment("grid").rows}
-    tables = [row for row in read_experiment("table1").rows if row.chosen or row.on]
-    for row in tables:
-        for graph in read_experiment("table1").graphs:
-            if not row.chosen_on(graph):
-                continue
-            assert (row.method, row.chosen_on(graph)) in searched
-            choice = {name: 0.01 if name == "lr" else 0.5 for name in row.chosen_on(graph)}
-            choice |= {"hidden": 64} if "hidden" in choice else {}
-            asked = Selection(
-                graphs=(graph,), methods=(row.method,), test=(10,), protocols=("paper",)
-            )
-            own = jobs_of(read_experiment("table1"), asked, {f"{row.method}-{graph}-10": choice})
-            [jobs] = own.values()
-            keys = {
-                one.key
-                for place, others in grid.items()
-                for one in others
-                if place.graph == graph and one.recipe.name == row.method
-            }
+    table = read_experiment("table1")
+    some = {"lr": 0.01, "hidden": 64, "input_dropout": 0.5}
+    for row, graph in product(table.rows, table.graphs):
+        names = row.chosen_on(graph)
+        if names:
+            assert (row.method, names) in searched
+            chosen = {f"{row.method}-{graph}-10": {name: some[name] for name in names}}
+            asked = {"methods": (row.method,), "test": (10,), "protocols": ("paper",)}
+            [jobs] = places_of("table1", chosen=chosen, graphs=(graph,), **asked).values()
             assert jobs[0].key in keys
 
 

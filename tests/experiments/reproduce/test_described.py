@@ -36,6 +36,16 @@ def rows_with(text):
     return f'[rows.cgcl]\nmethod = "cgcl"\n{text}\n'
 
 
+def test_every_file_is_an_experiment_or_one_of_two_others_and_no_other_is_there():
+    assert {path.stem for path in FOLDER.glob("*.toml")} == {*NAMES, "paper", "chosen"}
+    with pytest.raises(ConfigError) as refused:
+        read_experiment("fig5")
+    assert str(refused.value) == (
+        "There is no experiment fig5. There are chosen, claims, fig2, fig3, fig4, grid, paper, "
+        "table1, table2."
+    )
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_committed_is_known_to_the_package(name):
     of = read_experiment(name)
@@ -50,18 +60,6 @@ def test_what_is_committed_is_known_to_the_package(name):
         assert set(row.graphs or ()) | row.on.keys() <= set(of.graphs)
         assert {own for graph in of.graphs for own in row.chosen_on(graph)} <= set(SETTINGS)
         assert set(row.measures) <= {TRACE, EMBEDDINGS}
-
-
-def test_every_file_is_an_experiment_or_one_of_two_others():
-    assert {path.stem for path in FOLDER.glob("*.toml")} == {*NAMES, "paper", "chosen"}
-
-
-def test_a_file_that_is_not_there_is_told_with_those_that_are(tmp_path):
-    (tmp_path / "b.toml").write_text("")
-    (tmp_path / "a.toml").write_text("")
-    with pytest.raises(ConfigError) as refused:
-        read_experiment("fig5", tmp_path)
-    assert str(refused.value) == "There is no experiment fig5. There are a, b."
 
 
 @pytest.mark.parametrize(
@@ -127,31 +125,27 @@ def test_a_graph_may_have_other_settings_and_runs(described):
             "on.photo = { settings = { epochs = 2 }, runs = 3 }"
         )
     )
-    for place, jobs in jobs_of(of, Selection(), {}).items():
-        expected = (2, 3) if place.graph == "photo" else (5, 4)
-        assert ({job.recipe.settings.epochs for job in jobs}, len(jobs)) == (
-            {expected[0]},
-            expected[1],
-        )
-        assert {job.recipe.settings.hidden for job in jobs} == {4}
+    found = {
+        place.graph: [(job.recipe.settings.epochs, job.recipe.settings.hidden) for job in jobs]
+        for place, jobs in jobs_of(of, Selection(), {}).items()
+    }
+    assert found == {"cora": [(5, 4)] * 4, "photo": [(2, 4)] * 3}
 
 
-def test_what_was_chosen_wins_over_what_is_described(described):
-    of = described(rows_with('settings = { hidden = 4, lr = 0.1 }\nchosen = ["lr"]'))
-    rates = {"cora-10": 0.2, "photo-10": 0.3}
-    chosen = {f"cgcl-{name}": {"lr": rate, "hidden": 64} for name, rate in rates.items()}
-    for place, jobs in jobs_of(of, Selection(), chosen).items():
-        assert jobs[0].recipe.settings.lr == rates[f"{place.graph}-{place.test}"]
-        assert jobs[0].recipe.settings.hidden == 4
-
-
-def test_a_setting_may_be_chosen_on_one_graph_alone(described):
-    of = described(rows_with('settings = { lr = 0.1 }\non.photo = { chosen = ["lr"] }'))
-    [row] = of.rows
-    assert (row.chosen_on("cora"), row.chosen_on("photo")) == ((), ("lr",))
-    places = jobs_of(of, Selection(), {"cgcl-cora-10": {"lr": 0.3}, "cgcl-photo-10": {"lr": 0.2}})
-    rates = {place.graph: own[0].recipe.settings.lr for place, own in places.items()}
-    assert rates == {"cora": 0.1, "photo": 0.2}
+@pytest.mark.parametrize(
+    ("where", "rates"),
+    [
+        ('chosen = ["lr"]', {"cora": 0.2, "photo": 0.3}),
+        ('on.photo = { chosen = ["lr"] }', {"cora": 0.1, "photo": 0.3}),  # on one graph alone
+    ],
+)
+def test_what_was_chosen_wins_over_what_is_described(described, where, rates):
+    of = described(rows_with(f"settings = {{ hidden = 4, lr = 0.1 }}\n{where}"))
+    chosen = {"cgcl-cora-10": {"lr": 0.2, "hidden": 64}, "cgcl-photo-10": {"lr": 0.3, "hidden": 64}}
+    places = {place.graph: own[0] for place, own in jobs_of(of, Selection(), chosen).items()}
+    assert {graph: own.recipe.settings.lr for graph, own in places.items()} == rates
+    assert {own.recipe.settings.hidden for own in places.values()} == {4}
     with pytest.raises(ConfigError, match="No lr of cgcl was chosen for photo with 10 %"):
-        jobs_of(of, Selection(), {})
-    assert [place.graph for place in jobs_of(of, Selection(), {}, only_chosen=True)] == ["cora"]
+        jobs_of(of, Selection(), {"cgcl-cora-10": {"lr": 0.2}})
+    some = jobs_of(of, Selection(), {}, only_chosen=True)
+    assert [place.graph for place in some] == [graph for graph in rates if rates[graph] == 0.1]

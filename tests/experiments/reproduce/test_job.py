@@ -18,8 +18,8 @@ from cgcl.experiments.study import (
     Job,
     Record,
     Selection,
+    having,
     jobs_of,
-    parts_of,
     read_data,
     read_experiment,
 )
@@ -55,22 +55,6 @@ def committed_jobs():
     }
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        job(graph="photo"),
-        job(test=20),
-        job(method="vgae"),
-        job(split_seed=1),
-        job(seed=1),
-        job(measures=("trace",)),
-    ],
-    ids=repr,
-)
-def test_whatever_changes_a_result_changes_the_key(other):
-    assert other.key != job().key
-
-
 def another(method, name, value):
     """Return a run with another value of a setting, whatever the setting takes."""
     choices = get_args(get_type_hints(method_named(method).settings)[name])
@@ -85,6 +69,8 @@ def another(method, name, value):
 def test_every_setting_of_every_method_counts(method):
     plain = job(method=method)
     others = [another(method, name, own) for name, own in asdict(plain.recipe.settings).items()]
+    places = ({"graph": "photo"}, {"test": 20}, {"split_seed": 1}, {"measures": ("trace",)})
+    others += [job(**{"method": method, **place}) for place in (*places, {"seed": 1})]
     assert len({own.key for own in [plain, *others]}) == 1 + len(others)
 
 
@@ -117,20 +103,9 @@ def test_the_papers_protocol_has_one_split_and_the_other_a_split_for_each_run():
     assert len({own.key for jobs in places.values() for own in jobs}) == 2 * 2 * 2 * 2 * 3
 
 
-def test_what_is_not_trained_has_one_seed():
-    places = jobs_of(toy(row("adamic-adar")), Selection(graphs=("cora",), test=(10,)), {})
-    by_protocol = {place.protocol: jobs for place, jobs in places.items()}
-    assert {own.recipe.split.seed for jobs in places.values() for own in jobs} == {0}
-    assert len({own.key for own in by_protocol["paper"]}) == 1
-    assert len({own.key for own in by_protocol["splits"]}) == 3
-
-
 def test_the_authors_settings_are_the_ground_that_a_row_stands_on():
-    places = jobs_of(
-        toy(row("graphsage"), row("wide", "graphsage", settings={"hidden": 999})),
-        Selection(runs=1, test=(10,), protocols=("paper",)),
-        {},
-    )
+    of = toy(row("graphsage"), row("wide", "graphsage", settings={"hidden": 999}))
+    places = jobs_of(of, Selection(runs=1, test=(10,), protocols=("paper",)), {})
     settings = {(place.row, place.graph): own[0].recipe.settings for place, own in places.items()}
     authors = method_named("graphsage").authors["cora"]
     assert authors["hidden"] != 999
@@ -158,43 +133,14 @@ def test_a_part_of_it():
     [(place, jobs)] = jobs_of(toy(), asked, {}).items()
     assert place == CellId("vgae", "photo", 20, "splits")
     assert [own.recipe.settings.epochs for own in jobs] == [7, 7]
-    [(_, all_jobs)] = jobs_of(toy(), replace(asked, runs=None, epochs=None), {}).items()
+    # No more runs than described.
+    [all_jobs] = jobs_of(toy(), replace(asked, runs=99, epochs=None), {}).values()
     assert len(all_jobs) == 3
     assert all_jobs[0].recipe.settings.epochs == RunConfig.of("vgae", {}).epochs != 7
     assert replace(jobs[0], recipe=all_jobs[0].recipe) == all_jobs[0]
 
 
-def test_no_more_runs_than_described_and_fewer_where_fewer_are_described():
-    of = toy(row("cgcl", on={"photo": {"runs": 2}}), protocols=("paper",), test=(10,))
-
-    def counts(**asked):
-        return [len(jobs) for jobs in jobs_of(of, Selection(**asked), {}).values()]
-
-    assert counts() == [3, 2]
-    assert counts(runs=99) == [3, 2]
-    assert counts(runs=1) == [1, 1]
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        (Selection(graphs=("cora", "nope")), "toy has no dataset nope. It has cora, photo."),
-        (Selection(methods=("gcn", "x")), "toy has no method gcn, x. It has cgcl, vgae."),
-        (Selection(test=(30,)), "toy has no ratio 30. It has 10, 20."),
-        (Selection(protocols=("splits",)), "toy has no protocol splits. It has paper."),
-        (
-            Selection(graphs=("photo",), methods=("vgae",)),
-            "toy runs vgae on cora, not on photo.",
-        ),
-    ],
-)
-def test_what_is_not_there_is_told_with_what_is(asked, told):
-    of = toy(row("cgcl"), row("vgae", graphs=("cora",)), protocols=("paper",))
-    with pytest.raises(ConfigError) as refused:
-        jobs_of(of, asked, {})
-    assert str(refused.value) == told
-
-
+TOY = toy(row("cgcl"), row("vgae", graphs=("cora",)), protocols=("paper",))
 SEVERAL = (
     toy(name="both"),
     toy(row("gcn"), name="one", graphs=("cora",), test=(10,), protocols=("paper",)),
@@ -202,53 +148,58 @@ SEVERAL = (
 
 
 @pytest.mark.parametrize(
-    ("asked", "parts"),
+    ("of", "asked", "told"),
     [
-        (Selection(runs=2), {"both": Selection(runs=2), "one": Selection(runs=2)}),
+        ([TOY], {"graphs": ("cora", "nope")}, "toy has no dataset nope. It has cora, photo."),
+        ([TOY], {"methods": ("gcn", "x")}, "toy has no method gcn, x. It has cgcl, vgae."),
+        ([TOY], {"test": (30,)}, "toy has no ratio 30. It has 10, 20."),
+        ([TOY], {"protocols": ("splits",)}, "toy has no protocol splits. It has paper."),
         (
-            Selection(graphs=("photo", "cora")),
-            {"both": Selection(graphs=("cora", "photo")), "one": Selection(graphs=("cora",))},
+            [TOY],
+            {"graphs": ("photo",), "methods": ("vgae",)},
+            "toy runs vgae on cora, not on photo.",
         ),
         (
-            Selection(methods=("gcn", "vgae"), test=(10,)),
-            {
-                "both": Selection(methods=("vgae",), test=(10,)),
-                "one": Selection(methods=("gcn",), test=(10,)),
-            },
+            SEVERAL,
+            {"graphs": ("nope",)},
+            "No experiment has the dataset nope. There are cora, photo.",
         ),
-        (Selection(methods=("gcn",), protocols=("splits",)), {}),
     ],
 )
-def test_of_several_experiments_each_gives_what_it_has(asked, parts):
-    assert parts_of(SEVERAL, asked) == parts
-    for name, part in parts.items():
-        [of] = [one for one in SEVERAL if one.name == name]
-        assert jobs_of(of, part, {})
-
-
-def test_what_none_of_several_has_is_told():
+def test_what_is_not_there_is_told_with_what_is(of, asked, told):
     with pytest.raises(ConfigError) as refused:
-        parts_of(SEVERAL, Selection(graphs=("cora", "nope")))
-    assert str(refused.value) == "No experiment has the dataset nope. There are cora, photo."
+        jobs_of(*having(of, Selection(**asked)), Selection(**asked), {})
+    assert str(refused.value) == told
+
+
+@pytest.mark.parametrize(
+    ("asked", "places"),
+    [
+        ({"runs": 2}, {"both": 16, "one": 1}),
+        ({"graphs": ("photo", "cora")}, {"both": 16, "one": 1}),
+        ({"graphs": ("photo",)}, {"both": 8}),
+        ({"methods": ("gcn", "vgae"), "test": (10,)}, {"both": 4, "one": 1}),
+        ({"methods": ("gcn",), "protocols": ("splits",)}, {}),
+    ],
+)
+def test_of_several_experiments_each_gives_what_it_has(asked, places):
+    part = Selection(**asked)
+    assert {of.name: len(jobs_of(of, part, {})) for of in having(SEVERAL, part)} == places
 
 
 @pytest.mark.parametrize(
     "chosen", [{}, {"cgcl-cora-10": {"hidden": 8}}, {"cgcl-cora-20": {"lr": 0.1}}]
 )
-def test_what_was_not_chosen_yet_is_told(chosen):
+def test_what_was_not_chosen_yet_is_told_or_left_out(chosen):
     with pytest.raises(ConfigError) as refused:
         jobs_of(toy(row("cgcl", chosen=("lr",))), Selection(), chosen)
     assert str(refused.value) == (
         "No lr of cgcl was chosen for cora with 10 % test links yet. Run cgcl reproduce grid "
         "--methods cgcl --dataset cora --ratio 10 and give what it writes as `chosen`."
     )
-
-
-def test_what_waits_for_a_choice_can_be_left_out():
-    rows = (row("cgcl", chosen=("lr",)), row("vgae"))
-    places = jobs_of(toy(*rows), Selection(), {"cgcl-cora-20": {"lr": 0.1}}, only_chosen=True)
-    assert {place.test for place in places if place.row == "cgcl"} == {20}
-    assert {place.test for place in places if place.row == "vgae"} == {10, 20}
+    of = toy(row("cgcl", chosen=("lr",)), row("vgae"))
+    places = jobs_of(of, Selection(), {"cgcl-cora-20": {"lr": 0.1}}, only_chosen=True)
+    assert {f"{place.row} {place.test}" for place in places} == {"cgcl 20", "vgae 10", "vgae 20"}
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,7 @@ from cgcl_paper.page import (
     verdict_on,
 )
 
-from cgcl.experiments.study import (
-    NAMES,
-    CellId,
-)
+from cgcl.experiments.study import NAMES, CellId
 from cgcl.experiments.tables import Cell
 
 
@@ -49,12 +46,12 @@ def test_without_runs_the_page_says_so() -> None:
     nothing = Reproduced({}, {})
     assert table(nothing, "table2") == "Not run yet."
     # Table I has two protocols.
-    assert progress(nothing, NAMES).count("| 0 |") == len(NAMES) + 1
-    assert "`cgcl reproduce table1 --protocol splits`: Table I" in progress(nothing, NAMES)
+    assert progress(nothing).count("| 0 |") == len(NAMES) + 1
+    assert "`cgcl reproduce table1 --protocol splits`: Table I" in progress(nothing)
     assert level(nothing).endswith("Of 0 cells, nothing has been run.")
     assert devices(nothing) == ""
     assert choices(nothing).count("\n") == 1  # a head and no row
     assert repeats(nothing) == "No training was made twice."
-    told = summary(nothing, NAMES)
+    told = summary(nothing)
     assert "No comparison has enough splits to be tested yet." in told
     assert "10 of 10 runs of `fig4`" in told

@@ -27,20 +27,14 @@ TOY = Experiment(
 
 
 def cell(name, mean, *, graph="cora", metric="auc", runs=10, published=97.0, **changes):
+    given = {"values": (), "mean": mean, "sd": None, "published": None, "difference": None}
+    if mean is not None:
+        given |= {"values": (mean,) * runs, "sd": 0.514}
+    if published is not None:
+        given["published"] = (published, 0.15)
+        given["difference"] = None if mean is None else round(round(mean, 2) - published, 2)
     place = CellId(name, graph, 10, "paper")
-    given = {
-        "place": place,
-        "metric": metric,
-        "values": () if mean is None else (mean,) * runs,
-        "asked": 10,
-        "mean": mean,
-        "sd": None if mean is None else 0.514,
-        "published": None if published is None else (published, 0.15),
-        "difference": None
-        if mean is None or published is None
-        else round(round(mean, 2) - published, 2),
-    }
-    return Cell(**{**given, **changes})
+    return Cell(**{"place": place, "metric": metric, "asked": 10, **given, **changes})
 
 
 def table(*cells, paired=(), of=TOY):

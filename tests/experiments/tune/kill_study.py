@@ -5,6 +5,7 @@ Started once by test_killed.py: it imports torch once and forks a child for each
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -28,14 +29,12 @@ SPLIT = random_split(GRAPH, 0.1, 0.2, 0)
 
 
 def kill_at(number: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return what lets a function kill this process right before its Nth call."""
-    left = number
+    """Return what lets functions kill this process right before their Nth call in all."""
+    calls = itertools.count(1)
 
     def counted(function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            nonlocal left
-            left -= 1
-            if left == 0:
+            if next(calls) == number:
                 os.kill(os.getpid(), signal.SIGKILL)
             return function(*args, **kwargs)
 
@@ -52,10 +51,9 @@ def attempt(folder: Path, number: int, kind: str) -> int:
     if child == 0:
         train, counted = FakeTrain(), kill_at(number)
         if kind == "disk":
-            os.fsync, os.truncate = counted(os.fsync), counted(os.truncate)
-            Path.replace = counted(Path.replace)  # type: ignore[method-assign]
-            Path.open = counted(Path.open)  # type: ignore[method-assign]
-            Path.mkdir = counted(Path.mkdir)  # type: ignore[method-assign]
+            calls = [(os, "fsync"), (os, "truncate")]
+            for owner, name in [*calls, *((Path, name) for name in ("replace", "open", "mkdir"))]:
+                setattr(owner, name, counted(getattr(owner, name)))
         else:
             train.before = counted(lambda _: None)
         tune(GRAPH, SPLIT, "mlp", TRIALS, folder=folder, train=train)

@@ -1,4 +1,4 @@
-"""The fast engine on a CPU against the readable path."""
+"""The fast engine on a CPU against the readable path, and which of them is taken."""
 
 from __future__ import annotations
 
@@ -24,14 +24,19 @@ from cgcl.methods.settings import CGCLSettings
 from cgcl.model import View, symmetric
 from cgcl.model.decoder import consistency_loss
 from cgcl.seeds import seeded
-from cgcl.train.engines import PlainEngine, blocked
+from cgcl.split import random_split
+from cgcl.train.config import Resources, RunConfig
+from cgcl.train.engines import PlainEngine, blocked, engine_for
 from cgcl.train.engines.blocked import BlockedEngine, scored_pairs
 from cgcl.train.engines.blocked_features import (
+    Coins,
     DenseFeatures,
+    Features,
     SparseFeatures,
     draw_words,
     features_for,
 )
+from cgcl.train.trainer import Trainer, train
 
 Build = Callable[[int], Graph]
 KINDS = ("sparse", "dense", "structural")
@@ -104,8 +109,7 @@ def gradients(learner: CrossViewLearner) -> list[Tensor]:
 
 
 def assert_same(ours: list[Tensor], theirs: list[Tensor], tolerance: float = 1e-12) -> None:
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
 def without_dropout(**options: object) -> CGCLSettings:
@@ -141,12 +145,17 @@ def test_loss_and_gradients_are_those_of_the_model(
         assert_same(gradients(ours), gradients(theirs))
 
 
+def dropped(held: Features) -> Tensor:
+    """Return X as the last `drop` left it, dense."""
+    return held.forth.to_dense() * held.scale
+
+
 def reference(engine: BlockedEngine, learner: CrossViewLearner, turn: tuple) -> Tensor:
     """Return the loss by the model's own layers, but with the engine's coins."""
     seen, hidden, unlinked, coins = turn
     held = engine.encoder.see(seen.edge_index)
     held.drop(coins)
-    x = held.dropped()
+    x = dropped(held)
     counted = Counter(tuple(sorted(pair)) for pair in hidden.pairs.T.tolist())
     order = sorted(counted) if seen.edge_index is seen.pairs else hidden.pairs.T.tolist()
     links = torch.tensor([list(pair) for pair in order]).T
@@ -232,40 +241,19 @@ def test_training_without_dropout_follows_the_plain_engine(
     assert_same(trained[0], trained[1], tolerance=1e-8)
 
 
-def trained(known: TrainingGraph, options: CGCLSettings, epochs: int) -> tuple[BlockedEngine, list]:
-    engine = BlockedEngine(build(options, torch.float32), known, options, SEED)
-    return engine, [engine.run(epoch, 1) for epoch in range(1, epochs + 1)]
-
-
-def weights_of(engine: BlockedEngine) -> list[Tensor]:
-    return [weight.detach() for weight in engine._learner.parameters()]
-
-
 @pytest.mark.parametrize(("views", "kind"), both(VIEWS, cycle=(["sparse", "dense"],)))
 def test_a_run_repeats_itself_to_the_last_bit(known: TrainingGraph, views: str, kind: str) -> None:
     torch.set_num_threads(2)
     x = features(known.num_nodes, kind).float()
     known = TrainingGraph(known.num_nodes, known.links, x)
     options = CGCLSettings(hidden=256, views=views, input_dropout=0.3)
-    (one, losses), *others = (trained(known, options, 3) for _ in range(3))
-    for other, same_losses in others:
-        assert losses == same_losses
-        assert all(map(torch.equal, weights_of(one), weights_of(other)))
-
-
-def test_a_resumed_run_goes_on_to_the_last_bit(known: TrainingGraph) -> None:
-    known = TrainingGraph(known.num_nodes, known.links, features(known.num_nodes).float())
-    options = CGCLSettings(hidden=16)
-    whole, losses = trained(known, options, 5)
-    half, _ = trained(known, options, 2)
-    state = {index: {k: v.clone() for k, v in m.items()} for index, m in half.moments().items()}
-    learner = build(options, torch.float32)
-    learner.load_state_dict(half._learner.state_dict())
-    resumed = BlockedEngine(learner, known, options, SEED)
-    assert resumed.moments() == {}
-    resumed.restore(state)
-    assert [resumed.run(epoch, 1) for epoch in range(3, 6)] == losses[2:]
-    assert all(map(torch.equal, weights_of(whole), weights_of(resumed)))
+    found: list[tuple[list, list]] = []
+    for _ in range(3):
+        learner = build(options, torch.float32)
+        engine = BlockedEngine(learner, known, options, SEED)
+        losses = [engine.run(epoch, 1) for epoch in (1, 2, 3)]
+        found.append((losses, [weight.tolist() for weight in learner.parameters()]))
+    assert found[0] == found[1] == found[2]
 
 
 def test_every_step_of_every_epoch_tosses_other_coins(known: TrainingGraph) -> None:
@@ -275,8 +263,7 @@ def test_every_step_of_every_epoch_tosses_other_coins(known: TrainingGraph) -> N
     left: list[Tensor] = []
     for epoch in (1, 2, 1):
         engine.run(epoch, 1)
-        assert engine.encoder.features is not None
-        left.append(engine.encoder.features.dropped())
+        left.append(dropped(engine.encoder.features))
     assert torch.equal(left[0], left[2])
     assert not torch.equal(left[0], left[1])
 
@@ -383,7 +370,7 @@ def test_dropped_features_are_scaled_and_multiply(kind: type, probability: float
     x = features(4000, "dense")
     held = kind(x if kind is DenseFeatures else x.to_sparse_coo().coalesce(), probability)
     held.drop(torch.Generator().manual_seed(5))
-    left = held.dropped()
+    left = dropped(held)
     share = left[left != 0].numel() / x.numel()
     assert share == pytest.approx(1 - probability, abs=5 * (0.25 / x.numel()) ** 0.5)
     expected = x / (1 - probability)
@@ -394,3 +381,95 @@ def test_dropped_features_are_scaled_and_multiply(kind: type, probability: float
     held.transposed_times(h, back)
     torch.testing.assert_close(forth, left @ weight)
     torch.testing.assert_close(back, left.T @ h)
+
+
+# Coins by a hash.
+
+
+def tossed(probability: float, rows: int, columns: int, seed: int = 0) -> Tensor:
+    words = draw_words(rows, torch.Generator().manual_seed(seed))
+    return Coins(probability, columns, rows).toss(words, torch.empty(rows, columns))
+
+
+@given(st.integers(1, 40), st.integers(1, 33), st.floats(0, 1, exclude_max=True), st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_row_tosses_the_same_coins_in_any_block(
+    rows: int, columns: int, probability: float, data: st.DataObject
+) -> None:
+    size = data.draw(st.integers(1, rows))
+    words = draw_words(rows, torch.Generator().manual_seed(7))
+    coins = Coins(probability, columns, size)
+    blocks = [coins.toss(block, torch.empty(len(block), columns)) for block in words.split(size)]
+    assert torch.equal(torch.cat(blocks), tossed(probability, rows, columns, seed=7))
+
+
+@pytest.mark.parametrize("probability", [0.0, 1e-9, 0.2, 0.5, 0.8, 0.999, 1 - 1e-9])
+def test_the_mean_stays(probability: float) -> None:
+    coins = Coins(probability, 512, 1)
+    assert coins.scale == pytest.approx(1 / (1 - probability), rel=0.01) or probability > 0.9999
+    kept = 1 / coins.scale
+    error = (kept * (1 - kept) / (4096 * 512)) ** 0.5
+    found = tossed(probability, 4096, 512)
+    assert set(found.unique().tolist()) <= {0, 1}
+    assert float(found.double().mean()) == pytest.approx(kept, abs=5 * error + 1e-12)
+
+
+@pytest.mark.parametrize("probability", [0.2, 0.8])
+def test_coins_know_nothing_of_each_other(probability: float) -> None:
+    """Columns, neighbouring rows and whole rows vary as independent coins do."""
+    rows, columns = 2**14, 256
+    kept = 1 - probability
+    coin = (tossed(probability, rows, columns) - kept) / (kept * (1 - kept)) ** 0.5
+    of_columns = coin.sum(dim=0) / rows**0.5
+    together = (coin.T @ coin / rows**0.5).fill_diagonal_(0)
+    of_rows = coin.sum(dim=1) / columns**0.5
+    neighbours = (coin[1:] * coin[:-1]).sum() / coin[1:].numel() ** 0.5
+    assert float(of_columns.abs().max()) < 5
+    assert float(together.abs().max()) < 6
+    assert float(together.std()) == pytest.approx(1, abs=0.03)
+    assert float(of_rows.var()) == pytest.approx(1, abs=0.06)
+    assert abs(float(neighbours)) < 5
+
+
+def test_the_same_words_give_the_same_coins_for_ever() -> None:
+    words = torch.tensor([-5, 123_456_789], dtype=torch.int32)
+    found = Coins(0.3, 12, 2).toss(words, torch.empty(2, 12)).int().tolist()
+    assert found == [
+        [0, 1, 0, 0, 0, 1, 0, 1, 0, 1, 1, 1],
+        [1, 1, 0, 0, 1, 1, 1, 1, 0, 1, 1, 0],
+    ]
+
+
+# Which engine a training takes.
+
+
+def trainer_for(graph: Graph, method: str = "cgcl", engine: str = "auto", **told) -> Trainer:
+    recipe = RunConfig.of(method, told)
+    split = random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)
+    return Trainer(graph.x, split, recipe, torch.device("cpu"), Resources(engine=engine))
+
+
+def test_on_a_cpu_cgcl_is_blocked_unless_asked_and_others_are_plain(sbm: Build) -> None:
+    trainer = trainer_for(sbm(0))
+    careful = Resources(deterministic=True)  # it always gives the same bits
+    again = engine_for(trainer.learner, trainer.known, trainer.recipe, careful)
+    plain, other = trainer_for(sbm(0), engine="plain"), trainer_for(sbm(0), "mlp")
+    names = [engine.name for engine in (trainer.engine, again, plain.engine, other.engine)]
+    assert names == ["blocked", "blocked", "plain", "plain"]
+    assert trainer_for(sbm(0), "adamic-adar").engine is None
+
+
+@pytest.mark.parametrize("views", ["disjoint", "directed"])
+def test_engines_agree_on_how_well_they_learn(sbm: Build, views: str) -> None:
+    """Other coins for dropout, the same views and counter-examples: the same kind of model."""
+    found: dict[str, list[float]] = {}
+    for engine in ("auto", "plain"):
+        for seed in range(3):
+            told = {"hidden": 16, "epochs": 60, "seed": seed, "views": views, "test": 0.2}
+            trainer = trainer_for(sbm(seed), engine=engine, **told)
+            train(trainer)
+            trainer.keep_best()
+            found.setdefault(engine, []).append(trainer.measure(top_of_list=False)["auc"])
+    means = [sum(values) / len(values) for values in found.values()]
+    assert means[0] == pytest.approx(means[1], abs=0.02), found
+    assert min(means) > 0.75, found

@@ -43,6 +43,12 @@ def a_learner(seed: int, settings: CGCLSettings, num_features: int = 30) -> Cros
         return CrossViewLearner(num_features, settings).to(DEVICE).train()
 
 
+def alone(
+    learner: CrossViewLearner, known: TrainingGraph, settings: CGCLSettings, precision: str = "fp32"
+) -> FusedRuns:
+    return FusedRuns([learner], [known], [settings], [5], precision)
+
+
 def kept(row_word: Tensor, width: int, chance: float) -> Tensor:
     """What dropout leaves, and by how much it is scaled."""
     coin = mix(row_word[:, None] + torch.arange(width, device=DEVICE)[None, :] * GOLDEN)
@@ -154,22 +160,10 @@ def test_every_setting_counts_as_in_the_readable_path(changed: dict, links: int)
     settings = CGCLSettings(**(SMALL | changed))
     known = a_graph(1, nodes=9 if links < 20 else 24, links=links)
     fused, learner = a_learner(5, settings), a_learner(5, settings)
-    losses = FusedRuns([fused], [known], [settings], [5], "fp32").advance(1, 1)
+    losses = alone(fused, known, settings).advance(1, 1)
     expected = trained_readably(learner, known, settings, 5, 1)
     torch.testing.assert_close(losses[:, 0], torch.tensor(expected), atol=1e-5, rtol=1e-5)
     assert_same_weights(fused, learner, within=1e-5)
-
-
-def test_runs_may_differ_in_lr_and_penalty_and_are_as_if_alone() -> None:
-    settings = [CGCLSettings(**(SMALL | {"lr": lr})) for lr in (0.01, 0.05)]
-    settings[1] = CGCLSettings(**(SMALL | {"lr": 0.05, "weight_decay": 0.2}))
-    graphs, seeds = [a_graph(1), a_graph(2)], [8, 9]
-    together = [a_learner(seed, own) for seed, own in zip(seeds, settings, strict=True)]
-    FusedRuns(together, graphs, settings, seeds, "fp32").advance(1, 2)
-    for index in range(2):
-        alone = a_learner(seeds[index], settings[index])
-        FusedRuns([alone], [graphs[index]], [settings[index]], [seeds[index]], "fp32").advance(1, 2)
-        assert_same_weights(together[index], alone, within=1e-6)
 
 
 @pytest.mark.parametrize(("precision", "asked"), [("tf32", "tf32"), ("fp32", "tf32x3")])
@@ -182,8 +176,8 @@ def test_precision_reaches_every_product_of_the_decoder(
     def noted(_kernel, *_grid):
         return lambda *_, **named: found.append(named.get("PRECISION"))
 
-    settings, known = CGCLSettings(**SMALL), a_graph(1)
-    runs = FusedRuns([a_learner(5, settings)], [known], [settings], [5], precision)
+    settings = CGCLSettings(**SMALL)
+    runs = alone(a_learner(5, settings), a_graph(1), settings, precision)
     monkeypatch.setattr("cgcl.train.engines.fused.launch", noted)
     runs.decoder.step(0)
     runs.decoder.logits(torch.tensor([[[0], [1]]]))
@@ -193,13 +187,13 @@ def test_precision_reaches_every_product_of_the_decoder(
 def test_a_restored_engine_goes_on_as_if_nothing_had_happened() -> None:
     settings, known = CGCLSettings(**SMALL), a_graph(1)
     straight, first = a_learner(5, settings), a_learner(5, settings)
-    losses = FusedEngine(FusedRuns([straight], [known], [settings], [5], "fp32")).run(1, 3)
-    before = FusedEngine(FusedRuns([first], [known], [settings], [5], "fp32"))
+    losses = FusedEngine(alone(straight, known, settings)).run(1, 3)
+    before = FusedEngine(alone(first, known, settings))
     assert before.moments() == {}
     assert before.run(1, 1) == [pytest.approx(losses[0], rel=1e-5)]
     second = a_learner(6, settings)
     second.load_state_dict(first.state_dict())
-    after = FusedEngine(FusedRuns([second], [known], [settings], [5], "fp32"))
+    after = FusedEngine(alone(second, known, settings))
     after.restore(before.moments())
     assert after.run(2, 2) == [pytest.approx(own, rel=1e-4) for own in losses[1:]]
     assert_same_weights(second, straight, within=1e-5)
@@ -210,7 +204,7 @@ def test_an_empty_view_takes_no_step() -> None:
     settings = CGCLSettings(**SMALL)
     known = TrainingGraph(9, torch.tensor([[2], [7]], device=DEVICE), a_graph(1).x)
     fused, learner = a_learner(5, settings), a_learner(5, settings)
-    runs = FusedRuns([fused], [known], [settings], [5], "fp32")
+    runs = alone(fused, known, settings)
     turn = [hidden.num_pairs for _, hidden in draw(known, Epoch(1, 5), settings).views.passes()]
     assert sorted(turn) == [0, 1]
     losses = runs.advance(1, 1)[0, 0].tolist()

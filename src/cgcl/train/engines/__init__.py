@@ -30,31 +30,20 @@ def engine_for(
     if not isinstance(settings, TrainedSettings):
         return None
     if isinstance(learner, CrossViewLearner) and isinstance(settings, CGCLSettings):
-        return _cgcl_engine(learner, known, settings, seed, resources)
-    if (
-        isinstance(learner, RankingLearner)
-        and isinstance(settings, RankSettings)
-        and _can_record(known, settings, resources)
-    ):
-        from cgcl.train.engines.recorded import RankingSteps, RecordedEngine
+        if can_fuse(known, settings, resources):
+            from cgcl.train.engines.fused import FusedEngine, FusedRuns
 
-        return RecordedEngine(RankingSteps(learner, known, settings, seed))
+            precision = resources.precision
+            return FusedEngine(FusedRuns([learner], [known], [settings], [seed], precision))
+        if resources.engine == "auto" and known.device.type == "cpu":
+            return BlockedEngine(learner, known, settings, seed)
+    is_rank = isinstance(learner, RankingLearner) and isinstance(settings, RankSettings)
+    if is_rank and resources.precision != "fp32" and _may_fuse(known, resources):
+        from cgcl.train.engines.recorded import RankingSteps, RecordedEngine, supports
+
+        if supports(known, settings):
+            return RecordedEngine(RankingSteps(learner, known, settings, seed))
     return PlainEngine(learner, known, settings, seed)
-
-
-def _can_record(known: TrainingGraph, settings: RankSettings, resources: Resources) -> bool:
-    if not _may_fuse(known, resources) or resources.precision == "fp32":
-        return False
-    from cgcl.train.engines.recorded import supports
-
-    return supports(known, settings)
-
-
-def _may_fuse(known: TrainingGraph, resources: Resources) -> bool:
-    """Whether there are a GPU and Triton, and bits are free to differ."""
-    if resources.engine == "plain" or resources.deterministic or known.device.type != "cuda":
-        return False
-    return find_spec("triton") is not None
 
 
 def can_fuse(known: TrainingGraph, settings: CGCLSettings, resources: Resources) -> bool:
@@ -66,17 +55,8 @@ def can_fuse(known: TrainingGraph, settings: CGCLSettings, resources: Resources)
     return supports(known, settings)
 
 
-def _cgcl_engine(
-    learner: CrossViewLearner,
-    known: TrainingGraph,
-    settings: CGCLSettings,
-    seed: int,
-    resources: Resources,
-) -> Engine:
-    if can_fuse(known, settings, resources):
-        from cgcl.train.engines.fused import FusedEngine, FusedRuns
-
-        return FusedEngine(FusedRuns([learner], [known], [settings], [seed], resources.precision))
-    if resources.engine == "auto" and known.device.type == "cpu":
-        return BlockedEngine(learner, known, settings, seed)
-    return PlainEngine(learner, known, settings, seed)
+def _may_fuse(known: TrainingGraph, resources: Resources) -> bool:
+    """Whether there are a GPU and Triton, and bits are free to differ."""
+    if resources.engine == "plain" or resources.deterministic or known.device.type != "cuda":
+        return False
+    return find_spec("triton") is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -19,10 +20,10 @@ from cgcl.model.decoder import Targets
 from cgcl.train.engines.blocked_features import (
     Coins,
     Features,
-    Propagation,
     draw_words,
     features_for,
     multiply,
+    propagation,
 )
 from cgcl.train.engines.plain import PlainEngine
 from cgcl.workers import default_threads_kept
@@ -58,9 +59,9 @@ class BlockedEncoder:
             edge_index: The links of the view that is seen, int64 [2, e].
             generator: Source of the dropout coins.
         """
-        propagation = Propagation(edge_index, self._z.shape[0], self._z.dtype)
-        adjacency = propagation.matrix()
-        self._back = adjacency if self._is_symmetric else propagation.matrix(transposed=True)
+        adjacency, self._back = propagation(
+            edge_index, self._z.shape[0], self._z.dtype, is_symmetric=self._is_symmetric
+        )
         features = self.see(edge_index)
         features.drop(generator)
         features.times(self._encoder.weight, out=self._h)
@@ -157,19 +158,14 @@ class BlockedDecoder:
         count = max(1, min(torch.get_num_threads(), affordable))
         self._workers = [_Worker(decoder, num_nodes, width) for _ in range(count)]
         self._pool = ThreadPoolExecutor(count, "decoder")
-        self.coins = self._workers[0].coins
+        first = self._workers[0]
+        self.coins = first.coins
         """The coins of a block's products."""
-        self._scaled = torch.empty_like(weight)
-
-    @property
-    def gradients(self) -> list[Tensor]:
+        self.gradients = first.gradients
         """What `run` has found, in the order of the decoder's weights."""
-        return self._workers[0].gradients
-
-    @property
-    def into_z(self) -> Tensor:
+        self.into_z = first.into_z
         """The gradient in Z that `run` has found, [n, d_v]."""
-        return self._workers[0].into_z
+        self._scaled = torch.empty_like(weight)
 
     def run(self, z: Tensor, scored: Scored, generator: torch.Generator) -> Tensor:
         """Fill `gradients` and `into_z` and return the loss.
@@ -248,11 +244,8 @@ class _Worker:
         self._into_hidden = torch.empty_like(self._hidden)
         self.gradients = [torch.empty_like(p) for p in decoder.parameters()]
         self.into_z = torch.empty(num_nodes, width, dtype=weight.dtype)
-
-    @property
-    def sums(self) -> list[Tensor]:
+        self.sums = [self.into_z, *self.gradients]
         """All that is summed over pairs."""
-        return [self.into_z, *self.gradients]
 
     @torch.no_grad()
     def run(self, task: _Task, start: int, stop: int) -> None:
@@ -355,13 +348,12 @@ class BlockedEngine(PlainEngine):
             weight.grad = gradient
         return loss
 
-    def _run_epoch(self, epoch: Epoch) -> list[float]:
+    def _steps(self, epoch: Epoch) -> Iterator[Tensor]:
         drawn = draw(self._known, epoch, self._cgcl)
         generator = epoch.stream("dropout")
-        losses: list[Tensor] = []
         for (seen, hidden), unlinked in zip(drawn.views.passes(), drawn.negatives, strict=True):
             if hidden.num_pairs == 0:  # a tiny graph may leave a view empty
                 continue
-            losses.append(self.fill_gradients(seen, hidden, unlinked, generator))
+            loss = self.fill_gradients(seen, hidden, unlinked, generator)
             self._step()
-        return torch.stack(losses).tolist() if losses else []
+            yield loss

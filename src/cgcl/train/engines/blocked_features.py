@@ -105,32 +105,31 @@ class CompressedRows:
             )
 
 
-class Propagation:
-    r"""$\hat A_v$ of one view, $\tilde D^{-1/2} \tilde A \tilde D^{-1/2}$   (Eq. 1)."""
+def propagation(
+    edge_index: Tensor, num_nodes: int, dtype: torch.dtype, *, is_symmetric: bool
+) -> tuple[Tensor, Tensor]:
+    r"""Return $\hat A_v = \tilde D^{-1/2} \tilde A \tilde D^{-1/2}$ of a view, [n, n]   (Eq. 1).
 
-    def __init__(self, edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> None:
-        """Compute the entries, as `cgcl.model.propagate` does.
+    Messages take the first matrix forth and their gradients the second one back.
 
-        Args:
-            edge_index: Links without self-links, int64 [2, e], from row 0 to row 1.
-            num_nodes: Number of nodes.
-            dtype: Of the entries.
-        """
-        loops = torch.arange(num_nodes)
-        self._source = torch.cat([edge_index[0], loops])
-        self._target = torch.cat([edge_index[1], loops])
-        self._scale = torch.bincount(self._target, minlength=num_nodes).to(dtype).rsqrt()
+    Args:
+        edge_index: Links without self-links, int64 [2, e], from row 0 to row 1.
+        num_nodes: Number of nodes.
+        dtype: Of the entries, which are those of `cgcl.model.propagate`.
+        is_symmetric: Whether all links are there in both directions: both matrices are one.
+    """
+    loops = torch.arange(num_nodes).expand(2, -1)
+    source, target = torch.cat([edge_index, loops], dim=1)
+    scale = torch.bincount(target, minlength=num_nodes).to(dtype).rsqrt()
 
-    def matrix(self, *, transposed: bool = False) -> Tensor:
-        """Return the matrix that takes messages from their source to their target, [n, n]."""
-        row, column = self._target, self._source
-        if transposed:
-            row, column = column, row
-        num_nodes = self._scale.numel()
+    def matrix(row: Tensor, column: Tensor) -> Tensor:
         row, column = decode(encode_ordered(row, column, num_nodes).sort().values, num_nodes)
-        values = self._scale.index_select(0, row) * self._scale.index_select(0, column)
+        values = scale.index_select(0, row) * scale.index_select(0, column)
         shape = (num_nodes, num_nodes)
         return CompressedRows.from_sorted(row, column, values, shape).tensor()
+
+    forth = matrix(target, source)
+    return forth, forth if is_symmetric else matrix(source, target)
 
 
 def multiply(matrix: Tensor, dense: Tensor, out: Tensor) -> None:
@@ -147,7 +146,29 @@ _CACHED_ENTRIES = 2**19
 _DENSE, _SPARSE, _CHOICE = 13.0, 77.0, 7.0
 
 
-class DenseFeatures:
+class Features:
+    """X of which another part is dropped at every step; each kind tosses its coins in its way."""
+
+    scale = 1.0
+    """What both must still be multiplied by."""
+
+    def __init__(self, forth: Tensor, back: Tensor) -> None:
+        """Take all of X and of its transpose, as `drop` will leave a part of them."""
+        self.forth, self.back = forth, back
+
+    def drop(self, generator: torch.Generator) -> None:
+        """Toss the coins of a step, if any entry may be dropped."""
+
+    def times(self, weight: Tensor, out: Tensor) -> None:
+        """Write X W, [n, d_v]."""
+        torch.addmm(out, self.forth, weight, beta=0, alpha=self.scale, out=out)
+
+    def transposed_times(self, h: Tensor, out: Tensor) -> None:
+        """Write X^T H, [d, d_v]."""
+        torch.addmm(out, self.back, h, beta=0, alpha=self.scale, out=out)
+
+
+class DenseFeatures(Features):
     """Features few of which are zero."""
 
     def __init__(self, x: Tensor, probability: float) -> None:
@@ -157,40 +178,23 @@ class DenseFeatures:
             x: Dense, [n, d].
             probability: Chance of an entry to be dropped.
         """
+        left = torch.empty_like(x) if probability > 0 else x
+        super().__init__(left, left.t())
         self._x = x
-        self._drops = probability > 0
         self._rows = max(1, _CACHED_ENTRIES // max(x.shape[1], 1))
         self._coins = Coins(probability, x.shape[1], self._rows)
-        self._left = torch.empty_like(x) if self._drops else x
+        self.scale = self._coins.scale
 
     def drop(self, generator: torch.Generator) -> None:
         """Toss the coins of a step."""
-        if not self._drops:
+        if self.forth is self._x:
             return
-        words = draw_words(self._x.shape[0], generator)
-        blocks = zip(
-            words.split(self._rows),
-            self._x.split(self._rows),
-            self._left.split(self._rows),
-            strict=True,
-        )
-        for block, x, left in blocks:
-            self._coins.toss(block, out=left).mul_(x)
-
-    def times(self, weight: Tensor, out: Tensor) -> None:
-        """Write X W, [n, d_v]."""
-        torch.addmm(out, self._left, weight, beta=0, alpha=self._coins.scale, out=out)
-
-    def transposed_times(self, h: Tensor, out: Tensor) -> None:
-        """Write X^T H, [d, d_v]."""
-        torch.addmm(out, self._left.t(), h, beta=0, alpha=self._coins.scale, out=out)
-
-    def dropped(self) -> Tensor:
-        """Return a copy of X as the last `drop` left it, dense [n, d], to look at."""
-        return self._left * self._coins.scale
+        each = (draw_words(self._x.shape[0], generator), self._x, self.forth)
+        for words, x, left in zip(*(rows.split(self._rows) for rows in each), strict=True):
+            self._coins.toss(words, out=left).mul_(x)
 
 
-class SparseFeatures:
+class SparseFeatures(Features):
     """Features most of which are zero: by rows and, for the way back, by columns."""
 
     def __init__(self, x: Tensor, probability: float) -> None:
@@ -201,46 +205,25 @@ class SparseFeatures:
             probability: Chance of an entry to be dropped.
         """
         row, column = x.indices()
-        self._drops = probability > 0
-        self._rows = -(-column.numel() // _COLUMNS)
-        self._coins = Coins(probability, _COLUMNS, self._rows if self._drops else 0)
-        values = x.values() * self._coins.scale
-        num_nodes, num_features = x.shape
+        self._rows = -(-column.numel() // _COLUMNS) if probability > 0 else 0
+        self._coins = Coins(probability, _COLUMNS, self._rows)
+        values, (num_nodes, num_features) = x.values() * self._coins.scale, x.shape
         self._by_row = CompressedRows.from_sorted(row, column, values, (num_nodes, num_features))
         column, order = column.sort(stable=True)
-        self._by_column = CompressedRows.from_sorted(
-            column,
-            row.index_select(0, order),
-            values.index_select(0, order),
-            (num_features, num_nodes),
-        )
+        row, values = row.index_select(0, order), values.index_select(0, order)
+        self._by_column = CompressedRows.from_sorted(column, row, values, (num_features, num_nodes))
         self._order = order.to(self._by_row.starts.dtype)
-        self._forth, self._back = self._by_row.tensor(), self._by_column.tensor()
+        super().__init__(self._by_row.tensor(), self._by_column.tensor())
 
     def drop(self, generator: torch.Generator) -> None:
         """Toss the coins of a step."""
-        if not self._drops:
+        if not self._rows:
             return
         kept = torch.empty(self._rows, _COLUMNS, dtype=torch.bool)
         self._coins.toss(draw_words(self._rows, generator), out=kept)
         kept = kept.view(-1)[: self._order.numel()]
-        self._forth = self._by_row.only(kept).tensor()
-        self._back = self._by_column.only(kept.index_select(0, self._order)).tensor()
-
-    def times(self, weight: Tensor, out: Tensor) -> None:
-        """Write X W, [n, d_v]."""
-        multiply(self._forth, weight, out)
-
-    def transposed_times(self, h: Tensor, out: Tensor) -> None:
-        """Write X^T H, [d, d_v]."""
-        multiply(self._back, h, out)
-
-    def dropped(self) -> Tensor:
-        """Return a copy of X as the last `drop` left it, dense [n, d], to look at."""
-        return self._forth.to_dense()
-
-
-Features = DenseFeatures | SparseFeatures
+        self.forth = self._by_row.only(kept).tensor()
+        self.back = self._by_column.only(kept.index_select(0, self._order)).tensor()
 
 
 def features_for(x: Tensor, probability: float) -> Features:

@@ -152,57 +152,45 @@ class FusedEncoder:
             torch.zeros(runs, nodes, self._width, device=device) for _ in range(3)
         )
         if features.dense is not None:
+            self._dense = features.dense.expand(runs, -1, -1)
             self._dropped = torch.zeros(runs, nodes, self._num_features, device=device)
 
     def forward(self, turn: int) -> None:
         """Write `z` as one turn sees it, and clear `dz`."""
-        self._multiply(self._draws.kind, turn, self._dropout)
-        self._propagate(self._draws.kind, self._draws.scales, turn, self._h, self.z)
+        self._see(self._draws.kind, self._draws.scales, turn, self._dropout)
 
     def evaluate(self) -> None:
         """Write `z` as all links give it, dropout off."""
-        self._multiply("all", 0, dropout=0.0)
-        self._propagate("all", self._draws.full_scales, 0, self._h, self.z)
+        self._see("all", self._draws.full_scales, 0, dropout=0.0)
 
     def backward(self, turn: int) -> None:
         """Take `dz` back to the gradients of weight and bias, and count the step."""
-        draws, weights, rows = self._draws, self._weights, 64
+        draws, weights, height = self._draws, self._weights, 64
         columns = min(128, power_of_2(self._width))
-        grid = blocks(draws.num_nodes, rows), blocks(self._width, columns), draws.num_runs
+        grid = blocks(draws.num_nodes, height), blocks(self._width, columns), draws.num_runs
         launch(elu_backward, *grid)(
             self.z, self.dz, weights.gradient(BIAS), weights.steps, draws.counts,
-            draws.num_nodes, weights.per_run, self._width, TURN=turn, ROWS=rows, COLUMNS=columns,
+            draws.num_nodes, weights.per_run, self._width, TURN=turn, ROWS=height, COLUMNS=columns,
         )  # fmt: skip
         self._propagate(draws.kind, draws.scales, turn, self.dz, self._h, backward=True)
-        self._multiply_back(turn)
-
-    def _multiply(self, kind: str, turn: int, dropout: float) -> None:
-        """Write H = X W, after dropout."""
-        weight = self._weights.value(W)
-        if self._features.by_node is not None:
-            self._gather(self._features.by_node, weight, self._h, kind, turn, dropout)
-            return
-        if dropout:
-            self._drop(turn)
-        torch.bmm(self._dropped if dropout else self._dense, weight, out=self._h)
-
-    def _multiply_back(self, turn: int) -> None:
-        """Write the gradient of W from that of H, which stands where H stood."""
-        into = self._weights.gradient(W)
-        if self._features.by_feature is not None:
-            rows = self._features.by_feature
-            kind = self._draws.kind
-            self._gather(rows, self._h, into, kind, turn, self._dropout, transposed=True)
+        # The gradient of H stands where H stood.
+        into, rows = weights.gradient(W), self._features.by_feature
+        if rows is not None:
+            self._gather(rows, self._h, into, draws.kind, turn, self._dropout, transposed=True)
             return
         x = self._dropped if self._dropout else self._dense
         torch.bmm(x.transpose(1, 2), self._h, out=into)
 
-    @property
-    def _dense(self) -> Tensor:
-        """Dense features without dropout, [runs, n, d]."""
-        if self._features.dense is None:
-            raise ValueError("The features are sparse.")
-        return self._features.dense.expand(self._draws.num_runs, -1, -1)
+    def _see(self, kind: str, scales: Tensor, turn: int, dropout: float) -> None:
+        """Write H = X W, after dropout, and Z."""
+        weight, rows = self._weights.value(W), self._features.by_node
+        if rows is not None:
+            self._gather(rows, weight, self._h, kind, turn, dropout)
+        else:
+            if dropout:
+                self._drop(turn)
+            torch.bmm(self._dropped if dropout else self._dense, weight, out=self._h)
+        self._propagate(kind, scales, turn, self._h, self.z)
 
     def _gather(
         self,

@@ -75,29 +75,25 @@ class Adam:
     @torch.no_grad()
     def step(self) -> None:
         """Change the weights once."""
-        weights: list[Tensor] = []
-        gradients: list[Tensor] = []
-        memory: list[dict[str, Tensor]] = []
-        for index, weight in enumerate(self._weights):
-            if weight.grad is not None:
-                weights.append(weight)
-                gradients.append(weight.grad)
-                memory.append(self._memory_of(index))
-        if not weights:
+        stepped = [index for index, own in enumerate(self._weights) if own.grad is not None]
+        if not stepped:
             return
-        steps = [own["step"] for own in memory]
-        states = ([own["exp_avg"] for own in memory], [own["exp_avg_sq"] for own in memory])
+        weights: list[Tensor] = [self._weights[index] for index in stepped]
+        memory = [self._memory_of(index) for index in stepped]
+        names = ("step", "exp_avg", "exp_avg_sq")
+        steps, means, squares = ([own[name] for own in memory] for name in names)
+        gradients = [own.grad for own in weights if own.grad is not None]
         told: dict[str, Any] = {"lr": self._lr, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
         told |= {"weight_decay": self._weight_decay, "amsgrad": False, "maximize": False}
         fused = getattr(torch, "_fused_adam_", None)
         if fused is None:
             from torch.optim.adam import adam
 
-            adam(weights, gradients, *states, [], steps, foreach=False, **told)
+            adam(weights, gradients, means, squares, [], steps, foreach=False, **told)
             return
         for step in steps:
             step += 1
-        fused(weights, gradients, *states, [], steps, **told)
+        fused(weights, gradients, means, squares, [], steps, **told)
 
     def moments(self) -> Moments:
         """Return the memory of every weight that has been stepped."""
@@ -158,12 +154,13 @@ class PlainEngine:
 
     def _run_epoch(self, epoch: Epoch) -> list[float]:
         with seeded(epoch.seed, "epoch", epoch.number, self._known.device):
-            self._learner.train()
-            losses = list(self._steps(self._learner.steps(self._known, epoch)))
+            losses = list(self._steps(epoch))
         return torch.stack(losses).tolist() if losses else []
 
-    def _steps(self, losses: Iterator[Tensor]) -> Iterator[Tensor]:
-        for loss in losses:
+    def _steps(self, epoch: Epoch) -> Iterator[Tensor]:
+        """Take the steps of an epoch and yield the loss of each."""
+        self._learner.train()
+        for loss in self._learner.steps(self._known, epoch):
             self.optimizer.zero_grad()
             loss.backward()
             self._step()

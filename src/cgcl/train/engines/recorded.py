@@ -125,11 +125,20 @@ class RankingSteps:
 
     def _make_room(self, known: TrainingGraph) -> None:
         n, d, layers, half = known.num_nodes, self._settings.hidden, self._layers, self._half
+        # A program takes some of a node's links and columns at once, or whole rows of some nodes.
+        columns = power_of_2(d, 16)
+        self._blocks = {"ENTRIES": 8, "COLUMNS": min(128, columns), "num_warps": 1}
+        self._grid = n, blocks(d, self._blocks["COLUMNS"])
+        self._whole_rows = {"ROWS": max(1, _HELD // columns), "COLUMNS": columns, "num_warps": 8}
+        self._held_blocks = blocks(n, self._whole_rows["ROWS"])
         self._scales = self._zeros(n)
         self._neighbours, self._numbers = (
             torch.zeros_like(self._rows.neighbours) for _ in range(2)
         )
         self._middles = self._zeros(n, dtype=torch.int32)
+        # What messages pass along.
+        rows = self._rows
+        self._links = rows.order, rows.starts, self._middles, self._neighbours, self._scales
         deeper = [f"encode.deeper.{number}.weight" for number in range(layers - 1)]
         self._copies = {name: self._zeros(d, d, dtype=half) for name in deeper}
         self._own = self._settings.self_term
@@ -209,9 +218,9 @@ class RankingSteps:
         return None
 
     def _inputs_back(self, made: Tensor | None) -> None:
-        launch(send, *self._grid())(
+        launch(send, *self._grid)(
             *self._links, self._to_first, self._to_first.stride(0), self._to_h,
-            self._to_h.stride(0), self._settings.hidden, **self._blocks(),
+            self._to_h.stride(0), self._settings.hidden, **self._blocks,
         )  # fmt: skip
         if made is not None:
             made.backward(self._to_h.float())
@@ -222,14 +231,14 @@ class RankingSteps:
     def _encode(self, turn: int) -> None:
         d, epoch, links = self._settings.hidden, self.epoch, self._links
         drop = dropping(self._settings.hidden_dropout)
-        launch(first_layer, *self._grid())(
+        launch(first_layer, *self._grid)(
             *links, self._h, self._h.stride(0), self.learner.encode.bias, self._pre[0], self._z,
             self._dropped, self._keys, epoch, d, *drop, self._key(turn, 1), OWN=self._own,
-            NEXT=self._layers > 1, **self._blocks(),
+            NEXT=self._layers > 1, **self._blocks,
         )  # fmt: skip
         for number in range(1, self._layers):
             messages, pre = self._messages[number - 1], self._pre[number]
-            launch(send, *self._grid())(*links, self._dropped, d, messages, d, d, **self._blocks())
+            launch(send, *self._grid)(*links, self._dropped, d, messages, d, d, **self._blocks)
             name = f"encode.deeper.{number - 1}"
             product_into(pre, messages, self._copies[f"{name}.weight"].T)
             launch(activate, blocks(self._z.numel(), _BLOCK))(
@@ -246,10 +255,10 @@ class RankingSteps:
             product_into(self._gradient(f"{name}.weight"), to_pre.T, self._messages[number - 1])
             product_into(self._to_messages, to_pre, self._copies[f"{name}.weight"])
             below = self._to_below(number)
-            launch(send_back, *self._grid())(
+            launch(send_back, *self._grid)(
                 *self._links, self._to_messages, d, self._to_z, self._pre[number - 1], below,
                 below.stride(0), self._keys, epoch, d, *dropping(self._settings.hidden_dropout),
-                self._key(turn, number), **self._blocks(),
+                self._key(turn, number), **self._blocks,
             )  # fmt: skip
         self._add_columns(self._to_first, "encode.bias")
 
@@ -264,12 +273,12 @@ class RankingSteps:
         with torch.enable_grad():
             weights = decode.weights(d + settings.signatures)
         told = weights.detach()
-        launch(normalise, blocks(self._known.num_nodes, self._held_rows))(
+        launch(normalise, self._held_blocks)(
             self._z, pairs.places, told, popular.weight if popular else told,
             popular.bias if popular else told, pairs.left, pairs.right, pairs.half, pairs.terms,
             self._keys, self.epoch, self._known.num_nodes, d, pairs.width,
             *dropping(settings.decoder_dropout), self._key(turn, self._layers),
-            NORM=settings.norm, POPULAR=popular is not None, **self._whole_rows(),
+            NORM=settings.norm, POPULAR=popular is not None, **self._whole_rows,
         )  # fmt: skip
         if settings.signatures:
             counted = self._prepared.counted(self._seen(turn))
@@ -284,24 +293,23 @@ class RankingSteps:
     def _decode_back(self, turn: int, weights: Tensor) -> None:
         pairs, settings, rows = self._pairs, self._settings, self._rows
         d, n, popular = settings.hidden, self._known.num_nodes, self.learner.decode.popularity
-        columns = self._blocks()
-        launch(add_links, n, blocks(pairs.width, columns["COLUMNS"]))(
+        launch(add_links, n, blocks(pairs.width, self._blocks["COLUMNS"]))(
             rows.order, rows.starts, self._middles, self._neighbours, self._numbers,
             pairs.to_scores, pairs.places, pairs.right, pairs.products, pairs.width, pairs.width,
-            **columns,
+            **self._blocks,
         )  # fmt: skip
         told, to_weights = weights.detach(), self._to_weights.zero_()
         below = self._to_below(self._layers)
         names = ("decode.popularity.weight", "decode.popularity.bias")
         to_popular = [self._gradient(name) if popular else to_weights for name in names]
-        launch(normalise_back, min(blocks(n, self._held_rows), _PROGRAMS))(
+        launch(normalise_back, min(self._held_blocks, _PROGRAMS))(
             pairs.products, self._z, self._pre[-1], pairs.places, told,
             popular.weight if popular else told, pairs.to_terms, pairs.link_terms,
             pairs.link_sums, pairs.with_own, pairs.log_total, self._turns.counts, to_weights,
             *to_popular, self._to_z, below, below.stride(0), self._keys, self.epoch, n, d,
             pairs.width, pairs.num_tiles, settings.row_share, *dropping(settings.decoder_dropout),
             self._key(turn, self._layers), TURN=turn, NORM=settings.norm,
-            POPULAR=popular is not None, TILES=64, **self._whole_rows(),
+            POPULAR=popular is not None, TILES=64, **self._whole_rows,
         )  # fmt: skip
         if settings.signatures:
             some = slice(d, d + settings.signatures)
@@ -319,12 +327,6 @@ class RankingSteps:
         launch(add_columns, blocks(n, 64), blocks(d, 128))(
             x, x.stride(0), self._gradient(name), n, d, ROWS=64, COLUMNS=128
         )
-
-    @property
-    def _links(self) -> tuple[Tensor, ...]:
-        """Return what messages pass along."""
-        rows = self._rows
-        return rows.order, rows.starts, self._middles, self._neighbours, self._scales
 
     def _seen(self, turn: int) -> Tensor:
         return self._turns.seen[turn] != 0
@@ -345,23 +347,6 @@ class RankingSteps:
 
     def _gradient(self, name: str) -> Tensor:
         return self.weights.gradient(self._names[name])[0]
-
-    def _grid(self) -> tuple[int, int]:
-        columns = self._blocks()["COLUMNS"]
-        return self._known.num_nodes, blocks(self._settings.hidden, columns)
-
-    def _blocks(self) -> dict[str, int]:
-        """Return how many of a node's links a program takes at once, and how many columns."""
-        columns = min(128, power_of_2(self._settings.hidden, 16))
-        return {"ENTRIES": 8, "COLUMNS": columns, "num_warps": 1}
-
-    @property
-    def _held_rows(self) -> int:
-        return max(1, _HELD // power_of_2(self._settings.hidden, 16))
-
-    def _whole_rows(self) -> dict[str, int]:
-        columns = power_of_2(self._settings.hidden, 16)
-        return {"ROWS": self._held_rows, "COLUMNS": columns, "num_warps": 8}
 
 
 # The widest vector of which a program holds whole rows.

@@ -13,7 +13,7 @@ needed.
 import triton
 import triton.language as tl
 
-from cgcl.train.engines.kernels.shared import epoch_key, keeps, mix, word
+from cgcl.train.engines.kernels.shared import elu, epoch_key, keeps, mix, word
 
 
 @triton.jit
@@ -284,9 +284,7 @@ def propagate(
     place = (run * num_nodes + node) * width + column
     if not BACKWARD:
         total += tl.load(bias + run * weights_per_run + column, mask=in_row, other=0.0)
-        # exp(x) - 1 loses its digits near 0, where x + x^2 / 2 has them.
-        below = tl.where(total > -1e-3, total + 0.5 * total * total, tl.exp(total) - 1)
-        total = tl.where(total > 0, total, below)
+        total = elu(total)
         tl.store(to_clear + place, tl.zeros((COLUMNS,), tl.float32), mask=in_row)
     tl.store(out + place, total, mask=in_row)
 
@@ -317,6 +315,22 @@ def elu_backward(
 @triton.jit
 def _dot(a, b, PRECISION: tl.constexpr):
     return tl.dot(a, b, input_precision=PRECISION)
+
+
+@triton.jit
+def _slots_of(tile, tiles, count, PAIRS: tl.constexpr):
+    """Return the label of a tile's pairs, where they stand, and which of them there are."""
+    label = (tile >= tiles).to(tl.int32)
+    slot = (tile - label * tiles) * PAIRS + tl.arange(0, PAIRS)
+    return label, slot, slot < count
+
+
+@triton.jit
+def _ends_of(ends, label, slot, inside, capacity):
+    """Return both ends of pairs."""
+    row = ends + label * 2 * capacity
+    one = tl.load(row + slot, mask=inside, other=0).to(tl.int64)
+    return one, tl.load(row + capacity + slot, mask=inside, other=0).to(tl.int64)
 
 
 @triton.jit
@@ -406,12 +420,8 @@ def decode_forward(
     sum_loss = 0.0
     tiles = tl.cdiv(count, PAIRS)
     for tile in range(tl.program_id(0), 2 * tiles, tl.num_programs(0)):
-        label = (tile >= tiles).to(tl.int32)
-        slot = (tile - label * tiles) * PAIRS + tl.arange(0, PAIRS)
-        inside = slot < count
-        row = ends + label * 2 * capacity
-        one = tl.load(row + slot, mask=inside, other=0).to(tl.int64)
-        other = tl.load(row + capacity + slot, mask=inside, other=0).to(tl.int64)
+        label, slot, inside = _slots_of(tile, tiles, count, PAIRS)
+        one, other = _ends_of(ends, label, slot, inside, capacity)
         before = _hidden(
             z, w1, b1 + run * weights_per_run, one, other, inside, word(key, one, other),
             width, hidden, threshold, scale, PRECISION, PAIRS, COLUMNS, HIDDEN,
@@ -462,9 +472,7 @@ def decode_backward(
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     tiles = tl.cdiv(count, PAIRS)
     for tile in range(tl.program_id(1), 2 * tiles, tl.num_programs(1)):
-        label = (tile >= tiles).to(tl.int32)
-        slot = (tile - label * tiles) * PAIRS + tl.arange(0, PAIRS)
-        inside = slot < count
+        label, slot, inside = _slots_of(tile, tiles, count, PAIRS)
         place = (label * capacity + slot).to(tl.int64) * (HIDDEN // 32)
         dh = tl.zeros((PAIRS, COLUMNS), tl.float32)
         for start in range(0, HIDDEN, UNITS):
@@ -476,9 +484,7 @@ def decode_backward(
             )
             weight *= tl.load(w2 + unit, mask=unit < hidden, other=0.0)[:, None]
             dh += _dot(_open_units(bits, place, inside, unit), weight, PRECISION)
-        row = ends + label * 2 * capacity
-        one = tl.load(row + slot, mask=inside, other=0).to(tl.int64)
-        other = tl.load(row + capacity + slot, mask=inside, other=0).to(tl.int64)
+        one, other = _ends_of(ends, label, slot, inside, capacity)
         gradient = tl.load(gradients + label * capacity + slot, mask=inside, other=0.0)
         left, right, kept = _product(
             z, one, other, inside, word(key, one, other), column, width, threshold
@@ -512,12 +518,8 @@ def first_layer_gradient(
     total = tl.zeros((COLUMNS, HIDDEN), tl.float32)
     tiles = tl.cdiv(count, PAIRS)
     for tile in range(tl.program_id(1), 2 * tiles, tl.num_programs(1)):
-        label = (tile >= tiles).to(tl.int32)
-        slot = (tile - label * tiles) * PAIRS + tl.arange(0, PAIRS)
-        inside = slot < count
-        row = ends + label * 2 * capacity
-        one = tl.load(row + slot, mask=inside, other=0).to(tl.int64)
-        other = tl.load(row + capacity + slot, mask=inside, other=0).to(tl.int64)
+        label, slot, inside = _slots_of(tile, tiles, count, PAIRS)
+        one, other = _ends_of(ends, label, slot, inside, capacity)
         row_word = word(key, one, other)
         left, right, kept = _product(z, one, other, inside, row_word, column, width, threshold)
         gradient = tl.load(gradients + label * capacity + slot, mask=inside, other=0.0)
@@ -541,8 +543,7 @@ def decode_only(
     slot = tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)
     inside = slot < num_pairs
     pairs += run * 2 * num_pairs
-    one = tl.load(pairs + slot, mask=inside, other=0).to(tl.int64)
-    other = tl.load(pairs + num_pairs + slot, mask=inside, other=0).to(tl.int64)
+    one, other = _ends_of(pairs, 0, slot, inside, num_pairs)
     before = _hidden(
         z + run * num_nodes * width, w1 + run * weights_per_run, b1 + run * weights_per_run,
         one, other, inside, one.to(tl.uint32), width, hidden, 0, 1.0,

@@ -9,7 +9,7 @@ All pairs are gone through in tiles of scores that are summed, or shared out, an
 import triton
 import triton.language as tl
 
-from cgcl.train.engines.kernels.shared import epoch_key, keeps, mix, word
+from cgcl.train.engines.kernels.shared import elu, epoch_key, keeps, mix, word
 
 TILE = 128
 """Rows and columns of a tile."""
@@ -71,18 +71,20 @@ def sum_tiles(
     )  # fmt: skip
     at = tl.arange(0, _TILE)
     own, other = row * _TILE + at, column * _TILE + at
-    scored = scores + tl.load(terms + other)[None, :]
-    top = tl.maximum(tl.max(scored, 1), _NOTHING)
-    total = tl.sum(tl.exp(scored - top[:, None]), 1)
-    # The highest alone adds 1, if anything counts at all.
-    found = tl.where(top > _BARRED / 2, top + tl.log(tl.maximum(total, 1.0)), _NOTHING)
+    found = _log_sum(scores + tl.load(terms + other)[None, :], 1)
     tl.store(log_sums + own.to(tl.int64) * num_tiles + column, found)
     if row != column:
-        scored = scores + tl.load(terms + own)[:, None]
-        top = tl.maximum(tl.max(scored, 0), _NOTHING)
-        total = tl.sum(tl.exp(scored - top[None, :]), 0)
-        found = tl.where(top > _BARRED / 2, top + tl.log(tl.maximum(total, 1.0)), _NOTHING)
+        found = _log_sum(scores + tl.load(terms + own)[:, None], 0)
         tl.store(log_sums + other.to(tl.int64) * num_tiles + row, found)
+
+
+@triton.jit
+def _log_sum(scored, AXIS: tl.constexpr):
+    """Return the logarithm of each row's or column's sum."""
+    top = tl.maximum(tl.max(scored, AXIS), _NOTHING)
+    total = tl.sum(tl.exp(scored - tl.expand_dims(top, AXIS)), AXIS)
+    # The highest alone adds 1, if anything counts at all.
+    return tl.where(top > _BARRED / 2, top + tl.log(tl.maximum(total, 1.0)), _NOTHING)
 
 
 @triton.jit
@@ -322,10 +324,13 @@ def sort_links(
 
 @triton.jit
 def _arrived(
-    node, column, in_row, starts, middles, neighbours, scales, h, stride, ENTRIES: tl.constexpr,
+    order, starts, middles, neighbours, scales, h, stride, width, ENTRIES: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Return some columns of a node's row of A^ H."""
+    """Return a program's node and columns, which of these there are, and their row of A^ H."""
+    node = tl.load(order + tl.program_id(0))  # those with most links first
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    in_row = column < width
     own_scale = tl.load(scales + node)
     own = tl.load(h + node.to(tl.int64) * stride + column, mask=in_row, other=0.0)
     begin, end = tl.load(starts + node), tl.load(middles + node)
@@ -341,7 +346,8 @@ def _arrived(
             other=0.0,
         )
         total += scale[:, None] * rows.to(tl.float32)
-    return own_scale * (own_scale * own.to(tl.float32) + tl.sum(total, 0))
+    total = own_scale * (own_scale * own.to(tl.float32) + tl.sum(total, 0))
+    return node, column, in_row, total
 
 
 @triton.jit
@@ -350,11 +356,8 @@ def send(
     ENTRIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Write A^ H, [n, width]; the rows of H and of what is written are so far apart."""
-    node = tl.load(order + tl.program_id(0))  # those with most links first
-    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    in_row = column < width
-    total = _arrived(
-        node, column, in_row, starts, middles, neighbours, scales, h, h_stride, ENTRIES, COLUMNS
+    node, column, in_row, total = _arrived(
+        order, starts, middles, neighbours, scales, h, h_stride, width, ENTRIES, COLUMNS
     )
     tl.store(out + node.to(tl.int64) * out_stride + column, total, mask=in_row)
 
@@ -371,18 +374,15 @@ def first_layer(
         h: What neighbours send and, if OWN, behind it what a node has of itself.
         NEXT: Whether there is another layer.
     """
-    node = tl.load(order + tl.program_id(0))
-    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    in_row = column < width
-    total = _arrived(
-        node, column, in_row, starts, middles, neighbours, scales, h, h_stride, ENTRIES, COLUMNS
+    node, column, in_row, total = _arrived(
+        order, starts, middles, neighbours, scales, h, h_stride, width, ENTRIES, COLUMNS
     )
     total += tl.load(bias + column, mask=in_row, other=0.0)
     if OWN:
         own = h + node.to(tl.int64) * h_stride + width + column
         total += tl.load(own, mask=in_row, other=0.0).to(tl.float32)
     place = node.to(tl.int64) * width + column
-    value = _elu(total)
+    value = elu(total)
     tl.store(pre + place, total, mask=in_row)
     tl.store(z + place, value, mask=in_row)
     if NEXT:
@@ -402,7 +402,7 @@ def activate(
     node, column = at // width, at % width
     total = tl.load(pre + at, mask=inside, other=0.0).to(tl.float32)
     total += tl.load(bias + column, mask=inside, other=0.0)
-    value = tl.load(z + at, mask=inside, other=0.0) + _elu(total)
+    value = tl.load(z + at, mask=inside, other=0.0) + elu(total)
     tl.store(pre + at, total, mask=inside)
     tl.store(z + at, value, mask=inside)
     if NEXT:
@@ -422,11 +422,8 @@ def send_back(
         h: The gradient of the messages.
         to_pre: What is written for the layer below, its rows `stride` apart.
     """
-    node = tl.load(order + tl.program_id(0))
-    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    in_row = column < width
-    total = _arrived(
-        node, column, in_row, starts, middles, neighbours, scales, h, h_stride, ENTRIES, COLUMNS
+    node, column, in_row, total = _arrived(
+        order, starts, middles, neighbours, scales, h, h_stride, width, ENTRIES, COLUMNS
     )
     row_word = mix(node.to(tl.uint32) ^ epoch_key(tl.load(keys + KEY), tl.load(epoch)))
     total = tl.where(keeps(row_word, column, threshold), total * scale, 0.0)
@@ -599,13 +596,6 @@ def _normal(value, inside, width, NORM: tl.constexpr):
         value = tl.where(inside, value - tl.sum(value, 1)[:, None] / width, 0.0)
         one_over = 1 / tl.sqrt(tl.sum(value * value, 1) / width + _EPSILON)
     return value * one_over[:, None], one_over
-
-
-@triton.jit
-def _elu(x):
-    # exp(x) - 1 loses its digits near 0, where x + x^2 / 2 has them.
-    below = tl.where(x > -1e-3, x + 0.5 * x * x, tl.exp(x) - 1)
-    return tl.where(x > 0, x, below)
 
 
 @triton.jit

@@ -22,7 +22,7 @@ def mix(number):
 
 @triton.jit
 def epoch_key(base, epoch):
-    """Return the key of a purpose in an epoch, as `coins.epoch_key` does."""
+    """Return the key of a purpose in an epoch, as `counter_rng.epoch_key` does."""
     return mix(base.to(tl.uint32) + epoch.to(tl.uint32) * _GOLDEN)
 
 
@@ -40,6 +40,14 @@ def keeps(row_word, column, threshold):
     """
     coin = mix(row_word + column.to(tl.uint32) * _GOLDEN)
     return (coin >> 8).to(tl.int32) >= threshold
+
+
+@triton.jit
+def elu(x):
+    """Return x, or e^x - 1 below 0."""
+    # exp(x) - 1 loses its digits near 0, where x + x^2 / 2 has them.
+    below = tl.where(x > -1e-3, x + 0.5 * x * x, tl.exp(x) - 1)
+    return tl.where(x > 0, x, below)
 
 
 @triton.jit
