@@ -470,15 +470,17 @@ def test_what_was_not_used_for_longest_makes_room(folder: Path, monkeypatch) -> 
 
 def test_only_old_unfinished_files_are_removed(folder: Path) -> None:
     folder.mkdir()
-    names = [f"toy-1-{'0' * 64}.{digit * 32}{end}" for digit in "ab" for end in ("", ".tmp")]
+    start = f"toy-1-{'0' * 64}"
+    ends = [f".{'0' * 32}", f".{'0' * 32}.tmp", f".safetensors.{'0' * 32}.tmp"]  # two of before
+    names = [start + end.replace("0", digit) for digit in "ab" for end in ends]
     for name in [*names, "mine.tmp"]:
         (folder / name).touch()
-    for name in [*names[:2], "mine.tmp"]:
+    for name in [*names[:3], "mine.tmp"]:
         os.utime(folder / name, (0, 0))
     cached("toy-1", ["a"], Work())
     left = {path.name for path in folder.iterdir()}
-    assert left >= {*names[2:], "mine.tmp"}
-    assert not left & set(names[:2])
+    assert left >= {*names[3:], "mine.tmp"}
+    assert not left & set(names[:3])
 
 
 def test_those_who_compute_the_same_at_the_same_time_do_not_meet(folder: Path) -> None:

@@ -35,7 +35,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         while self.path == "/endless":
             self.wfile.write(BODY)
-        body = {"/half": BODY[: len(BODY) // 2], "/wrong": BODY[::-1]}.get(self.path, BODY)
+        body = {"/half": BODY[:4500], "/cut": BODY[:4500], "/wrong": BODY[::-1]}.get(
+            self.path, BODY
+        )
         self.wfile.write(body)
 
     def handle(self):
@@ -91,6 +93,7 @@ def test_a_published_file_arrives(fetch, tmp_path, path):
     [
         ("/half", "the connection ended after 4,500 of 9,000 bytes"),
         ("/wrong", "what came is not the published file"),
+        ("/cut", "what came is not the published file"),  # without a word of how long it is
         ("/endless", "it is larger than 1 MB"),
         ("/missing", "the server answered 404 Not Found"),
     ],
@@ -108,6 +111,21 @@ def test_a_failed_download_leaves_nothing_and_says_what_to_do(
         f"and save it as {target}, or name a folder that has it: `data_root` or CGCL_DATA."
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_drips_is_left_after_a_while(fetch, tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets, "_PATIENCE", 0.01)
+    monkeypatch.setattr(datasets, "_MAX_BYTES", 1e12)
+    with pytest.raises(ResourceError, match=r"Cannot download file: only [\d,]+ bytes came in 0 s"):
+        fetch("/drip", tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_lies_there_is_not_followed_nor_overwritten(fetch, tmp_path):
+    (tmp_path / "precious").write_text("kept")
+    (tmp_path / "file.part").symlink_to(tmp_path / "precious")
+    fetch("/good", tmp_path / "file")
+    assert (tmp_path / "precious").read_text() == "kept"
 
 
 def test_an_unreachable_server_is_our_error(tmp_path):

@@ -94,7 +94,7 @@ def _open_what_is_closed() -> None:
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     if is_told:
-        say("Warning: Standard output is closed: what is printed there is lost. Take --out FILE.")
+        say("Warning: Standard output is closed: what is printed there is lost.")
 
 
 def _require_folder() -> None:
@@ -120,7 +120,7 @@ def _keep_freed_memory() -> None:
 
 
 def _unexpected(error: Exception) -> int:
-    """Reword what memory or disk refuse; keep the traceback of a bug in a file and say where it is."""
+    """Reword what memory or disk refuse; keep the traceback of a bug in a file and name that."""
     # torch reports a failed allocation as a RuntimeError.
     signs = ("can't allocate memory", "out of memory") if isinstance(error, RuntimeError) else ()
     if isinstance(error, MemoryError) or any(sign in str(error) for sign in signs):

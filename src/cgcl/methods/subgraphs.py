@@ -16,7 +16,6 @@ import hashlib
 import os
 import re
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +45,7 @@ _KIND = "cgcl extracted 1"
 _MOST_BYTES = 4 * 2**30
 # kind, sha256, and for a file that is being written a name of its own
 _OWN_FILE = re.compile(r"[a-z0-9-]+-[0-9a-f]{64}\.safetensors")
-_UNFINISHED = re.compile(r"[a-z0-9-]+-[0-9a-f]{64}\.[0-9a-f]{32}(\.tmp)?")
+_UNFINISHED = re.compile(r"[a-z0-9-]+-[0-9a-f]{64}(\.safetensors)?\.[0-9a-f]{32}(\.tmp)?")
 _UNFINISHED_FOR_S = 24 * 3600
 
 # A block's table says where each node lies in each subgraph: 2^22 places take 16 MB. Larger ones
@@ -486,17 +485,12 @@ def _write(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     size = sum(array.nbytes for array in arrays.values())
     if size > _MOST_BYTES:
         return
-    unfinished = path.with_name(f"{path.stem}.{uuid.uuid4().hex}")
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     # A full disk, a read-only folder: the answer is there, and that is what counts.
     with contextlib.suppress(ResourceError, OSError):
-        try:
-            make_folder(path.parent)
-            _make_room(path.parent, size)
-            write_tensors(unfinished, _KIND, tensors, {})
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        make_folder(path.parent)
+        _make_room(path.parent, size)
+        write_tensors(path, _KIND, tensors, {})
 
 
 def _make_room(folder: Path, size: int) -> None:

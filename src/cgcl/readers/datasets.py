@@ -10,6 +10,7 @@ import difflib
 import http.client
 import os
 import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -17,12 +18,13 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 import torch
 
 from cgcl.errors import GraphFormatError, ResourceError
+from cgcl.files import writing_atomically
 from cgcl.graph.features import compact
 from cgcl.graph.graph import Graph
 from cgcl.readers.npz import arrays_sha256, read_npz_arrays
@@ -37,6 +39,8 @@ _AMAZON_KEYS = tuple(f"{prefix}{part}" for prefix in ("adj_", "attr_") for part 
 _CORA_KEYS = ("names", "edges", "indptr", "indices", "num_features")
 _MAX_BYTES = 200_000_000
 _CHUNK_BYTES = 1 << 16
+# A server that sends a little now and then has so many of its longest silences in all.
+_PATIENCE = 60
 
 
 @dataclass(frozen=True)
@@ -244,8 +248,8 @@ def fetch(
 ) -> None:
     """Fetch `url` to `target`, unless it is there already; either way its content is checked.
 
-    The bytes go to `target` + ".part" and take the name only after `check` accepted them, so a cut
-    connection or a wrong file leaves nothing behind.
+    The bytes take the name only after `check` accepted them, so a cut connection or a wrong file
+    leaves nothing behind.
 
     Args:
         url: An https address.
@@ -261,19 +265,19 @@ def fetch(
     if target.exists():
         check(target)
         return
-    partial = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _fetch(opener or _https_only(), url, partial, timeout_s)
-        check(partial)
-        partial.replace(target)
-    except GraphFormatError as error:
-        raise _by_hand(url, target, "what came is not the published file") from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
+    except OSError as error:
         raise _by_hand(url, target, _reason(error)) from error
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
+    with writing_atomically(target) as file:
+        try:
+            _fetch(opener or _https_only(), url, file, timeout_s)
+            file.flush()
+            check(Path(file.name))
+        except GraphFormatError as error:
+            raise _by_hand(url, target, "what came is not the published file") from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise _by_hand(url, target, _reason(error)) from error
 
 
 def _https_only() -> urllib.request.OpenerDirector:
@@ -293,15 +297,18 @@ def _https_only() -> urllib.request.OpenerDirector:
 
 
 def _fetch(
-    opener: urllib.request.OpenerDirector, url: str, partial: Path, timeout_s: float
+    opener: urllib.request.OpenerDirector, url: str, file: BinaryIO, timeout_s: float
 ) -> None:
-    with opener.open(url, timeout=timeout_s) as response, partial.open("wb") as file:
+    until = time.monotonic() + _PATIENCE * timeout_s
+    with opener.open(url, timeout=timeout_s) as response:
         promised = response.headers.get("Content-Length")
         received = 0
-        while chunk := response.read(_CHUNK_BYTES):
+        while chunk := response.read1(_CHUNK_BYTES):
             received += len(chunk)
             if received > _MAX_BYTES:
                 raise OSError(f"it is larger than {_MAX_BYTES / 1e6:,.0f} MB")
+            if time.monotonic() > until:
+                raise OSError(f"only {received:,} bytes came in {_PATIENCE * timeout_s:,.0f} s")
             file.write(chunk)
     if promised is not None and received != int(promised):
         raise OSError(f"the connection ended after {received:,} of {int(promised):,} bytes")
