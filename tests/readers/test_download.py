@@ -33,8 +33,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path in ("/good", "/half", "/wrong"):
             self.send_header("Content-Length", str(len(BODY)))
         self.end_headers()
-        while self.path == "/endless":
-            self.wfile.write(BODY)
+        while self.path in ("/endless", "/drip"):
+            self.wfile.write(BODY if self.path == "/endless" else b"p")
         body = {"/half": BODY[:4500], "/cut": BODY[:4500], "/wrong": BODY[::-1]}.get(
             self.path, BODY
         )
