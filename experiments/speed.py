@@ -21,6 +21,7 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader
 
 from cgcl.experiments.log import read_log
+from cgcl.methods.table import method_named
 from run import HERE, TITLES, Line, described, grouped, latest, mean_sd, paired, percent, table
 
 RESULTS = HERE.parent / "benchmarks" / "results"
@@ -381,6 +382,17 @@ def busy_table(lines: Sequence[Line]) -> str:
     )
 
 
+def after_table(lines: Sequence[Line]) -> str:
+    """How long it takes from the last epoch of `cgcl train cora` to the prompt."""
+    found = latest([line for line in lines if "silent_s" in line], "method")
+    rows = [
+        [method_named(x["method"]).title, f"{x['seconds']:.1f}", f"{x['silent_s']:.1f}"]
+        for x in found.values()
+    ]
+    head = "method | from the last epoch to the prompt, s | longest without a word, s"
+    return table(head, rows, f"{machine_of(lines[-1])}; Cora.")
+
+
 def _made(
     make: Callable[[Sequence[Line]], str], kind: str, missing: str = MISSING, **where: str
 ) -> Callable[[], str]:
@@ -409,6 +421,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "speed-row": _made(row_table, "row"),
     "speed-ranking-row": _made(row_table, "cgcl-rank row"),
     "speed-startup": _made(startup_table, "startup"),
+    "speed-after": _made(after_table, "after"),
     "speed-busy": _made(busy_table, "busy"),
 }
 IMAGES: dict[str, Callable[[], str]] = {
