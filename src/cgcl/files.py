@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -73,6 +74,31 @@ def writing_atomically(path: Path, size: int | None = None) -> Iterator[BinaryIO
                 temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise _write_error(path, size, error) from error
+        raise
+
+
+def append_whole(file: FileIO, line: bytes, *, synced: bool) -> None:
+    """Write a line at the end of an unbuffered file; if it does not fit, nothing of it stays.
+
+    Args:
+        file: Opened to append, without a buffer.
+        line: What to write, its end included.
+        synced: Whether it is to survive a loss of power, too.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    size, left = os.fstat(file.fileno()).st_size, memoryview(line)
+    try:
+        # A disk that is nearly full takes a part and says so only when asked again.
+        while left:
+            left = left[file.write(left) :]
+        if synced:
+            os.fsync(file.fileno())
+    except OSError:
+        # What is not whole would swallow the next line.
+        with contextlib.suppress(OSError):
+            os.ftruncate(file.fileno(), size)
         raise
 
 

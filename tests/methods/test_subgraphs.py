@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cgcl.errors import ResourceError
 from cgcl.graph.adjacency import Adjacency
 from cgcl.methods import seal
 from cgcl.methods import subgraphs as module
@@ -439,11 +439,10 @@ def test_a_folder_that_cannot_be_is_no_obstacle(tmp_path: Path, monkeypatch) -> 
 
 
 def test_a_full_disk_is_no_obstacle_and_leaves_nothing(folder: Path, monkeypatch) -> None:
-    def full(path: Path, *_: object) -> None:
-        path.write_bytes(b"half")
-        raise ResourceError("No space left")
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(module, "write_tensors", full)
+    monkeypatch.setattr(os, "fsync", full)
     assert same(cached("toy-1", ["a"], Work()), Work()())
     assert not any(folder.iterdir())
 

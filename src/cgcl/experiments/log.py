@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from cgcl.errors import ConfigError, ResourceError, RunFolderError
-from cgcl.files import is_leftover, make_folder, sync_folder, write_atomically
+from cgcl.files import append_whole, is_leftover, make_folder, sync_folder, write_atomically
 from cgcl.train.run_folder import LOCK, RunFolder
 
 _FORMAT = 1
@@ -48,18 +48,7 @@ class AppendOnlyLog(contextlib.AbstractContextManager["AppendOnlyLog"]):
 
     def append(self, line: bytes) -> None:
         """Write a line, its end included; it survives the death of the process and of power."""
-        size = os.fstat(self._file.fileno()).st_size
-        left = memoryview(line)
-        try:
-            # A disk that is nearly full takes a part and says so only when asked again.
-            while left:
-                left = left[self._file.write(left) :]
-            os.fsync(self._file.fileno())
-        except OSError:
-            # What is not whole would swallow the next line.
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._file.fileno(), size)
-            raise
+        append_whole(self._file, line, synced=True)
 
     def close(self) -> None:
         """Close the file."""

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from torch import Tensor
 
 from cgcl.errors import ConfigError, ModelFileError, ResourceError, RunFolderError
-from cgcl.files import remove_leftovers, write_atomically
+from cgcl.files import append_whole, remove_leftovers, write_atomically
 from cgcl.methods.method import Learner
 from cgcl.tensors import read_tensors, write_tensors
 from cgcl.train.config import RunConfig
@@ -223,7 +223,7 @@ class HistoryFile:
             ResourceError: The disk is full.
         """
         with self._telling():
-            self._file.write(_line(record))
+            append_whole(self._file, _line(record), synced=False)
 
     def sync(self) -> None:
         """Make all records survive a power loss too.

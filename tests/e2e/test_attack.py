@@ -1,0 +1,22 @@
+"""A short draw of `make attack`: harm at calls to the disk, then what a user does."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("cc") is None,
+    reason="calls are counted by a library that cc makes for Linux",
+)
+def test_a_draw_of_the_attack_on_the_disk_loses_nothing(project: Path) -> None:
+    command = [sys.executable, project / "scripts/attack/disk.py", "--draw", "24", "--workers", "1"]
+    environment = {key: own for key, own in os.environ.items() if not key.startswith("CGCL_")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "24 tries" not in done.stdout  # they are spread over the commands
+    assert " 0 failed" in done.stdout
