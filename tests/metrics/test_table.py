@@ -10,7 +10,7 @@ from cgcl.metrics import METRICS
 
 ADDED = """
 from cgcl.metrics.table import METRICS, Metric
-METRICS["hits@3"] = Metric("Hits@3", "Above the third pair.", lambda ranked: ranked.hits_at(3))
+METRICS["third"] = Metric("above third", "Above the third pair.", lambda ranked: ranked.hits_at(3))
 METRICS["node_hits@1"] = Metric("node Hits@1", "First.", lambda ranks: ranks <= 1, over="nodes")
 import sys
 from cgcl.cli.main import main
@@ -31,7 +31,7 @@ def test_a_line_of_the_table_adds_a_metric_to_files_terminal_report_and_comparis
     page = (tmp_path / "runs/g-1/report.html").read_text()
     methods = ["--methods", "adamic-adar,common-neighbours", "--runs", "2", "--test", "0.2"]
     compared = cgcl("compare", "g.csv", *methods).stdout
-    for name, title in (("hits@3", "Hits@3"), ("node_hits@1", "node Hits@1")):
+    for name, title in (("third", "above third"), ("node_hits@1", "node Hits@1")):
         assert 0 <= test[name] <= 1
         assert f"{title} {test[name]:.4f}" in told
         assert title in page
