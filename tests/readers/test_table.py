@@ -185,20 +185,8 @@ def test_the_same_table_in_other_clothes_is_the_same_graph(write, content):
 
 
 def test_names_that_look_like_something_else_stay_names(tmp_path):
-    odd = [
-        "NA",
-        "null",
-        "007",
-        "1e3",
-        "True",
-        " Anna ",
-        "🦊",
-        "-5",
-        "9" * 40,
-        "1000000000000",
-        "nan",
-        "../x",
-    ]
+    odd = ["NA", "null", "007", "1e3", "True", " Anna ", "🦊", "-5", "nan", "../x"]
+    odd += ["9" * 40, "1000000000000"]
     path = write_csv(tmp_path / "odd.csv", [(name, "hub") for name in odd])
     assert set(read(path).names) == {*odd, "hub"}
 
