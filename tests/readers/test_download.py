@@ -121,13 +121,6 @@ def test_a_server_that_drips_is_left_after_a_while(fetch, tmp_path, monkeypatch)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_lies_there_is_not_followed_nor_overwritten(fetch, tmp_path):
-    (tmp_path / "precious").write_text("kept")
-    (tmp_path / "file.part").symlink_to(tmp_path / "precious")
-    fetch("/good", tmp_path / "file")
-    assert (tmp_path / "precious").read_text() == "kept"
-
-
 def test_an_unreachable_server_is_our_error(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers

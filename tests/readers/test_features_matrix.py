@@ -189,10 +189,7 @@ BAD_ROW_NAMES = [
         "Give one name per row, in the order of the rows.",
     ),
     ("a\n\nc\nd\n", f"names.txt, line 2: an empty line.{ONE_A_LINE}"),
-    (
-        "a" * 1001,
-        f"names.txt, line 1: a name of 1,001 characters, '{'a' * 39}…'.{ONE_A_LINE}",
-    ),
+    ("a" * 1001, f"names.txt, line 1: a name of 1,001 characters, '{'a' * 39}…'.{ONE_A_LINE}"),
     (
         "a\nb\na\nd\n",
         "features (ndarray): more than one row for node 'a'.\nKeep one row per node; 1 too many.",
