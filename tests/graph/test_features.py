@@ -92,8 +92,6 @@ def test_links_that_are_held_back_change_nothing(graph: Graph, seed: int, most: 
     split = random_split(graph, 0.2, 0.2, seed)
     prepared = prepare(graph, split.train)
     alone = prepare(Graph(graph.title, graph.names, split.train), split.train)
-    assert prepared.structure is not None
-    assert alone.structure is not None
     assert torch.equal(prepared.structure.feature_of_node, alone.structure.feature_of_node)
     assert prepared.num_nonzeros == alone.num_nonzeros == 2 * split.train.shape[1]
     dense = prepared.structure.features(both_ways(split.train)).to_dense()
@@ -116,7 +114,6 @@ def test_a_stored_graph_keeps_how_features_are_made_and_no_features(tmp_path: Pa
     write_graph(tmp_path / "graph.safetensors", graph)
     again = read_stored_graph(tmp_path / "graph.safetensors")
     assert again.x is None
-    assert again.structure is not None
     assert again.structure.feature_of_node.tolist() == [0, 1, 2, 3, 4, 5]
     assert (again.num_features, again.num_nonzeros) == (6, 4)
     assert again.notes == graph.notes
@@ -143,7 +140,6 @@ def test_a_graph_without_features_gets_some_from_the_links_to_learn_from() -> No
     prepared = prepare(path(None), PAIRS[:, :1])
     assert prepared.x is None  # they follow from whatever links are looked at
     assert prepared.structure is features_of(prepared)
-    assert prepared.structure is not None
     assert prepared.structure.feature_of_node.tolist() == [0, 1, 2]
     assert (prepared.num_features, prepared.num_nonzeros, prepared.is_sparse) == (3, 2, True)
     assert repr(prepared) == "Graph(3 nodes, 2 links, 3 features)"
@@ -168,14 +164,12 @@ def test_large_features_are_scaled_and_the_others_left_alone(is_sparse: bool) ->
     given = x.to_sparse_coo().coalesce() if is_sparse else x
     prepared = prepare(path(given), PAIRS)
     found = features_of(prepared)
-    assert isinstance(found, torch.Tensor)
     assert found.is_sparse == is_sparse
     expected = [[0.0, 1.0, -1.0], [0.5, 0.0, 0.25], [1.0, 9.5, 0.0]]
     torch.testing.assert_close(found.to_dense() if is_sparse else found, torch.tensor(expected))
     assert prepared.notes == (
         "2 features with values beyond 10 scaled: divided by the largest magnitude.",
     )
-    assert prepared.feature_scale is not None
     torch.testing.assert_close(prepared.feature_scale, torch.tensor([1 / 60_000, 1, 1 / 200]))
 
 
