@@ -176,15 +176,11 @@ def own_splits(draw: st.DrawFn) -> tuple[Graph, torch.Tensor, torch.Tensor]:
     n = draw(st.integers(15, 25))  # across two sides 56 pairs: enough are left unlinked
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
     pairs = torch.combinations(torch.arange(n), 2).T
+    sides = torch.arange(n) % 2 == 1 if draw(st.booleans()) else None
+    if sides is not None:
+        pairs = pairs[:, sides[pairs[0]] != sides[pairs[1]]]
     chosen = torch.randperm(pairs.shape[1], generator=generator)[: draw(st.integers(20, 40))]
-    sides = draw(st.booleans())
-    if sides:
-        halves = torch.arange(n) % 2 == 1
-        pairs = pairs[:, halves[pairs[0]] != halves[pairs[1]]]
-        chosen = torch.randperm(pairs.shape[1], generator=generator)[: draw(st.integers(20, 40))]
-    graph = Graph.from_pairs(
-        "g", [f"n{i:02d}" for i in range(n)], pairs[:, chosen], sides=halves if sides else None
-    )
+    graph = Graph.from_pairs("g", list(map(str, range(n))), pairs[:, chosen], sides=sides)
     links = graph.edges[:, torch.randperm(graph.num_edges, generator=generator)]
     test, val = links[:, :6], links[:, 6 : 6 + draw(st.integers(1, 4))]
     flipped = torch.cat([test[:, :3].flip(0), test, test[:, -2:]], dim=1)
