@@ -440,15 +440,12 @@ def test_column_names_that_are_asked_for_must_be_there(write):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "a.txt is empty"),
         (b"# only\n% comments\n", "a.txt is empty"),
         (b"source,target\n# nothing\n", "has a header line but no rows"),
         (b"# x\na b\n\nc\n", "line 4: 1 column, expected 2"),
         (b"# x\na b\nc d e\n", "line 3: 3 columns, expected 2"),
         (b"a\n", "line 1: 1 column, expected at least 2"),
         (b"a,b\n,c\n", "line 2: the node name in column 1 is empty"),
-        (b"a,b\n\xff,c\n", "line 2: byte 0xff is not UTF-8"),
-        (b"a,b\n\0,c\n", "line 2: a NUL byte"),
     ],
 )
 def test_lines_in_messages_are_those_of_the_file(write, content, message):
