@@ -96,17 +96,16 @@ class EdgeTable:
         return torch.tensor([number[name] for name in self.names], dtype=torch.int64)
 
 
-def ignored_note(what: str, names: list[str]) -> tuple[str, ...]:
+def ignored_note(what: str, names: Sequence[str], *, quoted: bool = True) -> tuple[str, ...]:
     """Return the note about columns or attributes of links that are not used.
 
     Example:
-        >>> ignored_note("Column", ["'weight'"])
+        >>> ignored_note("Column", ["weight"])
         ("Column 'weight' ignored: only the two ends of each link are used.",)
     """
     if not names:
         return ()
-    more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
-    which = f"{what}{'' if len(names) == 1 else 's'} {', '.join(names[:5])}{more}"
+    which = f"{what}{'' if len(names) == 1 else 's'} {listed(names, quoted=quoted)}"
     return (f"{which} ignored: only the two ends of each link are used.",)
 
 

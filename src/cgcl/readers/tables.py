@@ -166,11 +166,11 @@ def links_of(table: Table, options: LinkOptions, notes: tuple[str, ...] = ()) ->
     times = None
     if time is not None:
         times = read_times(plain(data.column(time)), time, lambda row: table.at(row)[0])
-    others = [table.label(name) for name in table.columns if name not in (*ends, time)]
+    others = [name for name in table.columns if name not in (*ends, time)]
     return EdgeTable(
         names,
         torch.from_numpy(places.reshape(2, -1)),
-        (*notes, *ignored_note("Column", others)),
+        (*notes, *ignored_note("Column", others, quoted=table.has_header)),
         times=times,
         ends=(table.end_called(ends[0]), table.end_called(ends[1])),
     )
