@@ -330,6 +330,8 @@ class Spreading(PairScorer):
 
     cost_per_pair = _LOOK_UP
     """About how many operations it takes to look up a pair in what has been spread."""
+    nothing: float
+    """What counts as nothing: less than any measure that matters."""
 
     def __init__(self, links: Tensor, num_nodes: int, steps: int) -> None:
         """Lay out the links.
@@ -364,11 +366,6 @@ class Spreading(PairScorer):
     def between(self, source: Numbers, target: Numbers, reached: Sums) -> Sums:  # noqa: ARG002
         """Return the measure of pairs from what reached the targets, float64 [p]."""
         return reached
-
-    @property
-    def nothing(self) -> float:
-        """What counts as nothing: less than any measure that matters."""
-        raise NotImplementedError
 
     @property
     def rounding(self) -> float:
@@ -483,6 +480,8 @@ class Katz(Spreading):
         """
         super().__init__(links, num_nodes, settings.length)
         self._weights = settings.beta ** np.arange(1, settings.length + 1)  # beta^l
+        # A tenth of what a single walk of the full length counts.
+        self.nothing = 0.1 * float(self._weights[-1])
         walks = np.ones(num_nodes)
         for _ in range(settings.length):
             walks = self.step(walks)
@@ -497,11 +496,6 @@ class Katz(Spreading):
             walks = self.step(walks)
             total += weight * walks
         return total
-
-    @property
-    def nothing(self) -> float:
-        """A tenth of what a single walk of the full length counts."""
-        return 0.1 * float(self._weights[-1])
 
     @property
     def rounding(self) -> float:
@@ -542,6 +536,9 @@ class PageRank(Spreading):
         array([0.666667])
     """
 
+    nothing = 1e-20
+    """A rank too small for any walk to matter."""
+
     def __init__(self, links: Tensor, num_nodes: int, settings: PageRankSettings) -> None:
         """Lay out the links.
 
@@ -574,11 +571,6 @@ class PageRank(Spreading):
     def between(self, source: Numbers, target: Numbers, reached: Sums) -> Sums:
         r"""Return $(d_u + d_v) \, \pi_u(v) / d_v$ for each pair, float64 [p]."""
         return (self.degree[source] + self.degree[target]) * reached
-
-    @property
-    def nothing(self) -> float:
-        """A rank too small for any walk to matter."""
-        return 1e-20
 
 
 COMMON_NEIGHBOURS = _method("Common neighbours", CommonNeighbours, works_across_sides=False)
