@@ -230,17 +230,6 @@ def test_signatures_estimate_resource_allocation_of_all_links() -> None:
     assert (found - exact).abs().max() < 0.1
 
 
-def test_half_hidden_are_the_papers_two_views_and_fewer_are_never_hidden_twice() -> None:
-    known, epoch = a_graph(), Epoch(2, 3)
-    coin = tossed(known.links, epoch)[0]
-    first, second = seen_by(known, epoch, 0.5)
-    assert torch.equal(first, coin)
-    assert torch.equal(second, ~coin)
-    first, second = seen_by(known, epoch, 0.2)
-    assert (first | second).all()
-    assert (first & second).any()
-
-
 def any_graph(nodes: int = 60, links: int = 150, density: float | None = 0.5) -> Graph:
     source = torch.Generator().manual_seed(0)
     pairs = torch.combinations(torch.arange(nodes), 2).T

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from torch_geometric.nn import GCNConv, SAGEConv
 
 from cgcl.graph import Graph
-from cgcl.graph.adjacency import Adjacency
 from cgcl.graph.pairs import encode
 from cgcl.methods import networks as module
 from cgcl.methods.cgcl import CrossViewLearner
@@ -28,7 +27,6 @@ from cgcl.methods.networks import (
     SAGELayer,
     mean_of,
     row_shares,
-    shared_sum,
 )
 from cgcl.methods.settings import CGCLSettings
 from cgcl.model import consistency_loss, propagate, symmetric
@@ -189,16 +187,6 @@ def test_a_score_by_features_is_as_by_hand() -> None:
 def learner_of(known: TrainingGraph, **settings) -> NCN:
     with seeded(0, "weights"):
         return NCN(known.features.shape[1], NCNSettings(**{"hidden": 16} | settings))
-
-
-def test_the_sum_over_common_neighbours_is_as_by_hand() -> None:
-    """On 0 - 2, 1 - 2, 0 - 3, 1 - 3, 0 - 4 the nodes 0 and 1 share 2 and 3, but not 4."""
-    lists = Adjacency.from_pairs(torch.tensor([[0, 1, 0, 1, 0], [2, 2, 3, 3, 4]]), 5)
-    values = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0])[:, None] * torch.tensor([1.0, 10.0])
-    pairs = torch.tensor([[0, 1, 2, 2, 4], [1, 0, 3, 4, 1]])
-    found = shared_sum(*lists.common_neighbours(pairs), values, 5)
-    # {2, 3}, {2, 3}, {0, 1}, {0}, nothing
-    assert found.tolist() == [[12, 120], [12, 120], [3, 30], [1, 10], [0, 0]]
 
 
 def test_a_score_is_made_of_the_product_and_the_common_neighbours() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from itertools import combinations
-from math import sqrt
 
 import numpy as np
 import pytest
@@ -18,10 +17,6 @@ from cgcl.methods.seal import SEALSettings
 from cgcl.methods.subgraphs import SubgraphSettings, extract
 from cgcl.seeds import seeded
 from cgcl.train.engines.plain import PlainEngine
-
-# u = 0 and v = 1 share the neighbour 2; 3 is one link further.
-KITE = torch.tensor([[0, 0, 1, 2], [1, 2, 2, 3]])
-KITE_X = torch.tensor([[1.0], [2.0], [3.0], [100.0]])
 
 
 def build(known: TrainingGraph, **changed) -> S3GRL:
@@ -79,30 +74,6 @@ def dense_rows(known: TrainingGraph, u: int, v: int, hops: int, powers: int) -> 
     kept = [u, v, *np.flatnonzero(a[u] * a[v])]
     powers_of = (np.linalg.matrix_power(once, k) for k in range(powers + 1))
     return np.concatenate([(power @ signal)[kept] for power in powers_of], axis=1)
-
-
-def test_powers_are_as_by_hand() -> None:
-    r"""Rows of I, A^ and A^2 times [label | x] around (0, 1), one hop, the link 0-1 left out.
-
-    Left are the links 0-2 and 1-2; with self-links the degrees of 0, 1, 2 are 2, 2, 3:
-
-        A^  = [1/2 0 1/s; 0 1/2 1/s; 1/s 1/s 1/3]                         with s = sqrt 6
-        A^2 = [5/12 1/6 5/(6s); 1/6 5/12 5/(6s); 5/(6s) 5/(6s) 4/9]
-    """
-    s = sqrt(6)
-    found = diffuse(TrainingGraph(4, KITE), torch.tensor([[0], [1]]), rule(1, 0, 2))
-    assert found.arrays["nodes"].tolist() == [0, 1, 2]
-    rows = found.features(torch.arange(3), KITE_X)
-    assert rows.numpy() == pytest.approx(
-        np.array(
-            [
-                [1, 1, 1 / 2, 1 / 2 + 3 / s, 7 / 12, 5 / 12 + 2 / 6 + 15 / (6 * s)],
-                [1, 2, 1 / 2, 2 / 2 + 3 / s, 7 / 12, 1 / 6 + 10 / 12 + 15 / (6 * s)],
-                [0, 3, 2 / s, 3 / s + 1, 5 / (3 * s), 15 / (6 * s) + 4 / 3],
-            ]
-        ),
-        rel=1e-6,
-    )
 
 
 @given(st.integers(0, 10_000), st.integers(1, 3), st.integers(1, 4), st.floats(0, 0.5))

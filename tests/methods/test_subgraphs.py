@@ -179,30 +179,6 @@ def labels_around(links: Pairs, hops: int) -> dict[int, int]:
     return dict(zip(subgraphs.nodes.tolist(), drnl_labels(subgraphs).tolist(), strict=True))
 
 
-# 2 is a neighbour of both ends, 3 of 0 only and 4 of 1 only; 5 hangs on 3 and 6 on 5, 7 on 2;
-# a tail of 8, 9, 10 and 11 hangs on 1.
-CHAINED = [(0, 2), (0, 3), (1, 2), (1, 4), (3, 4), (3, 5), (5, 6), (2, 7)]
-CHAINED += [(1, 8), (8, 9), (9, 10), (10, 11)]
-
-
-def test_labels_by_hand() -> None:
-    """f = 1 + min(dx, dy) + (d // 2) (d // 2 + d % 2 - 1), ways to one end avoid the other."""
-    labels = labels_around([(0, 1), *CHAINED], 4)
-    assert labels == {
-        0: 1,
-        1: 1,
-        2: 2,  # dx 1, dy 1, d 2: 1 + 1 + 1 (1 + 0 - 1)
-        3: 3,  # dx 1, dy 2 by way of 4, d 3: 1 + 1 + 1 (1 + 1 - 1)
-        4: 3,  # dx 2, dy 1
-        5: 7,  # dx 2, dy 3, d 5: 1 + 2 + 2 (2 + 1 - 1)
-        6: 13,  # dx 3, dy 4, d 7: 1 + 3 + 3 (3 + 1 - 1)
-        7: 5,  # dx 2, dy 2, d 4: 1 + 2 + 2 (2 + 0 - 1)
-        **dict.fromkeys([8, 9, 10, 11], 0),  # their only way to 0 leads through 1
-    }
-    assert labels_around(CHAINED, 4) == labels  # the link of the pair itself plays no part
-    assert labels_around(CHAINED, 1) == {0: 1, 1: 1, 2: 2, 3: 3, 4: 3, 8: 0}
-
-
 def test_far_nodes_share_the_largest_label(monkeypatch) -> None:
     monkeypatch.setattr(seal, "LARGEST_LABEL", 60)
     rails, rungs = [(at, at + 2) for at in range(30)], [(at, at + 1) for at in range(2, 30, 2)]
