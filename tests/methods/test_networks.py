@@ -29,7 +29,7 @@ from cgcl.methods.networks import (
     row_shares,
 )
 from cgcl.methods.settings import CGCLSettings
-from cgcl.model import consistency_loss, propagate, symmetric
+from cgcl.model import propagate, symmetric
 from cgcl.seeds import seeded
 
 LINKS = torch.tensor([[0, 0, 1, 1, 2, 3], [1, 2, 2, 3, 3, 4]])
@@ -165,23 +165,14 @@ def test_the_gcn_is_the_network_of_cgcl(sbm) -> None:
     assert torch.equal(learner.scorer(known).logits(pairs), other.scorer(known).logits(pairs))
 
 
-def test_a_score_by_features_is_as_by_hand() -> None:
-    """z = ELU(x W + b), then W_2 ReLU(W_1 (z_u * z_v) + b_1) + b_2."""
-    learner = FeaturesMLP(2, FeaturesMLPSettings(hidden=2, input_dropout=0.0, decoder_dropout=0.0))
-    decoder = [[1.0, -1.0]], [0.5], [[2.0]], [-1.0]
-    filled(learner, [[1.0, 2.0], [0.0, -1.0]], [0.0, 1.0], *decoder)
-    x = torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 3.0]])
-    known = TrainingGraph(3, torch.tensor([[0, 0], [1, 2]]), x)
-    # z_0 = (1, 3), z_1 = (1, 2), z_2 = (0, exp(-2) - 1)
-    down = 1 - torch.tensor(-2.0).exp().item()
-    # 1 - 6 + 0.5 < 0; 0 + 3 down + 0.5; 0 + 2 down + 0.5
-    expected = [-1.0, 2 * (3 * down + 0.5) - 1, 2 * (2 * down + 0.5) - 1]
-    logits = learner.scorer(known).logits(torch.tensor([[0, 0, 1], [1, 2, 2]]))
-    assert logits.tolist() == pytest.approx(expected)
-    # Of three nodes with two links one pair is unlinked: it is drawn twice.
-    (loss,) = learner.train().steps(known, Epoch(1, 0))
-    wanted = consistency_loss(logits[:2], logits[2:].repeat(2))
-    assert loss.item() == pytest.approx(wanted.item())
+def test_a_score_by_features_is_that_of_the_decoder_on_each_end_alone(sbm) -> None:
+    """z = ELU(x W + b), whatever links there are."""
+    known, pairs = known_of(sbm(0)), torch.combinations(torch.arange(120)).T
+    learner = FeaturesMLP(4, FeaturesMLPSettings(hidden=16)).eval()
+    with torch.no_grad():
+        z = torch.nn.functional.elu(known.features @ learner.weight + learner.bias.fill_(0.1))
+        expected = learner.decode(z, pairs)
+    torch.testing.assert_close(learner.scorer(known).logits(pairs), expected)
 
 
 def learner_of(known: TrainingGraph, **settings) -> NCN:

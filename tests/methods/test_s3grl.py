@@ -152,18 +152,6 @@ def test_every_pair_is_in_one_batch_of_two_or_more(batch: int) -> None:
     assert 2 <= min(map(len, parts)) <= max(map(len, parts)) <= batch
 
 
-def test_pairs_that_share_nothing_are_learned_from() -> None:
-    """In a path no two linked nodes share a neighbour; a lone link has no surroundings at all."""
-    path = torch.stack([torch.arange(6), torch.arange(1, 7)])
-    for links in (path, torch.tensor([[0], [5]])):
-        known = TrainingGraph(8, links, torch.eye(8))
-        learner = build(known)
-        assert np.isfinite(losses(learner, known)).all()
-        for own in (known, known.with_links(links[:, :0])):
-            assert torch.isfinite(learner.scorer(own).logits(all_pairs(8))).all()
-            assert learner.scorer(own).cost_per_pair > 0
-
-
 @pytest.mark.parametrize(
     ("settings", "caps"),
     [

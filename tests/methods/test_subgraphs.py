@@ -159,30 +159,12 @@ def test_a_full_hop_keeps_some_of_its_nodes_by_the_pair() -> None:
         assert reached == {*nodes, *([42] if {2, 3} & set(nodes) else [])}
 
 
-def test_no_pairs_no_links_and_isolated_ends_are_fine() -> None:
-    none = torch.empty(2, 0, dtype=torch.int64)
-    lonely = Adjacency.from_pairs(none, 4)
-    nothing = extract(lonely, none, rule(2, 5))
-    assert (nothing.start.tolist(), nothing.nodes.numel(), nothing.edge_index.shape) == (
-        [0],
-        0,
-        (2, 0),
-    )
-    alone = extract(lonely, torch.tensor([[3, 0], [1, 2]]), rule(2, 5))
-    assert alone.nodes.tolist() == [1, 3, 0, 2]
-    assert alone.start.tolist() == [0, 2, 4]
-
-
-def labels_around(links: Pairs, hops: int) -> dict[int, int]:
-    adjacency = Adjacency.from_pairs(torch.tensor(links).T, max(map(max, links)) + 2)
-    subgraphs = extract(adjacency, torch.tensor([[0], [1]]), rule(hops, 0))
-    return dict(zip(subgraphs.nodes.tolist(), drnl_labels(subgraphs).tolist(), strict=True))
-
-
 def test_far_nodes_share_the_largest_label(monkeypatch) -> None:
     monkeypatch.setattr(seal, "LARGEST_LABEL", 60)
     rails, rungs = [(at, at + 2) for at in range(30)], [(at, at + 1) for at in range(2, 30, 2)]
-    labels = labels_around(rails + rungs, 16)
+    adjacency = Adjacency.from_pairs(torch.tensor(rails + rungs).T, 32)
+    subgraphs = extract(adjacency, torch.tensor([[0], [1]]), rule(16, 0))
+    labels = dict(zip(subgraphs.nodes.tolist(), drnl_labels(subgraphs).tolist(), strict=True))
     assert labels[2] == labels[3] == 3
     assert labels[30] == labels[28] == max(labels.values()) == 60
 
