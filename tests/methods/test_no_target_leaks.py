@@ -22,7 +22,6 @@ from cgcl.graph.adjacency import Adjacency
 from cgcl.graph.features import Structure
 from cgcl.methods import cgcl_rank
 from cgcl.methods import subgraphs as extraction
-from cgcl.methods.cgcl import draw
 from cgcl.methods.method import EVERY_GRAPH, Epoch, Learner, TrainingGraph, masked_batches
 from cgcl.methods.networks import MaskedGCN, MaskedGCNSettings
 from cgcl.methods.settings import TrainedSettings
@@ -31,7 +30,6 @@ from cgcl.methods.table import METHODS, method_named
 from cgcl.model import consistency_loss, symmetric
 from cgcl.seeds import seeded, stream
 from cgcl.train.config import RunConfig
-from cgcl.train.engines.blocked import BlockedEngine
 from cgcl.train.trainer import build_learner
 
 NODES = 60
@@ -310,20 +308,6 @@ def test_no_example_is_in_features_that_are_made_of_links(name: str) -> None:
     targets = set.union(*(codes(cut.pairs) for cut in cuts)) & codes(known.links)
     assert len(targets) == 90  # half of the links
     assert watch.step.featured == codes(known.links) - targets
-
-
-def test_no_target_is_in_features_that_the_blocked_engine_makes_of_links() -> None:
-    known, recipe = known_graph(structural=True), RunConfig.of("cgcl", {"hidden": 8})
-    learner = build_learner(known.num_features, recipe)
-    engine = BlockedEngine(learner, known, recipe.settings, 0)
-    watch = Watch(learner, known)
-    with watch.on_features():
-        drawn = draw(known, Epoch(1, 0), recipe.settings)
-        for (seen, hidden), unlinked in zip(drawn.views.passes(), drawn.negatives, strict=True):
-            watch.step = Step()
-            engine.fill_gradients(seen, hidden, unlinked, torch.Generator())
-            assert watch.step.featured == codes(seen.pairs)
-            assert not watch.step.featured & codes(hidden.pairs)
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,7 @@ def test_links_far_above_all_others_give_no_infinite_ratio() -> None:
 SIDE = st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=40)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(SIDE, SIDE)
 def test_every_fit_is_finite_and_rises_everywhere_or_nowhere(
     links: list[float], others: list[float]
