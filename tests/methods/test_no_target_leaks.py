@@ -9,7 +9,7 @@ are seen on purpose: it is what the others are compared with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
@@ -95,6 +95,17 @@ def is_pairs(tensor: Tensor) -> bool:
     return tensor.dtype == torch.int64 and tensor.shape[:-1] == (2,)
 
 
+def listen(patched: pytest.MonkeyPatch, owner: Any, name: str, note: Callable[..., None]) -> None:
+    """Tell `note` what a function is given, whenever it is called."""
+    original = getattr(owner, name)
+
+    def spied(*args: Any) -> Any:
+        note(*args)
+        return original(*args)
+
+    patched.setattr(owner, name, spied)
+
+
 @dataclass
 class Step:
     """What one step of training looked at, and what it was asked."""
@@ -138,17 +149,18 @@ class Watch:
                 else:
                     self.step.targets |= found & self.links
 
+    def note_neighbours(self, links: Tensor, *_: object) -> None:
+        self.step.seen |= codes(links)
+
     @contextmanager
     def on_features(self) -> Iterator[None]:
         """Note which links features are made of, whenever anyone asks for some."""
-        original = Structure.features
 
-        def spied(structure: Structure, edge_index: Tensor) -> Tensor:
+        def note(_: Structure, edge_index: Tensor) -> None:
             self.step.featured |= codes(edge_index)
-            return original(structure, edge_index)
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Structure, "features", spied)
+            listen(patched, Structure, "features", note)
             # Not only when they are made: to look at kept ones is to see their links, too.
             asked = property(lambda known: known.features_along(symmetric(known.links)))
             patched.setattr(TrainingGraph, "features", asked)
@@ -184,26 +196,15 @@ class Watch:
 
 def watch_matrices(watch: Watch, patched: pytest.MonkeyPatch) -> None:
     """Note what goes into features and signatures as a matrix, and what the loss asks."""
-    encode = watch.learner.encode
-    of_links, signatures, loss = encode.of_links, cgcl_rank.signatures, cgcl_rank.softmax_loss
 
-    def encoded(linked: Tensor, feature_of_node: Tensor, adjacency: Tensor) -> Tensor:
+    def encoded(linked: Tensor, _: Tensor, adjacency: Tensor) -> None:
         watch.step.encodings += 1
         watch.step.featured |= codes(entries(linked))
         watch.note(linked, adjacency)
-        return of_links(linked, feature_of_node, adjacency)
 
-    def signed(counted: Tensor, count: int) -> Tensor:
-        watch.note(counted)
-        return signatures(counted, count)
-
-    def asked(scores: Tensor, pairs: Tensor, sums: Tensor, *more: Any) -> Tensor:
-        watch.note(pairs)
-        return loss(scores, pairs, sums, *more)
-
-    patched.setattr(encode, "of_links", encoded)
-    patched.setattr(cgcl_rank, "signatures", signed)
-    patched.setattr(cgcl_rank, "softmax_loss", asked)
+    listen(patched, watch.learner.encode, "of_links", encoded)
+    listen(patched, cgcl_rank, "signatures", lambda counted, _: watch.note(counted))
+    listen(patched, cgcl_rank, "softmax_loss", lambda _, pairs, *__: watch.note(pairs))
 
 
 def audited(learner: Learner, known: TrainingGraph, name: str = "", epochs: int = 2) -> list[Step]:
@@ -212,13 +213,7 @@ def audited(learner: Learner, known: TrainingGraph, name: str = "", epochs: int 
     watch = Watch(learner, known)
     with watch.on(), watch.on_features(), pytest.MonkeyPatch.context() as patched:
         if name == BY_NEIGHBOURS:
-            lists = Adjacency.from_pairs
-
-            def made(links: Tensor, *args: object) -> Adjacency:
-                watch.step.seen |= codes(links)
-                return lists(links, *args)
-
-            patched.setattr(Adjacency, "from_pairs", made)
+            listen(patched, Adjacency, "from_pairs", watch.note_neighbours)
         if name == BY_MATRIX:
             watch_matrices(watch, patched)
         learner.train()
