@@ -7,7 +7,7 @@ import torch
 from torch_geometric.nn import GCNConv
 
 from cgcl.graph import Graph
-from cgcl.model import CGCL, GCNEncoder, PairDecoder, View, Views, draw_views
+from cgcl.model import CGCL, GCNEncoder, PairDecoder, draw_views
 from cgcl.seeds import stream
 from cgcl.split import NegativeSampler
 
@@ -28,16 +28,6 @@ def test_each_loss_is_computed_after_the_step_before_it(two_cliques: Graph) -> N
         stepped.append(loss.item())
     assert stepped[0] == untouched[0]
     assert stepped[1] != untouched[1]
-
-
-def test_an_empty_view_is_passed_over(triangle: Graph) -> None:
-    nothing = View(torch.empty(2, 0, dtype=torch.int64), torch.empty(2, 0, dtype=torch.int64))
-    everything = View(triangle.edge_index, triangle.edges)
-    model = CGCL(3, 4)
-    some = torch.tensor([[0, 1, 0], [1, 2, 2]])
-    losses = list(model.losses(triangle.x, Views(nothing, everything), [some, some[:, :0]]))
-    assert len(losses) == 1
-    assert torch.isfinite(losses[0])
 
 
 @pytest.mark.parametrize("kind", ["disjoint", "directed"])
