@@ -422,21 +422,15 @@ def _in_parts(adjacency: csr_array) -> tuple[csr_array, csr_array | None]:
     """Cut long rows in pieces; return all pieces, and what adds them up if any row was cut."""
     from scipy.sparse import csr_array
 
-    count = np.diff(adjacency.indptr)
-    pieces = np.maximum(-(-count // _PART), 1)
-    if not (pieces > 1).any():
+    start, count = adjacency.indptr, np.diff(adjacency.indptr)
+    if count.max(initial=0) <= _PART:
         return adjacency, None
-    num_nodes, total = count.size, int(pieces.sum())
-    first = np.cumsum(pieces) - pieces  # [n]
-    row = np.repeat(np.arange(num_nodes), pieces)  # [total]
-    start = adjacency.indptr[row] + _PART * (np.arange(total) - first[row])
-    parts = csr_array(
-        (adjacency.data, adjacency.indices, np.append(start, adjacency.nnz)),
-        shape=(total, num_nodes),
-    )
-    whole = csr_array(
-        (np.ones(total), np.arange(total), np.append(first, total)), shape=(num_nodes, total)
-    )
+    place = np.arange(adjacency.nnz) - np.repeat(start[:-1], count)  # of each entry in its row
+    cut = np.flatnonzero(place % _PART == 0)  # where each piece begins
+    pieces = (adjacency.data, adjacency.indices, np.append(cut, adjacency.nnz))
+    sums = (np.ones(cut.size), np.arange(cut.size), np.searchsorted(cut, start))
+    parts = csr_array(pieces, shape=(cut.size, count.size))
+    whole = csr_array(sums, shape=(count.size, cut.size))
     return parts, whole
 
 
