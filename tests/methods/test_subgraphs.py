@@ -56,10 +56,6 @@ def links_of(pairs: Pairs) -> Tensor:
     return torch.tensor(sorted(kept), dtype=torch.int64).reshape(-1, 2).T
 
 
-# 0 - 1 is the pair; 2 is a neighbour of both, 3 of 0 only, 4 of 1 only, 5 hangs on 3, 6 on 5.
-LINKS = links_of([(0, 1), (0, 2), (0, 3), (1, 2), (1, 4), (3, 4), (3, 5), (5, 6)])
-
-
 def as_sets(subgraphs: Subgraphs, which: int) -> tuple[set[int], set[tuple[int, int]]]:
     """Return the nodes of one subgraph, and its links by node numbers."""
     first, last = subgraphs.start[which : which + 2].tolist()
@@ -75,18 +71,6 @@ def by_networkx(links: Tensor, pair: tuple[int, int], hops: int) -> tuple[set, s
     around = graph.subgraph(node for end in pair for node in nx.ego_graph(graph, end, hops))
     links_of_both = {*around.edges, *((b, a) for a, b in around.edges)}
     return set(around), links_of_both - {pair, pair[::-1]}
-
-
-def test_a_subgraph_by_hand() -> None:
-    subgraphs = extract(Adjacency.from_pairs(LINKS, 8), torch.tensor([[1], [0]]), rule(1, 0))
-    assert subgraphs.nodes.tolist() == [0, 1, 2, 3, 4]
-    assert subgraphs.owner.tolist() == [0] * 5
-    assert subgraphs.start.tolist() == [0, 5]
-    # 0-2, 0-3, 1-2, 1-4 and 3-4 in both directions; never 0-1
-    assert subgraphs.edge_index.tolist() == [
-        [0, 0, 1, 1, 2, 2, 3, 3, 4, 4],
-        [2, 3, 2, 4, 0, 1, 0, 4, 1, 3],
-    ]
 
 
 @given(
