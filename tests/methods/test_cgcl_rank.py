@@ -186,12 +186,6 @@ def test_a_score_of_zero_is_where_the_softmax_over_all_pairs_deals_out_one_link(
     torch.testing.assert_close(learner.offset, expected, atol=1e-4, rtol=1e-4)
 
 
-def seen_by(known: TrainingGraph, epoch: Epoch, share: float) -> tuple[Tensor, Tensor]:
-    """Which links the two steps of an epoch see: they hide the two ends of the same coins."""
-    coins = words(view_key(epoch), *known.links)
-    return coins < words_below(1 - share), coins >= words_below(share)
-
-
 @KINDS
 @pytest.mark.parametrize("told", [{}, {"signatures": 4}, {"layers": 3}, {"target_share": 0.2}])
 def test_a_step_knows_nothing_but_the_links_it_sees(kind: dict, told: dict) -> None:
@@ -203,7 +197,9 @@ def test_a_step_knows_nothing_but_the_links_it_sees(kind: dict, told: dict) -> N
     list(learner.steps(known, epoch))
     handle.remove()
     assert len(noted) == 2
-    seen = seen_by(known, epoch, told.get("target_share", 0.5))
+    # The two steps of an epoch hide the two ends of the same coins.
+    coins, share = words(view_key(epoch), *known.links), told.get("target_share", 0.5)
+    seen = coins < words_below(1 - share), coins >= words_below(share)
     for made, is_seen in zip(noted, seen, strict=True):
         assert 0 < is_seen.sum() < is_seen.numel()
         alone = learner(known.with_links(known.links[:, is_seen]))

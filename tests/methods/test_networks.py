@@ -39,13 +39,6 @@ def known_of(graph: Graph) -> TrainingGraph:
     return TrainingGraph(graph.num_nodes, graph.edges, graph.x)
 
 
-def filled(network, *values):
-    """Give the weights these values, in their order."""
-    named = zip(network.state_dict(), map(torch.tensor, values), strict=True)
-    network.load_state_dict(dict(named))
-    return network
-
-
 def ring(count: int) -> TrainingGraph:
     """As many links as nodes."""
     nodes = torch.arange(count)
@@ -140,7 +133,9 @@ def test_a_relu_stands_between_two_layers_and_none_at_the_end(sbm) -> None:
 def test_the_decoder_is_a_network_on_the_product_as_by_hand() -> None:
     """W_2 ReLU(W_1 (z_u * z_v) + b_1) + b_2."""
     decode = ProductDecoder(2, layers=2, dropout=0.5).eval()
-    filled(decode, [[1.0, -1.0], [2.0, 0.0]], [0.0, 1.0], [[3.0, 0.5]], [-1.0])
+    weights = [[1.0, -1.0], [2.0, 0.0]], [0.0, 1.0], [[3.0, 0.5]], [-1.0]
+    named = zip(decode.state_dict(), map(torch.tensor, weights), strict=True)
+    decode.load_state_dict(dict(named))
     z = torch.tensor([[1.0, 2.0], [3.0, 1.0], [-1.0, 0.0]])
     # (3, 2) -> (1, 7); (-1, 0) -> (0, 0); (-3, 0) -> (0, 0)
     expected = [3.0 + 3.5 - 1.0, -1.0, -1.0]

@@ -47,10 +47,6 @@ def rule(hops: int, nodes_per_hop: int, powers: int = 1) -> S3GRLSettings:
     return S3GRLSettings(hops=hops, nodes_per_hop=nodes_per_hop, powers=powers)
 
 
-def diffuse(known: TrainingGraph, pairs: Tensor, around: S3GRLSettings) -> Diffusion:
-    return Diffusion(Diffusion.packed(extract(known.adjacency, pairs, around), around))
-
-
 def all_pairs(num_nodes: int) -> Tensor:
     return torch.tensor(list(combinations(range(num_nodes), 2))).T
 
@@ -81,7 +77,8 @@ def dense_rows(known: TrainingGraph, u: int, v: int, hops: int, powers: int) -> 
 def test_rows_follow_the_definition(seed: int, hops: int, powers: int, chance: float) -> None:
     known = random_known(seed, num_nodes=9, chance=chance)
     pairs = all_pairs(9)
-    found = diffuse(known, pairs, rule(hops, 0, powers))
+    around = rule(hops, 0, powers)
+    found = Diffusion(Diffusion.packed(extract(known.adjacency, pairs, around), around))
     start = found.start
     rows = found.features(torch.arange(found.num_rows), known.features).numpy()
     for at, (u, v) in enumerate(pairs.T.tolist()):
