@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -25,15 +26,13 @@ class Excluded:
     codes: Tensor
     """row * columns + column of each, ascending, int64 [e]."""
     shape: tuple[int, int]
-    starts: list[int] = field(init=False)
-    """Where the codes of each block of rows begin, and the end."""
 
-    def __post_init__(self) -> None:
-        """Find the blocks."""
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where the codes of each block of rows begin, and the end."""
         rows, columns = self.shape
         edges = torch.arange(0, rows + self.block_rows, self.block_rows) * columns
-        found = torch.searchsorted(self.codes, edges.to(self.codes.device))
-        object.__setattr__(self, "starts", found.tolist())
+        return torch.searchsorted(self.codes, edges.to(self.codes.device)).tolist()
 
     @property
     def block_rows(self) -> int:
