@@ -207,7 +207,7 @@ def test_truth_is_read_as_people_write_it() -> None:
     for text, value in (("true", True), ("Yes", True), ("no", False), ("FALSE", False)):
         assert from_text(Switch, {"is-on": text}, "toy") == {"is_on": value}
     with pytest.raises(ConfigError, match="is_on is '1'; it must be true or false"):
-        from_text(Switch, {"is-on": "1"}, "toy")
+        Switch(**from_text(Switch, {"is-on": "1"}, "toy"))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from cyclopts import App
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cgcl.cli.settings import FLAT, OPTIONS, Reading
+from cgcl.cli.settings import FLAT, OPTIONS, Reading, flags_of
 from cgcl.graph import Graph
 
 app = App(default_parameter=OPTIONS)
@@ -50,7 +50,7 @@ OTHERS: dict[str, st.SearchStrategy] = {
 
 def test_every_option_takes_part_below() -> None:
     assert set(OTHERS) == {field.name for field in fields(Reading)}
-    assert Reading().words_of_command() == []
+    assert flags_of(Reading()) == []
 
 
 @given(st.builds(Reading, **OTHERS))
@@ -59,7 +59,7 @@ def test_every_option_takes_part_below() -> None:
 @example(Reading(header=True, one_hot=("a b", "[1, 2]", '{"a": 1}')))
 @example(Reading(separator="\t", time="None", words=""))
 def test_a_command_says_all_that_differs_from_the_defaults(reading) -> None:
-    words = reading.words_of_command()
+    words = flags_of(reading)
     assert parsed(words) == reading
     assert parsed(shlex.split(shlex.join(words))) == reading
 
@@ -102,7 +102,7 @@ def test_every_command_that_reads_a_graph_passes_all_options_on(cli, seen, comma
     reading = Reading(**{name: value for name, value in CHANGED.items() if name != "time"})
     training = ["--epochs", "1", "--test", "0", "--val", "0.1", "--hidden", "2", "--no-compare"]
     more = training if command == "train" else []
-    result = cli(command, "graph.csv", *reading.words_of_command(), *more)
+    result = cli(command, "graph.csv", *flags_of(reading), *more)
     assert result.code == 0, result.err
     assert {name: seen[0][name] for name in CHANGED} == vars(reading)
 

@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from cgcl.cli.settings import FLAT, HeldOut, MethodOptions, Preset, Reading, given_settings
-from cgcl.cli.terminal import StepLine, TrainingLine, say, say_fact
+from cgcl.cli.settings import (
+    FLAT,
+    HeldOut,
+    MethodOptions,
+    Preset,
+    Reading,
+    check_folder_name,
+    flags_of,
+    given_settings,
+)
+from cgcl.cli.terminal import StepLine, TrainingLine, say, say_fact, tell_graph
 from cgcl.errors import ConfigError
 from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD
@@ -127,12 +136,7 @@ def _start(
     """Read the graph and begin a run in a folder of its own."""
     from cgcl.train.run import start_run
 
-    try:
-        str(out).encode()
-    except UnicodeEncodeError as error:
-        raise ConfigError(
-            f"The folder name after --out is not valid UTF-8: {str(out)!r}. Choose another one."
-        ) from error
+    check_folder_name(out)
     if resources.track_consistency and told.method != PAPER_METHOD:
         raise ConfigError(
             f"--track-consistency logs terms of the paper's model; this is {told.method}. "
@@ -140,7 +144,7 @@ def _start(
         )
     found, split = held_out.read(graph, reading, told.shares)
     recipe = told.recipe(found)
-    words = [*reading.words_of_command(), *held_out.words()]
+    words = [*flags_of(reading), *held_out.words()]
     return start_run(
         found, recipe, resources, out, _command(graph, words, recipe, resources), split
     )
@@ -239,13 +243,8 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
 def _tell_beginning(run: Run) -> None:
     graph, split, recipe = run.graph, run.split.sizes, run.recipe
     sparse = ", kept sparse" if graph.is_sparse else ""
-    say_fact(
-        "Graph",
-        f"{graph.title}: {graph.num_nodes:,} nodes, {graph.num_edges:,} links, "
-        f"{graph.num_features:,} features ({graph.num_nonzeros:,} nonzeros{sparse})",
-    )
-    for note in graph.notes:
-        say_fact("", note)
+    values = f"{graph.num_nonzeros:,} nonzeros{sparse}"
+    tell_graph(graph, f", {graph.num_features:,} features ({values})")
     say_fact(
         "Split",
         f"{split['train']:,} links to learn from, {split['val']:,} to choose the epoch by, "
