@@ -150,36 +150,6 @@ def test_the_grid_in_a_folder_chooses_for_later_requests(cli):
     assert runs == {("cgcl", "1"), ("vgae", "1")}
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"dataset": "nope"}, "table1 has no dataset nope. It has cora, citeseer, pubmed, "),
-        ({"ratio": "x"}, "ratio is 'x'; give percents, such as 10 or 10,20."),
-        ({"ratio": "-10"}, "ratio is '-10'; give percents"),
-        ({"runs": "0"}, "--runs and --epochs must be at least 1."),
-        ({"epochs": "0"}, "--runs and --epochs must be at least 1."),
-        ({"chosen": "missing.toml"}, "missing.toml cannot be read as what cgcl reproduce grid "),
-        ({"chosen": "damaged.toml"}, "damaged.toml cannot be read as what cgcl reproduce grid "),
-        ({"chosen": "foreign.toml"}, "foreign.toml is not what cgcl reproduce grid writes"),
-        ({"dataset": ","}, "',' names nothing; give names with commas"),
-        (
-            {"chosen": "partly.toml", "methods": "cgcl"},
-            "No hidden of cgcl was chosen for cora with 10 % test links yet. ",
-        ),
-        ({"device": "gpu"}, "device is 'gpu'; it must be auto, cpu, cuda or cuda:N."),
-    ],
-)
-def test_what_cannot_be_asked_is_told_before_anything_is_written(cli, options, told):
-    Path("damaged.toml").write_text("[cora")
-    Path("partly.toml").write_text("[cgcl-cora-10]\nlr = 0.1\n")
-    Path("foreign.toml").write_text("cora = 3")
-    done = cli(*command(**options))
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("Error: ")
-    assert told in done.err
-    assert not Path("out").exists()
-
-
 def test_choices_of_ones_own(cli):
     shipped = read_data("chosen")["cgcl-cora-10"]
     own = {"hidden": 8, "lr": 0.25, "input_dropout": 0.125}

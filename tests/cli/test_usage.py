@@ -22,51 +22,6 @@ def test_help_explains_every_setting(cli) -> None:
     assert cli("--version").out.strip() == __version__
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["train", "--hiden", "3"], "Unknown option: --hiden. Did you mean --hidden?"),
-        (["trian"], 'Unknown command "trian". Did you mean "train"?'),
-        (["train", "--lr", "abc"], 'unable to convert "abc" into float'),
-        (["train", "--views", "disjont"], 'Did you mean "disjoint"?'),
-        (["train", "--lr", "-1"], "lr is -1.0; it must be above 0 and at most 10."),
-        (["train", "--epochs", "0"], "epochs is 0; it must be at least 1"),
-        (["train", "--val", "0.6", "--test", "0.5"], "leave no links to learn from"),
-        (["train", "--time-limit", "soon"], "write a number with s, m or h, such as 5m"),
-        (["train", "--config", "none.toml"], "There is no settings file none.toml"),
-        (["train", "--out", "o\udcff"], "is not valid UTF-8"),
-        (["predict"], "requires an argument"),
-        (["predict", "r", "--pairs", "p.csv", "--top", "3"], "so --top cannot go with it"),
-    ],
-)
-def test_a_mistake_says_what_was_meant_and_exits_with_2(cli, arguments, text: str) -> None:
-    result = cli(*arguments)
-    assert result.code == 2
-    assert text in " ".join(result.err.replace("│", " ").split())
-    assert result.out == ""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["train", "corra"], "cora"),
-        (["train", "none.csv"], "none.csv"),
-        (["inspect", "none.csv"], "No such file: 'none.csv'"),
-        (["train", "--resume", "runs/none-1"], "There is no run folder runs/none-1"),
-        (["predict", "runs/none-1"], "runs/none-1 does not exist. Name a run folder"),
-        (["evaluate", "runs/none-1"], "runs/none-1 does not exist. Name a run folder"),
-        (["report", "runs/none-1"], "There is no run folder runs/none-1"),
-    ],
-)
-def test_an_error_of_ours_exits_with_1_and_prints_no_traceback(cli, arguments, text) -> None:
-    result = cli(*arguments)
-    assert result.code == 1
-    assert result.err.startswith("Error: ")
-    assert text in result.err
-    assert len(result.err.strip().splitlines()) <= 4
-    assert result.out == ""
-
-
 def test_a_failed_allocation_is_reworded_and_a_bug_keeps_its_traceback(cli, monkeypatch) -> None:
     torch_says = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
     for error in (MemoryError(), torch_says):
