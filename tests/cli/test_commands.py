@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import socket
@@ -60,28 +58,6 @@ def test_a_useless_model_is_warned_of_wherever_it_is_used(cli, friends: Path) ->
     assert "Warning: The model learned nothing" in run.err
     assert "The model learned nothing" in Path(run.out.strip(), "report.html").read_text()
     assert "Warning: The model learned nothing" in cli("predict", run.out.strip()).err
-
-
-def links(text: str) -> list[tuple[str, str]]:
-    rows = list(csv.DictReader(io.StringIO(text)))
-    return [(row["source"], row["target"]) for row in rows]
-
-
-def test_predict_suggests_new_links_and_keeps_every_name(cli, run_folder, friends) -> None:
-    known = {frozenset(pair) for pair in links(friends.read_text())}
-    result = cli("predict", run_folder, "--top", "1000", "--format", "csv")
-    suggested = links(result.out)
-    assert result.err.startswith("  Found       Exact: all 20 unlinked pairs were scored.\n")
-    assert len(suggested) == 45 - 25
-    assert not {frozenset(pair) for pair in suggested} & known
-    everyone = {"Anna", "Bob", "NA", "007", "1e3", "é", "a b", "<b>", "[red]", "10"}
-    assert {name for pair in suggested for name in pair} == everyone
-    table = cli("predict", run_folder, "--top", "50").out.splitlines()
-    assert table[0].split() == [
-        "source", "target", "probability", "score", "shared", "common", "distance",
-    ]  # fmt: skip
-    assert len(table) == 21
-    assert any("[red]" in line for line in table)
 
 
 def test_evaluate_repeats_the_test(cli, run_folder: Path, monkeypatch) -> None:

@@ -29,10 +29,3 @@ def test_it_says_what_links_were_set_against(cli, run_folder: Path, against, sai
         said.removeprefix("5 held-out links, each against")
         in f"5 held-out links against {told['against']['words']}"
     )
-
-
-def test_by_default_nothing_has_changed(cli, run_folder: Path) -> None:
-    plain = cli("evaluate", run_folder, "--threads", "1")
-    random = cli("evaluate", run_folder, "--against", "random", "--threads", "1")
-    assert plain == random
-    assert "heart" not in plain.out

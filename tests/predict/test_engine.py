@@ -162,7 +162,7 @@ def test_new_nodes_are_asked_for_like_known_ones(fitted: LinkPredictor, graph: G
 def test_without_validation_links_there_are_scores_but_no_probabilities(
     bare: LinkPredictor, pairs
 ) -> None:
-    assert bare.calibration_ is None
+    assert bare.calibration_ is bare.val_ is None
     assert bare.score(pairs).shape == (len(pairs),)
     with pytest.raises(NotFittedError, match="has no probabilities: it was fitted without"):
         bare.probability(pairs)
