@@ -1,7 +1,5 @@
 """`cgcl audit`: what is found goes to stdout, and the exit code tells a pipeline."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

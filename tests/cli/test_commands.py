@@ -1,7 +1,5 @@
 """What each command does with a small graph of one's own."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

@@ -1,7 +1,5 @@
 """`cgcl compare` as a user meets it: the table, going on, failures, signals."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """`cgcl evaluate --against`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Any method on the command line: `cgcl methods`, `cgcl train --method`, and what follows it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

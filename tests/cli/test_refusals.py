@@ -1,7 +1,5 @@
 """What is wrong is said before anything is done: in a sentence, with nothing on stdout."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

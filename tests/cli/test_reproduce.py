@@ -1,7 +1,5 @@
 """`cgcl reproduce` as a user meets it: what is printed where, going on, errors, signals."""
 
-from __future__ import annotations
-
 import csv
 import json
 import signal

@@ -1,7 +1,5 @@
 """Which links are held out, and what else `cgcl train` makes of a file."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

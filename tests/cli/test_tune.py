@@ -1,7 +1,5 @@
 """`cgcl tune`: the search itself is tested in tests/experiments/tune."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """Help, mistakes and where settings come from."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from unittest.mock import Mock

@@ -1,7 +1,5 @@
 """The page on adding a method: its toy is run, and every method has its card."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Candidates: the linearised decoder, the lists of best partners, and steps over hubs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

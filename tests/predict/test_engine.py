@@ -1,7 +1,5 @@
 """From names to scores, probabilities and lists: what holds for every answer."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import combinations

@@ -1,7 +1,5 @@
 """The predictor itself: what the contract in tests/testing does not cover."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 

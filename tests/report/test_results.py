@@ -1,7 +1,5 @@
 """What the page of a run shows beyond the run, from the folder of a small one."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The contract notices: for every promise a predictor that breaks it, and no other way to pass."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle  # noqa: TID251
