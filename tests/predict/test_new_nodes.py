@@ -9,6 +9,7 @@ from cgcl.graph.features import prepare, scaled
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.model import CGCL, symmetric
 from cgcl.predict.new_nodes import read_new_features, with_new_nodes
+from cgcl.readers.features import FeatureOptions
 from cgcl.seeds import stream
 from cgcl.testing.graphs import links_graph
 from cgcl.train.fit import known_of
@@ -187,7 +188,7 @@ def read(tmp_path):
 
     def reading(graph: Graph, text: str, **told):
         (tmp_path / "new.csv").write_text(text)
-        return read_new_features(graph, tmp_path / "new.csv", ["Zoe"], **told)
+        return read_new_features(graph, tmp_path / "new.csv", ["Zoe"], FeatureOptions(**told))
 
     return reading
 

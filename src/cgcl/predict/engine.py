@@ -120,7 +120,7 @@ class QueryEngine:
 
     def _evidence(self, pairs: Tensor, *, explain: bool) -> dict[str, list[Any]]:
         """Return what speaks for each pair as columns, if asked with a sentence."""
-        evidence = evidence_of(self.graph, pairs, adjacency=self._adjacency)
+        evidence = evidence_of(self.graph, pairs, self._adjacency)
         columns = evidence.columns()
         if explain:
             remover, names = self._remover, self.graph.names
