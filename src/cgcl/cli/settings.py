@@ -286,14 +286,6 @@ class MethodOptions:
     more: Mapping[str, str]
     """Settings of the method by name, as text."""
 
-    def __post_init__(self) -> None:
-        """Refuse an unknown method before anything is read.
-
-        Raises:
-            ConfigError: There is no such method.
-        """
-        method_named(self.method)
-
     def recipe(self, graph: Graph) -> RunConfig:
         """Return the recipe for a graph.
 

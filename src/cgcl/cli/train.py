@@ -26,7 +26,7 @@ from cgcl.cli.settings import (
 from cgcl.cli.terminal import StepLine, TrainingLine, say, say_fact, tell_graph
 from cgcl.errors import ConfigError
 from cgcl.methods.settings import CGCLSettings, RankSettings
-from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD
+from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD, method_named
 from cgcl.train.config import Resources, SplitConfig
 
 if TYPE_CHECKING:
@@ -99,11 +99,11 @@ def train(
         quiet: Print nothing but the run folder, warnings and errors.
     """
     _import_torch()
+    named = PAPER_METHOD if preset == "paper" else DEFAULT_METHOD
+    told = MethodOptions(method or named, preset, settings, shares, more or {})
     if resume is not None:
-        run = _resume(resume, settings, shares, more or {}, resources)
+        run = _resume(resume, told, resources)
     else:
-        named = PAPER_METHOD if preset == "paper" else DEFAULT_METHOD
-        told = MethodOptions(method or named, preset, settings, shares, more or {})
         run = _start(graph, reading, HeldOut(test_edges, val_edges), told, resources, out)
     with run.folder:
         return _train(run, compare, quiet)
@@ -137,6 +137,7 @@ def _start(
     from cgcl.train.run import start_run
 
     check_folder_name(out)
+    method_named(told.method)  # refused at once if there is none, before anything is read
     if resources.track_consistency and told.method != PAPER_METHOD:
         raise ConfigError(
             f"--track-consistency logs terms of the paper's model; this is {told.method}. "
@@ -150,20 +151,14 @@ def _start(
     )
 
 
-def _resume(
-    path: Path,
-    settings: CGCLSettings,
-    shares: SplitConfig,
-    more: dict[str, str],
-    resources: Resources,
-) -> Run:
+def _resume(path: Path, told: MethodOptions, resources: Resources) -> Run:
     """Open a run, refusing flags that would make it another one."""
     from cgcl.train.run import resume_run
     from cgcl.train.run_folder import read_run
 
     about, by_flag = read_run(path), given_settings(by_flag=True)
     started = about["config"]
-    asked = {**asdict(settings), **asdict(shares)}
+    asked = {**asdict(told.settings), **asdict(told.shares)}
     for name in asked:
         if name in by_flag & started.keys() and started[name] != asked[name]:
             raise ConfigError(
@@ -172,7 +167,7 @@ def _resume(
             )
     own = (asked.keys() & started.keys()) | asdict(resources).keys()
     foreign = sorted(by_flag - own - {"resume", "quiet", "config", "compare", "set"})
-    foreign += [f"set.{name}" for name in more if "set" in by_flag]
+    foreign += [f"set.{name}" for name in told.more if "set" in by_flag]
     if foreign:
         flags = ", ".join("GRAPH" if name == "graph" else _flag(name) for name in foreign)
         raise ConfigError(
