@@ -1,22 +1,22 @@
 """Help, mistakes and where settings come from."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
 from cgcl import __version__
+from cgcl.cli.settings import Reading, flag_of
+from cgcl.methods.settings import CGCLSettings
+from cgcl.train.config import Resources, SplitConfig
 
 
 def test_help_explains_every_setting(cli) -> None:
     text = cli("train", "--help").out
-    for flag in (
-        "--hidden", "--lr", "--epochs", "--input-dropout", "--decoder-dropout", "--weight-decay",
-        "--views", "--negatives", "--seed", "--val", "--test", "--device", "--threads", "--preset",
-        "--out", "--time-limit", "--resume", "--features", "--data-root", "--track-consistency",
-    ):  # fmt: skip
-        assert flag in text
+    for kind in (CGCLSettings, SplitConfig, Resources, Reading):
+        assert [own.name for own in fields(kind) if flag_of(own.name) not in text] == []
     assert cli("--version").out.strip() == __version__
 
 

@@ -75,11 +75,7 @@ def test_a_base_rate_that_is_no_share_is_refused_everywhere(fitted, pairs, prior
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"sources": ["n03", "n20", "n07"]},
-        {"targets": ["n03", "n04"]},
         {"sources": ["n03", "n04"], "targets": ["n04", "n03", "n11"]},
-        {"exclude": [("n03", "n01"), ("n29", "n00"), ("nobody", "n00")]},
         {"min_probability": 0.2, "prior": 0.2},
         {"candidates": "two-hop"},
         {"prior": 0.3, "candidates": "linear"},

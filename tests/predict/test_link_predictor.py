@@ -134,12 +134,9 @@ def test_scores_and_embeddings_that_are_not_finite_are_refused(graph: Graph) -> 
             ask()
 
 
-def test_what_is_no_graph_no_pair_or_no_name_is_refused(fitted: LinkPredictor) -> None:
+def test_what_is_no_graph_or_no_name_is_refused(fitted: LinkPredictor) -> None:
     with pytest.raises(GraphContentError, match="fit needs a graph"):
         LinkPredictor().fit("friends.csv")
-    for pairs in (("n00", "n01"), [("n00", "n01", "n02")]):
-        with pytest.raises(GraphContentError, match="Give a list of pairs of names"):
-            fitted.score(pairs)
     with pytest.raises(GraphContentError, match=r"has 36 nodes\. Did you mean 'n07'\?"):
         fitted.links_of("N07")
 
