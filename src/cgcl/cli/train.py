@@ -20,6 +20,7 @@ from cgcl.cli.settings import (
     Preset,
     Reading,
     check_folder_name,
+    flag_of,
     flags_of,
     given_settings,
 )
@@ -166,13 +167,14 @@ def _resume(path: Path, told: MethodOptions, resources: Resources) -> Run:
                 f"A run keeps its settings: start a new one, or resume without them."
             )
     own = (asked.keys() & started.keys()) | asdict(resources).keys()
-    foreign = sorted(by_flag - own - {"resume", "quiet", "config", "compare", "set"})
-    foreign += [f"set.{name}" for name in told.more if "set" in by_flag]
+    others = sorted(by_flag - own - {"resume", "quiet", "config", "compare", "set"})
+    foreign = ["GRAPH" if name == "graph" else flag_of(name) for name in others]
+    foreign += [f"--set.{name}" for name in told.more if "set" in by_flag]
     if foreign:
-        flags = ", ".join("GRAPH" if name == "graph" else _flag(name) for name in foreign)
         raise ConfigError(
             f"A resumed run keeps its graph, '{about['graph']['title']}', and its settings; it "
-            f"takes no {flags}.\nWrite only: cgcl train --resume {shlex.quote(str(path))}"
+            f"takes no {', '.join(foreign)}.\n"
+            f"Write only: cgcl train --resume {shlex.quote(str(path))}"
         )
     return resume_run(
         path, {name: v for name, v in asdict(resources).items() if name in given_settings()}
@@ -325,17 +327,12 @@ def _command(graph: str, reading: list[str], recipe: RunConfig, resources: Resou
     # Always named: what is taken where none is may change.
     words = ["cgcl", "train", graph, *reading, "--method", recipe.name]
     own = {field.name for field in fields(CGCLSettings)}
-    for settings in (recipe.settings, recipe.split):
-        for field in fields(settings):
-            value = getattr(settings, field.name)
-            # What a rule chooses today it might choose otherwise tomorrow.
-            if value != field.default or field.name in recipe.method.ruled:
-                is_flag = field.name in own or settings is recipe.split
-                words += [_flag(field.name if is_flag else f"set.{field.name}"), str(value)]
-    # Their number decides the last bits.
-    words += ["--threads", str(resources.num_threads)]
+    for field in fields(recipe.settings):
+        value = getattr(recipe.settings, field.name)
+        # What a rule chooses today it might choose otherwise tomorrow.
+        if value != field.default or field.name in recipe.method.ruled:
+            flag = flag_of(field.name) if field.name in own else f"--set.{field.name}"
+            words += [flag, str(value)]
+    # The number of threads decides the last bits.
+    words += [*flags_of(recipe.split), "--threads", str(resources.num_threads)]
     return shlex.join(words)
-
-
-def _flag(name: str) -> str:
-    return f"--{name if name.startswith('set.') else name.replace('_', '-')}"
