@@ -212,10 +212,7 @@ BROKEN: dict[str, list[type[Simple]]] = {
         replacing(set_params=set_all),
         constructing(lambda self: set_all(self, seed=[self.seed])),
     ],
-    "repr_round_trip": [
-        HidesItsSettings,
-        replacing(__repr__=lambda _: "<a predictor>"),
-    ],
+    "repr_round_trip": [HidesItsSettings, replacing(__repr__=lambda _: "<a predictor>")],
     "fit_returns_self": [
         answering("fit", lambda *_: None),
         after_fit(lambda self, _: set_all(self, test_=self.test_ or {"auc": 0.99})),
@@ -255,10 +252,7 @@ BROKEN: dict[str, list[type[Simple]]] = {
         answering("score", lambda _, scores, __: scores / scores.max() if len(scores) else scores),
         answering("score", lambda _, s, __: np.where(np.arange(len(s)) < 2**16, s, np.float32(0))),
     ],
-    "unknown_names_are_refused": [
-        replacing(score=stumbling),
-        replacing(links_of=lambda *_: []),
-    ],
+    "unknown_names_are_refused": [replacing(score=stumbling), replacing(links_of=lambda *_: [])],
     "probabilities_follow_scores": [
         replacing(probability=lambda self, of: 1 - self.score(of)),
         replacing(probability=lambda self, of: 2 * self.score(of)),
