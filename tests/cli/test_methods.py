@@ -164,22 +164,17 @@ def test_truth_is_read_as_people_write_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "method", "said"),
+    ("told", "method"),
     [
-        ((), "cgcl-rank", ""),
-        (("--preset", "best"), "cgcl-rank", ""),
-        (("--preset", "paper"), "cgcl", ""),
-        (("--method", "cgcl-rank", "--preset", "best"), "cgcl-rank", ""),
-        (("--method", "cgcl-rank", "--preset", "paper"), "", "has no preset paper; it has quick"),
-        (("--method", "cgcl", "--preset", "best"), "", "cgcl has no preset best; it has quick"),
-        (("--method", "mlp", "--preset", "best"), "", "mlp has no preset best; it has quick"),
+        ((), "cgcl-rank"),
+        (("--preset", "best"), "cgcl-rank"),
+        (("--preset", "paper"), "cgcl"),
+        (("--method", "cgcl-rank", "--preset", "best"), "cgcl-rank"),
     ],
 )
-def test_a_preset_belongs_to_its_method(cli, friends: Path, told, method: str, said: str) -> None:
-    result = cli("train", str(friends), "--val", "0", "--test", "0", "--epochs", "2", *told)
-    assert said in result.err
-    assert (result.code == 0) == bool(method)
-    if method:
-        about = json.loads((Path(result.out.strip()) / "run.json").read_text())
-        assert about["config"]["method"] == method
-        assert f"--method {method}" in about["command"]
+def test_a_preset_belongs_to_its_method(cli, friends: Path, told, method: str) -> None:
+    result = cli("train", friends, "--val", "0", "--test", "0", "--epochs", "2", *told)
+    assert result.code == 0, result.err
+    about = json.loads((Path(result.out.strip()) / "run.json").read_text())
+    assert about["config"]["method"] == method
+    assert f"--method {method}" in about["command"]

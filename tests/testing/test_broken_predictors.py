@@ -340,8 +340,10 @@ def test_whoever_breaks_one_promise_stems_from_one_who_keeps_them_all() -> None:
     check_link_predictor(made_by(Simple))
 
 
-def test_every_promise_has_one_who_breaks_it() -> None:
+def test_every_promise_is_a_sentence_and_has_one_who_breaks_it() -> None:
     assert {check for check, _ in CASES} == set(CHECKS)
+    promises = [(check.__doc__ or "").splitlines()[0] for check in CHECKS.values()]
+    assert all(promise.endswith(".") and len(promise) > 20 for promise in promises)
 
 
 def test_a_message_says_of_each_broken_promise_what_was_expected_and_found() -> None:
@@ -387,13 +389,6 @@ def test_an_exception_must_be_the_name_of_a_check() -> None:
     ):
         with pytest.raises(ContractError, match="are not checks: check_range"):
             ask()
-
-
-def test_every_check_states_its_promise_in_one_line() -> None:
-    for check in CHECKS.values():
-        first = (check.__doc__ or "").splitlines()[0]
-        assert first.endswith(".")
-        assert len(first) > 20
 
 
 def test_the_contract_leaves_the_callers_generators_alone() -> None:
