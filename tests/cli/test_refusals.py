@@ -100,6 +100,7 @@ def files(friends: Path) -> None:
 )
 def test_wrong_usage_exits_with_2_and_says_what_was_meant(cli, files, command, text) -> None:
     check(cli, command, USAGE, text)
+    assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,7 @@ def compare(
         raise ConfigError(f"--json and --format {output} contradict each other. Give one of them.")
     if asked.metric is not None and asked.metric not in METRICS:
         raise ConfigError(f"--metric is '{asked.metric}'; it must be one of {', '.join(METRICS)}.")
+    resources = asked.resources  # refused before there is a folder, if it makes no sense
     form = "json" if as_json else output or "table"
     by_degree, command = asked.by_degree, command_of("compare", graph, asked)
     comparison, notes = asked.open(graph, command)
@@ -130,9 +131,9 @@ def compare(
         return summary, write_comparison(path, summary, by_degree=by_degree, command=command)
 
     with comparison.folder, stop_on_signals() as request:
-        story = _Story(comparison, asked.resources, write_page, quiet)
+        story = _Story(comparison, resources, write_page, quiet)
         with story:
-            is_finished = comparison.run(asked.resources, story, request.is_set)
+            is_finished = comparison.run(resources, story, request.is_set)
         summary, page = write_page()
         if not is_finished:
             say(f"Stopped: {story.done}. Go on with: {command}")

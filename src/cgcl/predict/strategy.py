@@ -45,16 +45,13 @@ class ProductScorer(PairScorer, Protocol):
     @property
     def cost_in_rows(self) -> float:
         """About how many operations one entry of `rows` takes."""
-        ...
 
     @property
     def rounding(self) -> float:
         """The most by which an entry of `rows` differs from `logits`."""
-        ...
 
     def rows(self, nodes: Tensor, partners: Tensor | None = None) -> Tensor:
         """Return the logits of nodes with partners but for rounding, float [r, c]."""
-        ...
 
 
 def by_products(scorer: PairScorer, *, lists_all: bool) -> ProductScorer | None:
