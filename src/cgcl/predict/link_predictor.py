@@ -29,7 +29,6 @@ from cgcl.split import Split, random_split
 from cgcl.train.config import Resources, RunConfig, SplitConfig
 from cgcl.train.execution import computing_with, resolve_device
 from cgcl.train.fit import fit
-from cgcl.train.trainer import Stopped
 
 if TYPE_CHECKING:
     from cgcl.train.harder import Against, Harder
@@ -173,13 +172,13 @@ class LinkPredictor:
             )
         params = self.get_params()
         resources = pick(Resources, params)
-        told = {name: params[name] for name in (*self._method_names(), "val", "test", "seed")}
+        told = {n: v for n, v in params.items() if n not in {"method", *vars(resources)}}
         recipe = RunConfig.for_graph(self.method, told, graph)
         graph = replace(graph)  # checked anew: a tensor may have been written to since
         if split is None:
             split = random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)
         fitted = fit(graph, split, recipe, resources, calibrated=True)
-        self._take(fitted, fitted.stopped)
+        self._take(fitted)
         return self
 
     def score(self, pairs: Pairs) -> npt.NDArray[np.float32]:
@@ -328,7 +327,7 @@ class LinkPredictor:
         extended = type(self)(**self.get_params())
         pairs = checked_pairs(links)
         graph = with_new_nodes(fitted.graph, list(names), pairs, features)
-        extended._take(replace(fitted, graph=graph), self.stopped_)
+        extended._take(replace(fitted, graph=graph))
         return extended
 
     def embeddings(self, links: Tensor | None = None) -> npt.NDArray[np.float32]:
@@ -390,7 +389,7 @@ class LinkPredictor:
             ResourceError: The device does not exist.
         """
         predictor = cls(**fitted.recipe.to_json()).set_params(device=device)
-        predictor._take(fitted, None)
+        predictor._take(fitted)
         return predictor
 
     def test_scores(self) -> tuple[Tensor, Tensor]:
@@ -413,7 +412,7 @@ class LinkPredictor:
         """
         return self._engine().scorer
 
-    def _take(self, fitted: Fitted, stopped: Stopped | None) -> None:
+    def _take(self, fitted: Fitted) -> None:
         self._device = resolve_device(pick(Resources, self.get_params()))
         fitted.learner.to(self._device)
         self._learned = fitted
@@ -422,7 +421,7 @@ class LinkPredictor:
         self.settings_ = fitted.recipe.settings.to_json()
         self.calibration_, self.history_ = fitted.calibration, fitted.history
         self.best_epoch_, self.val_, self.test_ = fitted.best_epoch, fitted.val, fitted.test
-        self.stopped_ = stopped
+        self.stopped_ = fitted.stopped
 
     def _fitted(self) -> Fitted:
         if not hasattr(self, "_learned"):
