@@ -462,11 +462,12 @@ class Findings:
             ConfigError: What draws is not installed.
             ResourceError: The disk is full or the folder cannot be written.
         """
-        name, pages = self.experiment.name, study_pages()
+        name = self.experiment.name
         if not name.startswith("fig"):
             return []
-        figure = pages.figure_of(self.experiment, self._records, cut_note(self.epochs))
-        written: list[Path] = pages.write_figure(figure, folder, self._file(name))
+        figures = study_pages().drawing()
+        figure = figures.figure_of(self.experiment, self._records, cut_note(self.epochs))
+        written: list[Path] = figures.write_figure(figure, folder, self._file(name))
         return written
 
     @property

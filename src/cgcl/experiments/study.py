@@ -199,13 +199,12 @@ class _Run:
     @cached_property
     def key(self) -> str:
         """Equal for a job and the record that answers it."""
-        return key_of(**self.asked)
+        return _key_of(self.asked)
 
     @cached_property
     def plain_key(self) -> str:
         """The key of the same training with nothing measured: a record answers that, too."""
-        plain: dict[str, Any] = {**self.asked, "measures": ()}
-        return key_of(**plain)
+        return _key_of({**self.asked, "measures": ()})
 
 
 @dataclass(frozen=True)
@@ -255,23 +254,15 @@ _ASKED = ("graph", "test", "method", "settings", "split_seed", "seed", "measures
 _WORDS = {"graphs": "dataset", "methods": "method", "test": "ratio", "protocols": "protocol"}
 
 
-def key_of(
-    graph: str,
-    test: int,
-    method: str,
-    settings: Mapping[str, Any],
-    split_seed: int,
-    seed: int,
-    measures: Sequence[str],
-) -> str:
+def _key_of(asked: Mapping[str, Any]) -> str:
     """Return what tells one run from another, as 16 hexadecimal digits.
 
     Settings count where they differ from the defaults, so that a setting which is added to a method
     later, with a default that changes nothing, leaves earlier results findable.
     """
-    named = differing(method, settings)
-    parts = [graph, test, method, named, split_seed, seed, list(measures)]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    counted = {**asked, "settings": differing(asked["method"], asked["settings"])}
+    parts = json.dumps([counted[name] for name in _ASKED], sort_keys=True)
+    return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
 
 def differing(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:

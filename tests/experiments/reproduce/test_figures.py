@@ -7,7 +7,6 @@ import math
 import random
 import re
 import statistics
-import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -19,7 +18,6 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from cgcl.errors import ConfigError
 from cgcl.experiments.study import Record
 from cgcl.experiments.tables import cut_note
 from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
@@ -206,12 +204,3 @@ def test_nothing_yet_is_said(draw, tmp_path):
     figure = draw([])
     assert "no runs" in figure.texts[0].get_text()
     assert all(written(figure, tmp_path))
-
-
-@pytest.mark.parametrize("draw", [sensitivity_figure, convergence_figure])
-def test_without_matplotlib_the_way_to_get_it_is_told(draw, monkeypatch):
-    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ConfigError, match=re.escape('pip install "cgcl[figures]"')):
-        draw([])
