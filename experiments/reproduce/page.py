@@ -90,18 +90,26 @@ class Reproduced:
             rows: Count these rows alone.
             protocol: Count this protocol alone.
         """
-        experiment, places = self.places(name)
-        # To count runs that wait for a choice, any choice will do.
-        cells = product(experiment.methods, experiment.graphs, experiment.test)
-        any_choice = {
-            study.choice_name(*cell): asdict(RunConfig.of(cell[0], {}).settings) for cell in cells
-        }
+        _, places = self.places(name)
         there = total = 0
-        for place, jobs in study.jobs_of(experiment, study.Selection(), any_choice).items():
+        for place, count in _planned(name).items():
             if (rows is None or place.row in rows) and protocol in (None, place.protocol):
-                total += len({job.key for job in jobs})
+                total += count
                 there += len({job.key for job in places.get(place, ())} & self.found.keys())
         return total - there, total
+
+
+@cache
+def _planned(name: str) -> dict[CellId, int]:
+    """Return how many different runs an experiment has in each place."""
+    experiment = read_experiment(name)
+    # To count runs that wait for a choice, any choice will do.
+    cells = product(experiment.methods, experiment.graphs, experiment.test)
+    any_choice = {
+        study.choice_name(*cell): asdict(RunConfig.of(cell[0], {}).settings) for cell in cells
+    }
+    jobs = study.jobs_of(experiment, study.Selection(), any_choice)
+    return {place: len({job.key for job in own}) for place, own in jobs.items()}
 
 
 def progress(reproduced: Reproduced) -> str:

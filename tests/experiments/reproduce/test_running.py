@@ -16,21 +16,19 @@ from cgcl.experiments.reproduction import (
     read_records,
     run_jobs,
 )
-from cgcl.experiments.study import Job
 from cgcl.split import random_split
-from cgcl.train.config import Resources, RunConfig
+from cgcl.train.config import Resources
 from cgcl.train.fit import fit
 
+from . import conftest
+
 CPU = Resources(device="cpu", threads=1)
-SMALL = {"hidden": 8, "epochs": 2, "evaluate_every": 1}
+QUICK = {"graph": "sbm", "test": 20}
+SMALL = {"cgcl": {"hidden": 8, "epochs": 2, "evaluate_every": 1}, "vgae": {"epochs": 2}}
 
 
-def job(method="cgcl", split_seed=0, measures=(), graph="sbm", test=20, **settings):
-    sizes = SMALL if method == "cgcl" else {"epochs": 2} if method == "vgae" else {}
-    shares = {"val": test / 200, "test": test / 100}
-    return Job(
-        graph, test, RunConfig.of(method, {**sizes, **shares, **settings}), split_seed, measures
-    )
+def job(method="cgcl", split_seed=0, measures=(), **asked):
+    return conftest.job(method, split_seed, measures, **{**QUICK, **SMALL.get(method, {}), **asked})
 
 
 BROKEN = job("vgae", measures=("embeddings",))
