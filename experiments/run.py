@@ -27,7 +27,7 @@ import cgcl
 from cgcl.errors import CGCLError
 from cgcl.experiments.log import AppendOnlyLog, read_log
 from cgcl.experiments.statistics import Difference, corrected, paired_difference, spread_of
-from cgcl.experiments.study import read_data
+from cgcl.experiments.study import graph_titles, read_data
 from cgcl.experiments.tables import markdown_table
 from cgcl.graph import Graph
 from cgcl.methods.settings import PRESETS
@@ -39,11 +39,7 @@ from cgcl.train.fit import Fitted, fit
 ROOT = Path(__file__).parents[1]
 HERE = ROOT / "experiments"
 RESULTS = HERE / "results"
-TITLES = {
-    graph: about["title"]
-    for graph, about in read_data("paper")["datasets"].items()
-    if graph != "publisher"
-}
+TITLES = graph_titles()
 KEY = ("graph", "variant", "seed")
 # What is told of a result while others are made.
 SHOWN = ("node_mrr", "precision@100", "precision@1000", "heart_mrr")

@@ -21,11 +21,10 @@ from matplotlib.ticker import FixedLocator, FormatStrFormatter
 from numpy.typing import NDArray
 
 from cgcl.experiments.reproduction import TRACE
-from cgcl.experiments.study import Experiment, Record, differing, read_data
+from cgcl.experiments.study import Experiment, Record, differing, graph_titles, read_data
 from cgcl.experiments.tables import METRICS, has_collapsed
 from cgcl.files import make_folder, write_atomically
 from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
-from cgcl.readers import DATASETS
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Told apart with any colour vision (Okabe and Ito, 2008)."""
@@ -103,18 +102,6 @@ def empty_figure(sentence: str) -> Figure:
     return figure
 
 
-def in_paper_order(graphs: Iterable[str]) -> list[str]:
-    """Return each graph once: those of the paper in its order, then others by name."""
-    own = set(graphs)
-    return [name for name in DATASETS if name in own] + sorted(own - DATASETS.keys())
-
-
-def graph_title(name: str) -> str:
-    """Return a graph's name as the paper writes it."""
-    # Cora comes with the package and has no folder that would tell.
-    return (DATASETS[name].folder or name.capitalize()) if name in DATASETS else name
-
-
 _TERMS = {
     "views": "$C(A_1, A_2)$",
     "reconstructions": r"$C(\widetilde{A}_1, \widetilde{A}_2)$",
@@ -150,20 +137,21 @@ def convergence_figure(records: Iterable[Record], note: str = "") -> Figure:
         key=lambda record: (record.graph, record.test, record.split_seed, record.seed, record.key),
     )
     with drawing():
-        graphs = in_paper_order(record.graph for record in traced)
+        there = {record.graph for record in traced}
+        graphs = {graph: title for graph, title in graph_titles().items() if graph in there}
         if not graphs:
             return empty_figure("There are no runs with a trace yet.")
         shares = sorted({record.test for record in traced})
         height = _ROW_HEIGHT * len(graphs) + _LEGEND_HEIGHT + (LINE_HEIGHT if note else 0)
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         panels = figure.subplots(len(graphs), len(_COLUMNS), squeeze=False, sharex=True)
-        for graph, row in zip(graphs, panels, strict=True):
+        for (graph, title), row in zip(graphs.items(), panels, strict=True):
             for record in traced:
                 if record.graph == graph:
                     _draw_run(row, record, shares.index(record.test) % len(_STYLES))
             for bound in _BOUNDS:
                 row[_CONSISTENCY].axhline(bound, **_BOUND_STYLE)
-            row[0].set_ylabel(graph_title(graph), fontweight="bold")
+            row[0].set_ylabel(title, fontweight="bold")
         _set_scales(panels)
         handles = _legend(shares)
         figure.legend(handles=handles, loc="outside lower center", ncols=4, title=note or None)
@@ -259,9 +247,11 @@ def sensitivity_figure(records: Iterable[Record], note: str = "") -> Figure:
         ValueError: Such runs differ in other settings, so that a mean would mix them.
     """
     cells, published = _cells_of(records), read_data("paper")["table1"]["cgcl"]
+    titles = graph_titles()
     with drawing():
-        graphs = in_paper_order(graph for graph, *_ in cells)
-        rows = sorted({key[:2] for key in cells}, key=lambda row: (graphs.index(row[0]), row[1]))
+        shares = sorted({test for _, test, *_ in cells})
+        there = {key[:2] for key in cells}
+        rows = [panel for panel in product(titles, shares) if panel in there]
         if not rows:
             return empty_figure("There are no runs over d_v and r yet.")
         # The same in all panels.
@@ -282,7 +272,7 @@ def sensitivity_figure(records: Iterable[Record], note: str = "") -> Figure:
             if there is not None:
                 axes.axhline(there[0], **_PUBLISHED_STYLE, zorder=1)
             letter = f"({chr(ord('a') + number)}) "
-            axes.set_title(f"{letter}{graph_title(graph)}, {test} % test links", loc="left")
+            axes.set_title(f"{letter}{titles[graph]}, {test} % test links", loc="left")
             axes.set_ylabel(f"{metric.upper()} (%)")
         for axes in panels[-1]:
             axes.set_xlabel("Learning rate $r$")

@@ -149,6 +149,12 @@ def read_data(name: str, folder: Path = FOLDER) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
+def graph_titles() -> dict[str, str]:
+    """Return the paper's graphs in its order, each with its name for people."""
+    told = read_data("paper")["datasets"]
+    return {graph: own["title"] for graph, own in told.items() if isinstance(own, dict)}
+
+
 def _require_known(where: str, values: Mapping[str, Any], known: set[str]) -> None:
     unknown = sorted(values.keys() - known)
     if unknown:
