@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -71,16 +71,10 @@ class Command:
     line: str
     """What is run, in a folder with `toy.csv`, features, a list of pairs and a finished run."""
     products: str
-    """A pattern of the files that it makes, whose bytes depend on nothing but what was asked."""
-    keeps: Callable[[bytes], bytes] = bytes
-    """What of them does not depend on the clock."""
+    """A pattern of the files that it makes: but for times, their bytes depend on what was asked."""
     resume: str = ""
     """What a user gives instead of the same line, once `needs` is there."""
     needs: str = ""
-
-
-def _without_times(content: bytes) -> bytes:
-    return re.sub(rb'"(\w*seconds|ended)": [^,}]*', b"", content)
 
 
 COMMANDS = {
@@ -99,7 +93,6 @@ COMMANDS = {
     "compare": Command(
         "compare toy.csv --methods cgcl,vgae --runs 1 --epochs 2 --threads 1 --out compared",
         "compared/*.jsonl",
-        keeps=_without_times,
     ),
     "tune": Command(
         "tune toy.csv --method vgae --trials 2 --epochs 2 --threads 1 --out tuned",
@@ -177,11 +170,10 @@ def run(
 
 
 def hashes(command: Command, folder: Path) -> dict[str, bytes]:
-    """Return what the command made."""
-    return {
-        path.name: command.keeps(path.read_bytes())
-        for path in sorted(folder.glob(command.products))
-    }
+    """Return what the command made, without times."""
+    times = re.compile(rb'"(\w*seconds|ended)": [^,}]*')
+    paths = sorted(folder.glob(command.products))
+    return {path.name: times.sub(b"", path.read_bytes()) for path in paths}
 
 
 @contextlib.contextmanager
