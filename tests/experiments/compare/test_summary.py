@@ -142,18 +142,6 @@ def test_one_common_run_has_no_p_value_and_without_cgcl_there_is_no_difference(s
     assert "vs CGCL" not in as_table(without, by_degree=False)
 
 
-def test_a_method_that_always_fails_has_an_empty_row(summarised):
-    summary = summarised({"cgcl": [6, 7, 8], "mlp": [MemoryError()] * 3})
-    row = summary.rows[1]
-    assert (row.runs, row.metrics, row.seconds, row.difference) == (0, {}, None, None)
-    assert footnotes(summary)[0] == (
-        "Features only (MLP) failed in runs 1, 2 and 3: out of memory: The error says nothing more."
-    )
-    line = as_table(summary, by_degree=True).splitlines()[2]
-    assert line.split("  ")[0] == "Features only (MLP)"
-    assert "0/3" in line
-
-
 def test_tuned_methods_are_set_against_tuned_cgcl(summarised):
     tuned = dict.fromkeys(("cgcl", "mlp"), TunedSettings({"hidden": 16}, 20))
     # In the order of work: cgcl, cgcl tuned, mlp, mlp tuned.
