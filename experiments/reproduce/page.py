@@ -42,9 +42,7 @@ class Reproduced:
         """
         self.found = found
         self.paper = study.read_data("paper")
-        grid = read_experiment("grid")
-        whole = study.jobs_of(grid, study.Selection(), {})
-        self.chosen = study.choose(grid, whole, found) if chosen is None else chosen
+        self.chosen = study.chosen_by_grid(found) if chosen is None else chosen
         # Many claims look at the same tables.
         self.places = cache(self._places)
         """An experiment by name, with its runs as far as settings have been chosen for them."""

@@ -24,9 +24,7 @@ from cgcl.experiments.study import (
     Experiment,
     Job,
     Record,
-    Selection,
-    choose,
-    jobs_of,
+    chosen_by_grid,
     read_data,
     study_pages,
 )
@@ -443,10 +441,9 @@ class Findings:
         yield f"{stem}.csv", tables.csv(table)
         if name == "grid":
             # A grid of which only some runs are asked for and there must not pass for a whole one.
-            whole = jobs_of(self.experiment, Selection(epochs=self.epochs), {})
             head = [line for line in (*CHOSEN_HEAD, cut_note(self.epochs)) if line]
-            best = choose(self.experiment, whole, self.found)
-            yield f"{self._file('chosen')}.toml", toml_text(best, head)
+            chosen = chosen_by_grid(self.found, self.epochs)
+            yield f"{self._file('chosen')}.toml", toml_text(chosen, head)
         elif not name.startswith("fig"):
             yield f"{stem}.md", tables.markdown(table)
             yield f"{stem}.tex", tables.latex(table)

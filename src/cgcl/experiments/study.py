@@ -482,5 +482,18 @@ def choose(
     return chosen
 
 
+def chosen_by_grid(
+    found: Mapping[str, Record], epochs: int | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return what the whole grid chooses, as far as it is complete.
+
+    Args:
+        found: What came out, by key.
+        epochs: What trainings were cut to, if they were.
+    """
+    grid = read_experiment("grid")
+    return choose(grid, jobs_of(grid, Selection(epochs=epochs), {}), found)
+
+
 def _validation_auc(record: Record) -> float:
     return record.val["auc"] if record.val else 0.0
