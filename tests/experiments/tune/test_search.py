@@ -201,25 +201,19 @@ def test_a_resumed_search_computes_with_as_many_threads_as_before(search, fake, 
     assert json.loads((folder / STUDY).read_text())["threads"] == 3
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ("graph", "with graph "),
-        ("split", "with split "),
-        ({"method": "cgcl"}, "with method "),
-        ({"seed": 1}, "with seed "),
-        ({"fixed": {"epochs": 5}}, "with epochs 200; you asked for epochs 5"),
-    ],
-)
-def test_another_search_in_the_same_folder_is_refused(
-    search, two_cliques, fake, folder, change, words
-):
+def test_another_search_in_the_same_folder_is_refused(search, two_cliques, fake, folder):
     search(2, folder=folder)
-    known = {"graph": replace(two_cliques, x=None), "split": random_split(two_cliques, 0.1, 0.2, 1)}
-    other = {change: known[change]} if isinstance(change, str) else change
-    with pytest.raises(RunFolderError, match=words):
-        search(2, folder=folder, **other)
-    assert fake.calls == []
+    others = {
+        "graph": {"graph": replace(two_cliques, x=None)},
+        "split": {"split": random_split(two_cliques, 0.1, 0.2, 1)},
+        "method": {"method": "cgcl"},
+        "seed": {"seed": 1},
+        "epochs 200; you asked for epochs 5": {"fixed": {"epochs": 5}},
+    }
+    for words, other in others.items():
+        with pytest.raises(RunFolderError, match=f"with {words}"):
+            search(2, folder=folder, **other)
+        assert fake.calls == []
 
 
 def test_what_cannot_work_is_refused_before_a_trial(search, two_cliques, split, fake, monkeypatch):
