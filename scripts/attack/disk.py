@@ -14,9 +14,11 @@ undisturbed one, bit by bit. What a harmed command may do is told in `Try.fault`
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import errno
 import json
+import multiprocessing
 import os
 import random
 import re
@@ -27,8 +29,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -67,16 +71,10 @@ class Command:
     line: str
     """What is run, in a folder with `toy.csv`, features, a list of pairs and a finished run."""
     products: str
-    """A pattern of the files that it makes, whose bytes depend on nothing but what was asked."""
-    keeps: Callable[[bytes], bytes] = bytes
-    """What of them does not depend on the clock."""
+    """A pattern of the files that it makes: but for times, their bytes depend on what was asked."""
     resume: str = ""
     """What a user gives instead of the same line, once `needs` is there."""
     needs: str = ""
-
-
-def _without_times(content: bytes) -> bytes:
-    return re.sub(rb'"(\w*seconds|ended)": [^,}]*', b"", content)
 
 
 COMMANDS = {
@@ -95,7 +93,6 @@ COMMANDS = {
     "compare": Command(
         "compare toy.csv --methods cgcl,vgae --runs 1 --epochs 2 --threads 1 --out compared",
         "compared/*.jsonl",
-        keeps=_without_times,
     ),
     "tune": Command(
         "tune toy.csv --method vgae --trials 2 --epochs 2 --threads 1 --out tuned",
@@ -173,11 +170,17 @@ def run(
 
 
 def hashes(command: Command, folder: Path) -> dict[str, bytes]:
-    """Return what the command made."""
-    return {
-        path.name: command.keeps(path.read_bytes())
-        for path in sorted(folder.glob(command.products))
-    }
+    """Return what the command made, without times."""
+    times = re.compile(rb'"(\w*seconds|ended)": [^,}]*')
+    paths = sorted(folder.glob(command.products))
+    return {path.name: times.sub(b"", path.read_bytes()) for path in paths}
+
+
+@contextlib.contextmanager
+def copied(start: Path) -> Iterator[Path]:
+    """Give a copy of a folder to run in, which is gone in the end."""
+    with tempfile.TemporaryDirectory() as made:
+        yield Path(shutil.copytree(start, Path(made) / "folder"))
 
 
 class Attack:
@@ -186,7 +189,7 @@ class Attack:
     def __init__(self, name: str, start: Path) -> None:
         """Run the command undisturbed in a copy of the folder `start`."""
         self.name, self.command, self._start = name, COMMANDS[name], start
-        with self.copy() as folder:
+        with copied(start) as folder:
             log = folder.parent / "log"
             code, words = run(self.command.line, folder, log=log)
             if code:
@@ -194,10 +197,6 @@ class Attack:
             prefix = f"{folder}/"
             self.calls = [line.replace(prefix, "") for line in log.read_text().splitlines()]
             self._end = hashes(self.command, folder)
-
-    def copy(self) -> Folder:
-        """Return a folder to run in."""
-        return Folder(self._start)
 
     def visits(self) -> Iterator[Try]:
         """Yield every harm at every call where it can happen."""
@@ -207,7 +206,7 @@ class Attack:
 
     def do(self, one: Try) -> Try:
         """Do harm, then what a user does."""
-        with self.copy() as folder:
+        with copied(self._start) as folder:
             one.code, one.said = run(self.command.line, folder, one.call, HARMS[one.harm])
             one.left = tuple(str(p.relative_to(folder)) for p in folder.rglob("*.tmp"))
             line, needs = self.command.line, self.command.needs
@@ -217,24 +216,6 @@ class Attack:
             one.said += words if one.again else ""
             one.is_same = hashes(self.command, folder) == self._end
         return one
-
-
-class Folder:
-    """A copy of a folder that is gone in the end."""
-
-    def __init__(self, start: Path) -> None:
-        """Remember what is copied."""
-        self._start, self._holder = start, tempfile.TemporaryDirectory()
-
-    def __enter__(self) -> Path:
-        """Make the copy."""
-        folder = Path(self._holder.name) / "folder"
-        shutil.copytree(self._start, folder)
-        return folder
-
-    def __exit__(self, *_: object) -> None:
-        """Remove it."""
-        self._holder.cleanup()
 
 
 def prepare(folder: Path) -> None:
@@ -275,27 +256,13 @@ def main() -> None:
         attack(asked, Path(made))
 
 
-def shared_out(
-    tries: list[Try], attacks: dict[str, Attack], workers: int, folder: Path
-) -> list[Try]:
-    """Make all tries in so many processes, and tell at once what gave way."""
-    children: list[int] = []
-    for worker in range(workers):
-        child = os.fork()
-        if not child:
-            with (folder / f"part-{worker}").open("w") as part:
-                for own in tries[worker::workers]:
-                    fault = attacks[own.command].do(own).fault()
-                    part.write(json.dumps(asdict(own)) + "\n")
-                    if fault:
-                        what = f"{own.command}, {own.harm} at {own.call} ({own.what})"
-                        print(f"{what}: {fault}", flush=True)
-            os._exit(0)
-        children.append(child)
-    if any(os.waitpid(child, 0)[1] for child in children):
-        sys.exit("a worker failed")
-    parts = [(folder / f"part-{worker}").read_text() for worker in range(workers)]
-    return [Try(**json.loads(line)) for part in parts for line in part.splitlines()]
+def do(one: Try, attacks: dict[str, Attack]) -> Try:
+    """Make a try, and tell at once if something gave way."""
+    done = attacks[one.command].do(one)
+    fault = done.fault()
+    if fault:
+        print(f"{one.command}, {one.harm} at {one.call} ({one.what}): {fault}", flush=True)
+    return done
 
 
 def attack(asked: argparse.Namespace, folder: Path) -> None:
@@ -319,7 +286,8 @@ def attack(asked: argparse.Namespace, folder: Path) -> None:
         print(f"{name}: {len(one.calls)} calls, {sum(t.command == name for t in tries)} tries")
     if asked.count:
         return
-    done = shared_out(tries, attacks, asked.workers, folder)
+    with ProcessPoolExecutor(asked.workers, multiprocessing.get_context("fork")) as pool:
+        done = [*pool.map(partial(do, attacks=attacks), tries, chunksize=16)]
     if asked.out:
         lines = [json.dumps({**asdict(own), "fault": own.fault()}) for own in done]
         asked.out.write_text("\n".join(lines) + "\n")
