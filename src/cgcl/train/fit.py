@@ -125,15 +125,8 @@ def fit(
         limit = resources.time_limit_s
         train(trainer, on_epoch=on_epoch, should_stop=should_stop, time_limit_s=limit)
         on_stop(trainer)
-        fitted = _conclude(
-            graph,
-            trainer,
-            measure_test=measure_test,
-            top_of_list=top_of_list,
-            calibrated=calibrated,
-            on_trained=on_trained,
-            progress=progress,
-        )
+        how = {"measure_test": measure_test, "top_of_list": top_of_list, "calibrated": calibrated}
+        fitted = _conclude(graph, trainer, on_trained=on_trained, progress=progress, **how)
     return replace(fitted, seconds=time.perf_counter() - start)
 
 

@@ -322,7 +322,7 @@ class Trainer:
         best = self.best_weights or {}
         tensors |= {f"best.{name}": value for name, value in best.items()}
         if self.engine is not None:
-            for index, moments in self.engine.moments().items():
+            for index, moments in self.engine.optimizer.moments().items():
                 tensors |= {f"adam.{index}.{name}": value for name, value in moments.items()}
         numbers = {
             "epoch": self.epoch,
@@ -343,7 +343,7 @@ class Trainer:
             index, moment = name.split(".")
             moments.setdefault(int(index), {})[moment] = value
         if self.engine is not None:
-            self.engine.restore(moments)
+            self.engine.optimizer.restore(moments)
         self.epoch, self.best_epoch = numbers["epoch"], numbers["best_epoch"]
         self.best_val = numbers["best_val"]
         self._looks_at_chance = numbers["looks_at_chance"]

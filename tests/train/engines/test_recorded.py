@@ -291,10 +291,10 @@ def test_a_restored_engine_goes_on_as_if_nothing_had_happened() -> None:
     first = a_learner(known, settings)
     before = RecordedEngine(RankingSteps(first, known, settings, 0))
     before.run(1, 1)
-    moments = before.moments()
+    moments = before.optimizer.moments()
     state = {name: value.clone() for name, value in first.state_dict().items()}
     before.run(2, 1)
     first.load_state_dict(state)
-    before.restore(moments)
+    before.optimizer.restore(moments)
     gone_on = torch.tensor(before.run(2, 2))
     torch.testing.assert_close(gone_on, torch.tensor(losses[1:]), atol=1e-3, rtol=1e-3)

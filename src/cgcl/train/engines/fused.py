@@ -35,20 +35,8 @@ from cgcl.train.engines.gpu import (
     launch,
     power_of_2,
 )
-from cgcl.train.engines.kernels.cross_view import (
-    decode_backward,
-    decode_forward,
-    decode_only,
-    draw_negatives,
-    draw_views,
-    elu_backward,
-    first_layer_gradient,
-    multiply_sparse,
-    propagate,
-    scale_nodes,
-)
+from cgcl.train.engines.kernels import cross_view
 from cgcl.train.engines.kernels.shared import drop_features
-from cgcl.train.engines.plain import Moments
 
 INPUTS = ("inputs 1", "inputs 2")
 """The purpose of the coins that drop features in each turn."""
@@ -105,12 +93,12 @@ class FusedDraws:
         """Draw what the epoch in `epoch` asks for."""
         rows, runs = self.rows, self.num_runs
         self.counts.zero_()
-        launch(draw_views, blocks(self.num_links, _LINKS_BLOCK), runs)(
+        launch(cross_view.draw_views, blocks(self.num_links, _LINKS_BLOCK), runs)(
             rows.pairs, self.coins, self.ends, self.counts, self.keys, self.epoch,
             self.num_links, self.capacity, self._limit, KIND=self.kind, NUM_KEYS=NUM_KEYS,
             BLOCK=_LINKS_BLOCK,
         )  # fmt: skip
-        launch(draw_negatives, blocks(self.capacity, _LINKS_BLOCK), self.turns, runs)(
+        launch(cross_view.draw_negatives, blocks(self.capacity, _LINKS_BLOCK), self.turns, runs)(
             rows.codes, self.ends, self.counts, self.keys, self.epoch,
             self.num_nodes, self.num_links, self.capacity, NUM_KEYS=NUM_KEYS,
             STEPS=self.num_links.bit_length(), BLOCK=_LINKS_BLOCK,
@@ -119,7 +107,7 @@ class FusedDraws:
 
     def _scale(self, kind: str, scales: Tensor) -> None:
         rows = self.rows
-        launch(scale_nodes, self.num_nodes, self.num_runs)(
+        launch(cross_view.scale_nodes, self.num_nodes, self.num_runs)(
             rows.starts, rows.neighbours, rows.pair_of, self.coins, scales,
             self.num_nodes, self.num_links, KIND=kind, BLOCK=32, num_warps=1,
         )  # fmt: skip
@@ -168,7 +156,7 @@ class FusedEncoder:
         draws, weights, height = self._draws, self._weights, 64
         columns = min(128, power_of_2(self._width))
         grid = blocks(draws.num_nodes, height), blocks(self._width, columns), draws.num_runs
-        launch(elu_backward, *grid)(
+        launch(cross_view.elu_backward, *grid)(
             self.z, self.dz, weights.gradient(BIAS), weights.steps, draws.counts,
             draws.num_nodes, weights.per_run, self._width, TURN=turn, ROWS=height, COLUMNS=columns,
         )  # fmt: skip
@@ -210,7 +198,7 @@ class FusedEncoder:
         is_shared = starts.shape[0] == 1
         strides = [0 if is_shared else part.stride(0) for part in (order, starts, others)]
         grid = starts.shape[1] - 1, blocks(self._width, columns), self._draws.num_runs
-        launch(multiply_sparse, *grid)(
+        launch(cross_view.multiply_sparse, *grid)(
             order, starts, others, values, self._draws.coins, dense, out, self._draws.keys,
             self._draws.epoch, *strides, self._draws.num_links, dense.stride(0), out.stride(0),
             self._width, *dropping(dropout), INPUT_KEY + turn, NUM_KEYS=NUM_KEYS, VIEW=turn,
@@ -241,7 +229,7 @@ class FusedEncoder:
         rows, nodes, links = draws.rows, draws.num_nodes, draws.num_links
         entries, most = (16, 64) if 2 * links >= _MANY_LINKS * nodes else (8, 128)
         columns = min(most, power_of_2(self._width))
-        launch(propagate, nodes, blocks(self._width, columns), draws.num_runs)(
+        launch(cross_view.propagate, nodes, blocks(self._width, columns), draws.num_runs)(
             rows.order, rows.starts, rows.neighbours, rows.pair_of, draws.coins, scales, h, out,
             self._weights.value(BIAS), self.dz, nodes, links, self._weights.per_run, self._width,
             VIEW=view, KIND=kind, BACKWARD=backward, ENTRIES=entries, COLUMNS=columns,
@@ -308,7 +296,7 @@ class FusedDecoder:
         wanted = (1 / (1 + math.exp(-1)), 0.5) if is_sigmoid else (1.0, 0.0)
         pairs = 64 if self._units <= 256 else 32
         programs = min(self._programs(2), 2 * blocks(draws.capacity, pairs))
-        launch(decode_forward, programs, draws.num_runs)(
+        launch(cross_view.decode_forward, programs, draws.num_runs)(
             self._encoder.z, *(weights.value(index) for index in (W1, B1, W2, B2)),
             *(weights.gradient(index) for index in (B1, W2, B2)),
             draws.ends, draws.counts, self._gradients, self._bits, self.losses,
@@ -322,7 +310,7 @@ class FusedDecoder:
         """Add up the gradient of Z."""
         weights, columns = self._weights, self._columns(128)
         grid = self._column_grid(columns, per_processor=4)
-        launch(decode_backward, *grid)(
+        launch(cross_view.decode_backward, *grid)(
             self._encoder.z, self._encoder.dz, weights.value(W1), weights.value(W2),
             *self._kept(), *self._sizes(), *dropping(self._settings.decoder_dropout),
             PAIR_KEY + turn, TURN=turn, NUM_KEYS=NUM_KEYS, PRECISION=self._precision,
@@ -334,7 +322,7 @@ class FusedDecoder:
         """Add up the gradient of W_1."""
         weights, columns = self._weights, self._columns(128 if self._units <= 256 else 64)
         grid = self._column_grid(columns, per_processor=1)
-        launch(first_layer_gradient, *grid)(
+        launch(cross_view.first_layer_gradient, *grid)(
             self._encoder.z, weights.value(W2), weights.gradient(W1), *self._kept(),
             *self._sizes(), *dropping(self._settings.decoder_dropout), PAIR_KEY + turn,
             TURN=turn, NUM_KEYS=NUM_KEYS, PRECISION=self._precision, PAIRS=64, COLUMNS=columns,
@@ -346,7 +334,7 @@ class FusedDecoder:
         weights, runs, count = self._weights, self._draws.num_runs, pairs.shape[2]
         logits = torch.empty(runs, count, device=pairs.device)
         together = 64 if self._units <= 256 else 32
-        launch(decode_only, max(blocks(count, together), 1), runs)(
+        launch(cross_view.decode_only, max(blocks(count, together), 1), runs)(
             self._encoder.z, *(weights.value(index) for index in (W1, B1, W2, B2)), pairs,
             logits, self._draws.num_nodes, count, weights.per_run, self._width, self._hidden,
             RELU=self._settings.last_layer == "relu", PRECISION=self._precision, PAIRS=together,
@@ -515,16 +503,8 @@ class FusedEngine:
 
     def __init__(self, runs: FusedRuns) -> None:
         """Take what was made for one learner."""
-        self._runs = runs
+        self._runs, self.optimizer = runs, runs.weights
 
     def run(self, first: int, count: int) -> list[list[float]]:
         """Run some epochs and return the losses of the steps of each."""
         return self._runs.advance(first, count)[:, 0].tolist()
-
-    def moments(self) -> Moments:
-        """Return Adam's memory."""
-        return self._runs.weights.moments(0)
-
-    def restore(self, moments: Moments) -> None:
-        """Take over what `moments` gave."""
-        self._runs.weights.restore(0, moments)

@@ -122,25 +122,25 @@ class Weights:
             TURN=turn, FOLLOW=follow > 0, BLOCK=_ADAM_BLOCK,
         )  # fmt: skip
 
-    def moments(self, run: int) -> Moments:
-        """Return Adam's memory of one run; nothing before its first step."""
-        if float(self.steps[run]) == 0:
+    def moments(self) -> Moments:
+        """Return Adam's memory of the first run; nothing before its first step."""
+        if float(self.steps[0]) == 0:
             return {}
         return {
             index: {
-                "step": self.steps[run].clone(),
-                "exp_avg": self._window(self.first, run, index).clone(),
-                "exp_avg_sq": self._window(self.second, run, index).clone(),
+                "step": self.steps[0].clone(),
+                "exp_avg": self._window(self.first, 0, index).clone(),
+                "exp_avg_sq": self._window(self.second, 0, index).clone(),
             }
             for index in range(len(self._shapes))
         }
 
-    def restore(self, run: int, moments: Moments) -> None:
-        """Take over what `moments` gave."""
+    def restore(self, moments: Moments) -> None:
+        """Take over what `moments` gave, from any device."""
         for index, saved in moments.items():
-            self._window(self.first, run, index).copy_(saved["exp_avg"])
-            self._window(self.second, run, index).copy_(saved["exp_avg_sq"])
-            self.steps[run] = saved["step"].to(self.steps.device)
+            self._window(self.first, 0, index).copy_(saved["exp_avg"])
+            self._window(self.second, 0, index).copy_(saved["exp_avg_sq"])
+            self.steps[0] = saved["step"].to(self.steps.device)
 
     def state(self) -> list[Tensor]:
         """Return all that a step changes."""

@@ -23,28 +23,9 @@ from cgcl.methods.method import TrainingGraph
 from cgcl.methods.settings import RankSettings
 from cgcl.model.ranker import signatures
 from cgcl.train.engines.all_pairs import AllPairs, Turns, product_into
-from cgcl.train.engines.gpu import (
-    LinkRows,
-    Weights,
-    blocks,
-    dropping,
-    launch,
-    power_of_2,
-)
-from cgcl.train.engines.kernels.ranking import (
-    activate,
-    add_columns,
-    add_links,
-    first_layer,
-    normalise,
-    normalise_back,
-    see_links,
-    send,
-    send_back,
-    sort_links,
-)
+from cgcl.train.engines.gpu import LinkRows, Weights, blocks, dropping, launch, power_of_2
+from cgcl.train.engines.kernels import ranking
 from cgcl.train.engines.kernels.shared import drop_features
-from cgcl.train.engines.plain import Moments
 
 _BLOCK = 1024
 # Entries of whole rows that a program holds.
@@ -170,7 +151,7 @@ class RankingSteps:
         turns, count = self._turns, self._known.links.shape[1]
         turns.counts.zero_()
         share = self._settings.target_share
-        launch(see_links, blocks(count, _BLOCK))(
+        launch(ranking.see_links, blocks(count, _BLOCK))(
             self._rows.pairs, turns.seen, turns.counts, self._keys, self.epoch, count,
             words_below(1 - share), words_below(share), BLOCK=_BLOCK,
         )  # fmt: skip
@@ -180,7 +161,7 @@ class RankingSteps:
 
     def _step(self, turn: int) -> None:
         rows = self._rows
-        launch(sort_links, self._known.num_nodes)(
+        launch(ranking.sort_links, self._known.num_nodes)(
             rows.starts, rows.neighbours, rows.pair_of, self._turns.seen[turn],
             self._pairs.places, self._neighbours, self._numbers, self._middles, self._scales,
             BLOCK=32, num_warps=1,
@@ -218,7 +199,7 @@ class RankingSteps:
         return None
 
     def _inputs_back(self, made: Tensor | None) -> None:
-        launch(send, *self._grid)(
+        launch(ranking.send, *self._grid)(
             *self._links, self._to_first, self._to_first.stride(0), self._to_h,
             self._to_h.stride(0), self._settings.hidden, **self._blocks,
         )  # fmt: skip
@@ -231,17 +212,19 @@ class RankingSteps:
     def _encode(self, turn: int) -> None:
         d, epoch, links = self._settings.hidden, self.epoch, self._links
         drop = dropping(self._settings.hidden_dropout)
-        launch(first_layer, *self._grid)(
+        launch(ranking.first_layer, *self._grid)(
             *links, self._h, self._h.stride(0), self.learner.encode.bias, self._pre[0], self._z,
             self._dropped, self._keys, epoch, d, *drop, self._key(turn, 1), OWN=self._own,
             NEXT=self._layers > 1, **self._blocks,
         )  # fmt: skip
         for number in range(1, self._layers):
             messages, pre = self._messages[number - 1], self._pre[number]
-            launch(send, *self._grid)(*links, self._dropped, d, messages, d, d, **self._blocks)
+            launch(ranking.send, *self._grid)(
+                *links, self._dropped, d, messages, d, d, **self._blocks
+            )
             name = f"encode.deeper.{number - 1}"
             product_into(pre, messages, self._copies[f"{name}.weight"].T)
-            launch(activate, blocks(self._z.numel(), _BLOCK))(
+            launch(ranking.activate, blocks(self._z.numel(), _BLOCK))(
                 pre, self.learner.encode.deeper[number - 1].bias, self._z, self._dropped,
                 self._keys, epoch, d, self._z.numel(), *drop, self._key(turn, number + 1),
                 NEXT=number + 1 < self._layers, BLOCK=_BLOCK,
@@ -255,7 +238,7 @@ class RankingSteps:
             product_into(self._gradient(f"{name}.weight"), to_pre.T, self._messages[number - 1])
             product_into(self._to_messages, to_pre, self._copies[f"{name}.weight"])
             below = self._to_below(number)
-            launch(send_back, *self._grid)(
+            launch(ranking.send_back, *self._grid)(
                 *self._links, self._to_messages, d, self._to_z, self._pre[number - 1], below,
                 below.stride(0), self._keys, epoch, d, *dropping(self._settings.hidden_dropout),
                 self._key(turn, number), **self._blocks,
@@ -273,7 +256,7 @@ class RankingSteps:
         with torch.enable_grad():
             weights = decode.weights(d + settings.signatures)
         told = weights.detach()
-        launch(normalise, self._held_blocks)(
+        launch(ranking.normalise, self._held_blocks)(
             self._z, pairs.places, told, popular.weight if popular else told,
             popular.bias if popular else told, pairs.left, pairs.right, pairs.half, pairs.terms,
             self._keys, self.epoch, self._known.num_nodes, d, pairs.width,
@@ -293,7 +276,7 @@ class RankingSteps:
     def _decode_back(self, turn: int, weights: Tensor) -> None:
         pairs, settings, rows = self._pairs, self._settings, self._rows
         d, n, popular = settings.hidden, self._known.num_nodes, self.learner.decode.popularity
-        launch(add_links, n, blocks(pairs.width, self._blocks["COLUMNS"]))(
+        launch(ranking.add_links, n, blocks(pairs.width, self._blocks["COLUMNS"]))(
             rows.order, rows.starts, self._middles, self._neighbours, self._numbers,
             pairs.to_scores, pairs.places, pairs.right, pairs.products, pairs.width, pairs.width,
             **self._blocks,
@@ -302,7 +285,7 @@ class RankingSteps:
         below = self._to_below(self._layers)
         names = ("decode.popularity.weight", "decode.popularity.bias")
         to_popular = [self._gradient(name) if popular else to_weights for name in names]
-        launch(normalise_back, min(self._held_blocks, _PROGRAMS))(
+        launch(ranking.normalise_back, min(self._held_blocks, _PROGRAMS))(
             pairs.products, self._z, self._pre[-1], pairs.places, told,
             popular.weight if popular else told, pairs.to_terms, pairs.link_terms,
             pairs.link_sums, pairs.with_own, pairs.log_total, self._turns.counts, to_weights,
@@ -324,7 +307,7 @@ class RankingSteps:
     def _add_columns(self, x: Tensor, name: str) -> None:
         """Add the sum over all nodes to a bias' gradient."""
         n, d = x.shape
-        launch(add_columns, blocks(n, 64), blocks(d, 128))(
+        launch(ranking.add_columns, blocks(n, 64), blocks(d, 128))(
             x, x.stride(0), self._gradient(name), n, d, ROWS=64, COLUMNS=128
         )
 
@@ -373,7 +356,7 @@ class RecordedEngine:
 
     def __init__(self, steps: RankingSteps) -> None:
         """Take what was arranged for a learner; nothing is trained yet."""
-        self._steps, self._device = steps, steps.device
+        self._steps, self._device, self.optimizer = steps, steps.device, steps.weights
         self._graph: torch.cuda.CUDAGraph | None = None
         self._stream: torch.cuda.Stream | None = None
         self._history = torch.zeros(0, 2)
@@ -403,14 +386,6 @@ class RecordedEngine:
         if self._stream is not None:
             self._stream.synchronize()
         return self._history.tolist()
-
-    def moments(self) -> Moments:
-        """Return Adam's memory."""
-        return self._steps.weights.moments(0)
-
-    def restore(self, moments: Moments) -> None:
-        """Take over what `moments` gave."""
-        self._steps.weights.restore(0, moments)
 
     def _record(self, epoch: int) -> torch.cuda.CUDAGraph:
         """Run an epoch to compile its kernels, record another, and undo both."""
