@@ -373,14 +373,9 @@ class Trainer:
         choose_by = getattr(self.recipe.settings, "choose_by", "auc")
         if choose_by == "node_mrr":
             # At every look the same links are asked for.
+            scorer, seed = seen.scorer or self.learner.scorer(self.known), self.recipe.split.seed
             found = ranking_metrics(
-                seen.scorer or self.learner.scorer(self.known),
-                self.split,
-                "val",
-                budget=_LOOK_BUDGET,
-                most_links=LOOK_LINKS,
-                over_pairs=False,
-                seed=self.recipe.split.seed,
+                scorer, self.split, "val", budget=_LOOK_BUDGET, most_links=LOOK_LINKS, seed=seed
             )
             return {name: value for name, value in found.metrics.items() if name == choose_by}
         if choose_by == "hits@100" and seen.negative.numel() >= _HITS:

@@ -60,10 +60,11 @@ class RankingSteps:
         self.learner, self._known, self._settings = learner, known, settings
         self.device, n, m = known.device, known.num_nodes, known.links.shape[1]
         self._names = {name: index for index, (name, _) in enumerate(learner.named_parameters())}
-        self.weights = Weights([learner])
+        self.weights = Weights([learner], [settings])
         for index, weight in enumerate(learner.parameters()):
             weight.grad = self.weights.gradient(index)[0]
-        self._averages = self.weights.taking_over(learner.averages())
+        follow = 1 - settings.average if settings.average > 0 else 0.0
+        self.weights.average_into(learner.averages(), follow)
         self._rows = LinkRows.of([known.links], n)
         self._layers = settings.layers
         width = settings.hidden + settings.signatures
@@ -96,13 +97,11 @@ class RankingSteps:
         self._make_room(known)
         # A view that asks for nothing steps, too, as the plain engine does.
         self._always = torch.ones(2, dtype=torch.int32, device=self.device)
-        told = [[settings.lr], [settings.weight_decay]]
-        self._told = torch.tensor(told, device=self.device)
 
     @property
     def state(self) -> list[Tensor]:
         """All that an epoch changes and the next one reads."""
-        return [*self.weights.state(), self._averages, self._turns.offset]
+        return [*self.weights.state(), self._turns.offset]
 
     def _make_room(self, known: TrainingGraph) -> None:
         n, d, layers, half = known.num_nodes, self._settings.hidden, self._layers, self._half
@@ -178,8 +177,7 @@ class RankingSteps:
         self._encode_back(turn)
         self._inputs_back(made)
         self._clip()
-        follow = 1 - self._settings.average if self._settings.average > 0 else 0.0
-        self.weights.step(turn, self._always, self._told, self.epoch, self._averages, follow)
+        self.weights.step(turn, self._always, self.epoch)
 
     def _inputs(self, turn: int) -> Tensor | None:
         """Write H, and return it as torch computed it if features are made of links."""
