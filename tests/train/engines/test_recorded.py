@@ -47,7 +47,7 @@ def a_loss(
     right, weights, terms = made
     width, prepared = right.shape[1], a_learner(known, RankSettings(hidden=8)).prepare(known)
     both = (precision, torch.bfloat16 if precision == torch.float16 else precision)
-    pairs = AllPairs(prepared, known.links, known.sides, width, share, both)
+    pairs = AllPairs(prepared, known, width, share, both)
     for out, own in ((pairs.left, right * weights), (pairs.right, right), (pairs.half, right)):
         out[:, :width].index_copy_(0, pairs.places, own.to(out.dtype))
     pairs.terms.index_copy_(0, pairs.places, terms)

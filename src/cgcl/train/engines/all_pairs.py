@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cgcl.methods.cgcl_rank import Prepared
+from cgcl.methods.method import TrainingGraph
 from cgcl.train.engines.gpu import blocks, launch
 from cgcl.train.engines.kernels import ranking
 from cgcl.train.engines.kernels.ranking import TILE
@@ -78,8 +79,7 @@ class AllPairs:
     def __init__(
         self,
         prepared: Prepared,
-        links: Tensor,
-        sides: Tensor | None,
+        known: TrainingGraph,
         width: int,
         row_share: float,
         precision: tuple[torch.dtype, torch.dtype] = (torch.float16, torch.bfloat16),
@@ -88,15 +88,14 @@ class AllPairs:
 
         Args:
             prepared: The known links, both ways round.
-            links: The same, each once, int64 [2, m].
-            sides: Which side each node is on, bool [n]; None if all may link to all.
+            known: The same, each once, and which side each node is on.
             width: How many numbers a node's vector has.
             row_share: How much a link's place in its nodes' lists counts.
             precision: That of the factors of scores, and that of gradients. Half precision has as
                 many digits as TF32, and is enough for vectors that are normalised; others may be
                 too large for it.
         """
-        n, device = prepared.num_nodes, links.device
+        n, device, sides = known.num_nodes, known.device, known.sides
         self.row_share = row_share
         parts = [n] if sides is None else [int((~sides).sum()), int(sides.sum())]
         tiles = [blocks(count, TILE) for count in parts]
@@ -109,7 +108,7 @@ class AllPairs:
             moved = self.places + (self.places >= parts[0]) * (tiles[0] * TILE - parts[0])
             order = sides.to(device).int().argsort(stable=True)
             self.places = torch.empty_like(moved).index_copy_(0, order, moved)
-        self._pairs = self.places[links].contiguous()
+        self._pairs = self.places[known.links].contiguous()
         self._tiles = _each_once(self._rows, self._columns).to(device)
         row, column = self.places[prepared.entries.edge_index]
         tile, order = (row // TILE * self.num_tiles + column // TILE).sort()
@@ -117,7 +116,7 @@ class AllPairs:
         self._starts = torch.searchsorted(tile, every).int()
         self._entries = (row % TILE * TILE + column % TILE)[order].int()
         self.width = width + -width % _DEPTH
-        self._make_room(links.shape[1], precision, device)
+        self._make_room(known.links.shape[1], precision, device)
 
     def _make_room(
         self, count: int, precision: tuple[torch.dtype, torch.dtype], device: torch.device

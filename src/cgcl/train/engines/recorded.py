@@ -70,23 +70,11 @@ class RankingSteps:
         width = settings.hidden + settings.signatures
         self._prepared = learner.prepare(known)
         is_small = settings.norm and half != torch.float32
-        self._pairs = AllPairs(
-            self._prepared,
-            known.links,
-            known.sides,
-            width,
-            settings.row_share,
-            (torch.float16 if is_small else torch.float32, half),
-        )
-        self.epoch = self._zeros(1, dtype=torch.int32)
-        self._turns = Turns(
-            self._zeros(2, m, dtype=torch.int8),
-            self._zeros(2, dtype=torch.int32),
-            self.epoch,
-            self.weights.steps,
-            learner.offset,
-            settings.average,
-        )
+        precision = torch.float16 if is_small else torch.float32, half
+        self._pairs = AllPairs(self._prepared, known, width, settings.row_share, precision)
+        self.epoch, counts = (self._zeros(own, dtype=torch.int32) for own in (1, 2))
+        seen, offset = self._zeros(2, m, dtype=torch.int8), learner.offset
+        self._turns = Turns(seen, counts, self.epoch, self.weights.steps, offset, settings.average)
         # The coins of views, then those of each step: features, layers, the decoder.
         purposes = ("inputs", *(f"layer {number}" for number in range(self._layers)))
         self._keys = torch.tensor(
