@@ -43,6 +43,17 @@ def keeps(row_word, column, threshold):
 
 
 @triton.jit
+def some_of(matrix, row, column, stride, is_row, is_column):
+    """Return some rows and columns of a matrix in full precision; 0 where there is no entry.
+
+    Its rows are `stride` apart.
+    """
+    place = matrix + row.to(tl.int64)[:, None] * stride + column[None, :]
+    found = tl.load(place, mask=is_row[:, None] & is_column[None, :], other=0.0)
+    return found.to(tl.float32)
+
+
+@triton.jit
 def elu(x):
     """Return x, or e^x - 1 below 0."""
     # exp(x) - 1 loses its digits near 0, where x + x^2 / 2 has them.
