@@ -28,7 +28,7 @@ def epoch_key(base, epoch):
 
 @triton.jit
 def word(key, row, column):
-    """Return the word of a row and a column, as `coins.words` does."""
+    """Return the word of a row and a column, as `counter_rng.words` does."""
     return mix(mix(row.to(tl.uint32) ^ key) + column.to(tl.uint32) * _GOLDEN)
 
 
