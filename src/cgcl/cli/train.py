@@ -24,7 +24,7 @@ from cgcl.cli.settings import (
     flags_of,
     given_settings,
 )
-from cgcl.cli.terminal import StepLine, TrainingLine, say, say_fact, tell_graph
+from cgcl.cli.terminal import StepLine, TrainingLine, print_path, say, say_fact, tell_graph
 from cgcl.errors import ConfigError
 from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD, method_named
@@ -233,7 +233,7 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
     _warn(run)
     if not quiet:
         _tell_result(run, page, results.comparison, time.monotonic() - begun)
-    print(path)  # noqa: T201
+    print_path(path)
     return 0
 
 
