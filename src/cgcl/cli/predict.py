@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from cyclopts import Parameter
 
 from cgcl.cli.settings import FLAT, flag_of, given_settings
-from cgcl.cli.terminal import Format, choose_format, say, say_fact, write_answer
+from cgcl.cli.terminal import Format, choose_format, loaded, print_path, say, say_fact, write_answer
 from cgcl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -136,10 +136,10 @@ def predict(
     """
     _check(question, out)
     form: Format = "table" if question.complete else choose_format(output, out)
-    from cgcl.predict import LinkPredictor
+    from cgcl.predict.writers import formula_note
     from cgcl.train.trainer import learned_nothing
 
-    predictor = LinkPredictor.load(run, device).set_params(threads=threads)
+    predictor = loaded(run, device, threads)
     warning = learned_nothing(predictor.val_)
     if warning:
         say(f"Warning: {warning}")
@@ -152,12 +152,14 @@ def predict(
         answer = _search(predictor, query, tell)
     else:
         answer = _score(predictor, question, question.pairs, tell)
+    if form == "csv" and not excel and (note := formula_note(predictor.graph_.names)):
+        tell("Note", note)
     if question.complete and out is not None:
         _complete(predictor, query, answer, out, tell)
     else:
         write_answer(answer, form, out, excel=excel)
     if out is not None:
-        print(out)  # noqa: T201
+        print_path(out)
 
 
 def _check(question: Question, out: Path | None) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Group, Parameter
 
 from cgcl.cli.settings import FLAT, HeldOut, MethodOptions, Preset, Reading, given_settings
-from cgcl.cli.terminal import StepLine, TrainingLine, say, say_fact
+from cgcl.cli.terminal import StepLine, TrainingLine, print_path, say, say_fact
 from cgcl.errors import ConfigError
 from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD
@@ -232,7 +232,7 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
     _warn(run)
     if not quiet:
         _tell_result(run, page, results.comparison, time.monotonic() - begun)
-    print(path)  # noqa: T201
+    print_path(path)
     return 0
 
 
