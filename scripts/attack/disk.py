@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -145,7 +146,7 @@ def run(
     line: str, folder: Path, call: int = 0, harm: int = 0, log: Path | None = None
 ) -> tuple[int, str]:
     """Run a command in a child that is disturbed at a call; return its exit code and words."""
-    words = folder.parent / "words"
+    words = folder.parent / f"words-{folder.name}"
     child = os.fork()
     if not child:
         os.chdir(folder)
@@ -157,10 +158,11 @@ def run(
         os.environ["CGCL_CACHE"] = "cache"
         from cgcl.cli.main import main
 
-        library = ctypes.CDLL(os.environ[LIBRARY])
-        library.attack_arm(
-            os.fsencode(folder), ctypes.c_long(call), harm, os.fsencode(log) if log else None
-        )
+        if LIBRARY in os.environ:
+            library = ctypes.CDLL(os.environ[LIBRARY])
+            library.attack_arm(
+                os.fsencode(folder), ctypes.c_long(call), harm, os.fsencode(log) if log else None
+            )
         try:
             main(line.split())
         except SystemExit as end:
@@ -276,26 +278,23 @@ def main() -> None:
 
 
 def shared_out(
-    tries: list[Try], attacks: dict[str, Attack], workers: int, folder: Path
-) -> list[Try]:
-    """Make all tries in so many processes, and tell at once what gave way."""
+    count: int, do: Callable[[int], dict[str, Any]], workers: int, folder: Path
+) -> list[dict[str, Any]]:
+    """Do tries number 0, 1, ... in so many processes; return what came of each, in any order."""
     children: list[int] = []
     for worker in range(workers):
         child = os.fork()
         if not child:
             with (folder / f"part-{worker}").open("w") as part:
-                for own in tries[worker::workers]:
-                    fault = attacks[own.command].do(own).fault()
-                    part.write(json.dumps(asdict(own)) + "\n")
-                    if fault:
-                        what = f"{own.command}, {own.harm} at {own.call} ({own.what})"
-                        print(f"{what}: {fault}", flush=True)
+                for number in range(worker, count, workers):
+                    part.write(json.dumps(do(number)) + "\n")
             os._exit(0)
         children.append(child)
-    if any(os.waitpid(child, 0)[1] for child in children):
+    ended = [os.waitpid(child, 0)[1] for child in children]
+    if any(ended):
         sys.exit("a worker failed")
     parts = [(folder / f"part-{worker}").read_text() for worker in range(workers)]
-    return [Try(**json.loads(line)) for part in parts for line in part.splitlines()]
+    return [json.loads(line) for part in parts for line in part.splitlines()]
 
 
 def attack(asked: argparse.Namespace, folder: Path) -> None:
@@ -319,7 +318,15 @@ def attack(asked: argparse.Namespace, folder: Path) -> None:
         print(f"{name}: {len(one.calls)} calls, {sum(t.command == name for t in tries)} tries")
     if asked.count:
         return
-    done = shared_out(tries, attacks, asked.workers, folder)
+
+    def do(number: int) -> dict[str, Any]:
+        own = attacks[tries[number].command].do(tries[number])
+        if fault := own.fault():
+            what = f"{own.command}, {own.harm} at {own.call} ({own.what})"
+            print(f"{what}: {fault}", flush=True)
+        return asdict(own)
+
+    done = [Try(**own) for own in shared_out(len(tries), do, asked.workers, folder)]
     if asked.out:
         lines = [json.dumps({**asdict(own), "fault": own.fault()}) for own in done]
         asked.out.write_text("\n".join(lines) + "\n")

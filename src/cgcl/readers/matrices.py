@@ -45,7 +45,8 @@ def index_columns(array: np.ndarray | Tensor, place: str) -> np.ndarray:
             raise GraphFormatError(
                 f"{place} is a sparse tensor.\nGive its entries: matrix.coalesce().indices()."
             )
-        array = array.detach().cpu().numpy()
+        with told(f"{place} cannot be read", "Give a plain tensor of whole numbers."):
+            array = array.detach().cpu().numpy()
     shape = " x ".join(f"{length:,}" for length in array.shape) or "no dimensions"
     if array.ndim != 2 or array.shape[0] != 2:
         advice = (
@@ -305,12 +306,14 @@ def matrix_of_object(matrix: Any, place: str) -> Tensor:  # noqa: ANN401
         )
     check_shape(place, shape)
     if isinstance(matrix, Tensor):
-        matrix = matrix.detach().cpu()
-        if matrix.layout is not torch.strided:
-            matrix = matrix.to_sparse_coo().coalesce()
-            row, column = matrix.indices().numpy()
-            return Entries(place, shape, row, column, matrix.values().numpy()).tensor()
-        matrix = (matrix.float() if matrix.dtype is torch.bfloat16 else matrix).numpy()
+        # A tensor may be without values (meta), quantised, ...
+        with told(f"{place} cannot be read", "Give a plain tensor of numbers."):
+            matrix = matrix.detach().cpu()
+            if matrix.layout is not torch.strided:
+                matrix = matrix.to_sparse_coo().coalesce()
+                row, column = matrix.indices().numpy()
+                return Entries(place, shape, row, column, matrix.values().numpy()).tensor()
+            matrix = (matrix.float() if matrix.dtype is torch.bfloat16 else matrix).numpy()
     if hasattr(matrix, "tocoo"):
         found = matrix.tocoo()
         return Entries(place, shape, found.row, found.col, found.data).tensor()

@@ -15,12 +15,14 @@ from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.graph.graph import Graph
 from cgcl.readers.datasets import DATASETS, load_dataset
 from cgcl.readers.edge_table import Bipartite, Directed, EdgeTable, LinkOptions, as_one, settled
+from cgcl.tensors import usual_defaults
 from cgcl.wording import counted, shown
 
 # Formats bring Arrow with them, which a data set does without: they are imported when needed.
 _MAX_TITLE_LENGTH = 60  # four bytes a character still fit into a folder name
 
 
+@usual_defaults()
 def read(
     graph: Any,  # noqa: ANN401 (objects of packages that need not be there)
     *,

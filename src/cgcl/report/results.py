@@ -27,6 +27,7 @@ from cgcl.predict import LinkPredictor, Links
 from cgcl.predict.baselines import Compared, compare_with_baselines
 from cgcl.predict.saved import Fitted, read_fitted
 from cgcl.split import Finding, audit_split
+from cgcl.stored import parse_json
 from cgcl.train.config import Resources, RunConfig
 from cgcl.train.run_folder import MODEL, read_run
 from cgcl.train.top_of_list import DEAR, Progress, silent
@@ -215,8 +216,8 @@ def _kept(
 def _read(path: Path) -> dict[str, Any] | None:
     """Return what is stored if it is whole, else None: it is made again."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        found = parse_json(path.read_bytes())
+    except (OSError, ValueError):
         return None
     # The digest vouches for all the rest.
     is_whole = isinstance(found, dict) and found.pop("digest", None) == _digest(found)
