@@ -14,6 +14,7 @@ from cgcl.cli.terminal import Format, choose_format, loaded, print_path, say, sa
 from cgcl.errors import ConfigError
 
 if TYPE_CHECKING:
+    from cgcl.graph import Graph
     from cgcl.predict import LinkPredictor, Links, Query
 
 Tell: TypeAlias = Callable[[str, str], None]
@@ -72,21 +73,20 @@ class Question:
     words: str | None = None
     """A column of --new-features with text, as in training."""
 
-    def table(self, path: Path, flag: str) -> list[tuple[str, str]]:
-        """Return the pairs of names in a table.
+    def table(self, path: Path, flag: str, graph: Graph) -> list[tuple[str, str]]:
+        """Return the pairs of names in a table, as the graph has them.
 
         Raises:
             GraphFormatError: The file is not a table of pairs.
         """
-        from cgcl.readers.edge_table import LinkOptions
+        from cgcl.readers.edge_table import LinkOptions, names_of_pairs
         from cgcl.readers.formats import read_links
 
         columns = self.source, self.target, self.separator, self.header
         usage = f"cgcl predict RUN {flag} {{file}}"
-        table = read_links(path, LinkOptions(*columns, usage=usage))
-        return [(table.names[a], table.names[b]) for a, b in table.pairs.T.tolist()]
+        return names_of_pairs(read_links(path, LinkOptions(*columns, usage=usage)), graph)
 
-    def query(self, new: list[str]) -> Query:
+    def query(self, new: list[str], graph: Graph) -> Query:
         """Return the query, its files read; about new nodes if there are any and no others."""
         from cgcl.predict import Query
         from cgcl.readers.regular_file import read_names
@@ -99,7 +99,7 @@ class Question:
             count=count,
             sources=sources if self.node is None else [self.node],
             targets=read_names(self.targets) if self.targets else None,
-            exclude=self.table(self.exclude, "--exclude") if self.exclude else (),
+            exclude=self.table(self.exclude, "--exclude", graph) if self.exclude else (),
             min_probability=lowest,
             prior=self.prior,
             candidates=self.candidates,
@@ -146,7 +146,7 @@ def predict(
     new: list[str] = []
     if question.new_links is not None or question.new_features is not None:
         predictor, new = _with_new_nodes(predictor, question)
-    query = question.query(new)
+    query = question.query(new, predictor.graph_)
     tell: Tell = (lambda *_: None) if quiet else say_fact
     if question.pairs is None:
         answer = _search(predictor, query, tell)
@@ -193,7 +193,7 @@ def _check(question: Question, out: Path | None) -> None:
 
 def _score(predictor: LinkPredictor, question: Question, file: Path, tell: Tell) -> Iterator[Links]:
     """Yield the scores of the pairs in a file, block by block."""
-    pairs = question.table(file, "--pairs")
+    pairs = question.table(file, "--pairs", predictor.graph_)
     for start in range(0, max(len(pairs), 1), _BLOCK):
         block = pairs[start : start + _BLOCK]
         yield predictor.score_pairs(block, prior=question.prior, explain=question.explain)
@@ -267,7 +267,8 @@ def _with_new_nodes(
 ) -> tuple[LinkPredictor, list[str]]:
     """Return a predictor that knows the new nodes, and their names in order."""
     known, file = predictor.graph_.node_of, question.new_links
-    links = question.table(file, "--new-links") if file is not None else []
+    graph = predictor.graph_
+    links = question.table(file, "--new-links", graph) if file is not None else []
     names = sorted({name for pair in links for name in pair if name not in known})
     features = None
     if question.new_features is not None:

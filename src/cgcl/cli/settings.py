@@ -212,10 +212,12 @@ class Reading:
         Raises:
             GraphFormatError: It cannot be read.
         """
-        from cgcl.readers.edge_table import LinkOptions
+        from cgcl.readers.edge_table import LinkOptions, prefix_names_by_column
         from cgcl.readers.formats import read_links
 
-        return read_links(file, LinkOptions(self.source, self.target, self.separator, self.header))
+        options = LinkOptions(self.source, self.target, self.separator, self.header)
+        table = read_links(file, options)
+        return prefix_names_by_column(table) if self.bipartite == "columns" else table
 
     def words_of_command(self) -> list[str]:
         """Return the options that differ from their defaults, as a command line has them."""
