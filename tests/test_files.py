@@ -10,12 +10,7 @@ import pytest
 from cgcl import files
 from cgcl.errors import ResourceError
 from cgcl.experiments.log import AppendOnlyLog
-from cgcl.files import (
-    make_folder,
-    remove_leftovers,
-    write_atomically,
-    writing_atomically,
-)
+from cgcl.files import make_folder, remove_leftovers, write_atomically, writing_atomically
 
 
 def test_bytes_reach_the_disk_before_the_name_and_the_name_before_return(

@@ -16,13 +16,7 @@ def drawn(*key) -> list[float]:
         return torch.rand(4).tolist()
 
 
-KEYS = [
-    (0, "views", 1),
-    (1, "views", 1),
-    (0, "negatives", 1),
-    (0, "views", 2),
-    (0, "views", 11),
-]
+KEYS = [(0, "views", 1), (1, "views", 1), (0, "negatives", 1), (0, "views", 2), (0, "views", 11)]
 
 
 def test_seed_purpose_and_epoch_each_give_another_stream() -> None:

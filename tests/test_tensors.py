@@ -90,23 +90,15 @@ def test_every_truncation_is_refused(written) -> None:
             read_tensors(written, KIND)
 
 
-def test_every_flipped_bit_is_refused_or_harmless(written) -> None:
+def test_every_flipped_bit_is_refused(written) -> None:
     content = written.read_bytes()
-    expected = read_tensors(written, KIND)
-    refused = 0
     for position in range(len(content)):
         for bit in (0, 3, 7):
             changed = bytearray(content)
             changed[position] ^= 1 << bit
             written.write_bytes(changed)
-            try:
-                tensors, about = read_tensors(written, KIND)
-            except ModelFileError:
-                refused += 1
-                continue
-            assert about == expected[1]
-            assert all(torch.equal(tensors[n], expected[0][n]) for n in TENSORS)
-    assert refused == 3 * len(content)
+            with pytest.raises(ModelFileError):
+                read_tensors(written, KIND)
 
 
 @settings(max_examples=100, deadline=None)

@@ -46,7 +46,6 @@ def test_a_repeated_link_counts_from_its_first_time():
     pairs = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 2]])
     times = torch.tensor([5.0, 3.0, 9.0, 1.0], dtype=torch.float64)
     graph = Graph.from_pairs("toy", "abc", pairs, times=times)
-    assert graph.times is not None
     assert graph.times.tolist() == [3.0, 9.0]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from cgcl.errors import ConfigError, GraphFormatError
+from cgcl.errors import GraphFormatError
 from cgcl.readers import read, tables
 from cgcl.readers.formats import read_links
 from cgcl.readers.tables import read_times
@@ -112,8 +112,6 @@ def test_columns_are_chosen_and_the_others_ignored(tmp_path):
     assert graph.notes == (
         "Columns 'weight', 'source' ignored: only the two ends of each link are used.",
     )
-    with pytest.raises(ConfigError, match="both the column 'to'"):
-        read(path, source="to", target="to")
 
 
 @pytest.mark.parametrize("when", [[2, 1], ["1970-01-01T00:00:02", "1970-01-01T00:00:01"]])

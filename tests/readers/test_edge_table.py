@@ -15,7 +15,7 @@ HOW = (
 )
 
 
-def write(tmp_path, rows, header="user,film"):
+def write_links(tmp_path, rows, header="user,film"):
     path = tmp_path / "a.csv"
     path.write_text("\n".join([header, *(",".join(row) for row in rows)]) + "\n")
     return path
@@ -29,10 +29,10 @@ def table_of(rows, ends=("source", "target"), alone=0):
 
 
 def test_columns_without_a_common_name_are_sides(tmp_path):
-    graph = read(write(tmp_path, FILMS), source="user", target="film")
+    graph = read(write_links(tmp_path, FILMS), source="user", target="film")
     assert [graph.names[n] for n in graph.sides.nonzero()] == [f"film{f}" for f in range(4)]
     assert graph.notes == (f"Bipartite: 6 nodes in 'user', 4 in 'film'; {HOW}",)
-    again = read(write(tmp_path, FILMS), source="user", target="film", bipartite="no")
+    again = read(write_links(tmp_path, FILMS), source="user", target="film", bipartite="no")
     assert (again.sides, again.notes) == (None, ())
 
 
@@ -118,7 +118,7 @@ def test_the_sides_that_networkx_marks_are_taken():
 @pytest.mark.parametrize("option", [{"bipartite": "maybe"}, {"directed": "keep"}])
 def test_other_words_are_refused(tmp_path, option):
     with pytest.raises(ConfigError, match=r"must be one of 'auto'|must be 'drop' or"):
-        read(write(tmp_path, FILMS), source="user", target="film", **option)
+        read(write_links(tmp_path, FILMS), source="user", target="film", **option)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_other_words_are_refused(tmp_path, option):
     ],
 )
 def test_links_of_which_some_go_both_ways_look_directed(tmp_path, rows, note):
-    path = write(tmp_path, rows, "source,target")
+    path = write_links(tmp_path, rows, "source,target")
     found = [text for text in read(path).notes if "irection" in text]
     assert found == ([] if note is None else [note])
     if note is None:
@@ -169,24 +169,21 @@ def test_no_unordered_pair_is_lost(rows):
         assert found == expected
 
 
-def test_equal_names_in_two_columns_can_be_kept_apart(tmp_path, write):
-    rows = [(a, b) for a in range(5) for b in range(5) if (a * b) % 3]
-    text = "buyer,item\n" + "\n".join(f"{a},{b}" for a, b in rows)
-    write("orders.csv", text)
+def test_equal_names_in_two_columns_can_be_kept_apart(tmp_path):
+    rows = [(str(a), str(b)) for a in range(5) for b in range(5) if (a * b) % 3]
+    path = write_links(tmp_path, rows, "buyer,item")
     columns = {"source": "buyer", "target": "item"}
     with pytest.raises(GraphContentError, match="`bipartite=columns`"):
-        read(tmp_path / "orders.csv", **columns, bipartite="yes")
-    graph = read(tmp_path / "orders.csv", **columns, bipartite="columns")
+        read(path, **columns, bipartite="yes")
+    graph = read(path, **columns, bipartite="columns")
     assert graph.sides is not None
-    found = {(graph.names[a], graph.names[b]) for a, b in graph.edges.T.tolist()}
-    assert found == {(f"buyer:{a}", f"item:{b}") for a, b in rows}
+    assert links(graph) == {(f"buyer:{a}", f"item:{b}") for a, b in rows}
     with pytest.raises(ConfigError, match="two columns of names"):
         read(nx.path_graph(4), bipartite="columns")
 
 
-def test_names_with_blanks_at_an_end_are_pointed_out(tmp_path, write):
-    write("a.csv", "source,target\nOtto ,Anna\nOtto,Anna\n")
-    graph = read(tmp_path / "a.csv")
+def test_names_with_blanks_at_an_end_are_pointed_out(write):
+    graph = read(write("a.csv", "source,target\nOtto ,Anna\nOtto,Anna\n"))
     assert graph.names == ("Anna", "Otto", "Otto ")
     assert graph.notes[-1] == (
         "1 name begins or ends with a blank, such as 'Otto ': blanks belong to a name."
@@ -197,12 +194,10 @@ def links(graph):
     return {(graph.names[a], graph.names[b]) for a, b in graph.edges.T.tolist()}
 
 
-def test_it_makes_no_difference_which_file_a_link_stands_in(tmp_path, write):
-    write("a.csv", "source,target\nb,c\nd,b\n")
-    write("b.csv", "source,target\na,d\nc,b\n")
-    write("all.csv", "source,target\nb,c\nd,b\na,d\nc,b\n")
-    parts = read(tmp_path / "a.csv", also=[tmp_path / "b.csv"], bipartite="no")
-    whole = read(tmp_path / "all.csv", bipartite="no")
+def test_it_makes_no_difference_which_file_a_link_stands_in(write):
+    more = write("b.csv", "source,target\na,d\nc,b\n")
+    parts = read(write("a.csv", "source,target\nb,c\nd,b\n"), also=[more], bipartite="no")
+    whole = read(write("all.csv", "source,target\nb,c\nd,b\na,d\nc,b\n"), bipartite="no")
     assert parts.names == whole.names
     assert links(parts) == links(whole) == {("b", "c"), ("b", "d"), ("a", "d")}
     assert parts.fingerprint == whole.fingerprint
@@ -220,20 +215,16 @@ def test_features_of_the_first_stay_with_their_nodes():
 
 
 def test_sides_are_those_of_the_first_file_and_reach_new_nodes(tmp_path, write):
-    rows = [f"u{a},f{b}" for a in range(6) for b in range(4) if (a + b) % 3]
-    write("a.csv", "source,target\n" + "\n".join(rows))
     # The other way round, and with a film and a user that the first file does not know.
-    write("b.csv", "source,target\nf0,u0\nnew,u1\nnew,other\n")
-    graph = read(tmp_path / "a.csv", also=[tmp_path / "b.csv"])
-    assert graph.sides is not None
-    films = {name for name, side in zip(graph.names, graph.sides.tolist(), strict=True) if side}
-    assert films == {"f0", "f1", "f2", "f3", "new"}
+    more = write("b.csv", "source,target\nfilm0,user0\nnew,user1\nnew,other\n")
+    graph = read(write_links(tmp_path, FILMS, "source,target"), also=[more])
+    films = {graph.names[node] for node in graph.sides.nonzero()}
+    assert films == {"film0", "film1", "film2", "film3", "new"}
     assert not any("both directions" in note for note in graph.notes)
 
 
-def test_links_held_out_are_not_counted_as_repeated_or_directed(tmp_path, write):
-    write("a.csv", "source,target\na,b\nb,c\na,c\n")
-    write("b.csv", "source,target\nb,a\n")
-    graph = read(tmp_path / "a.csv", also=[tmp_path / "b.csv"], directed="error")
+def test_links_held_out_are_not_counted_as_repeated_or_directed(write):
+    more = write("b.csv", "source,target\nb,a\n")
+    graph = read(write("a.csv", "source,target\na,b\nb,c\na,c\n"), also=[more], directed="error")
     assert graph.notes == ()
     assert graph.num_edges == 3

@@ -70,10 +70,7 @@ BAD_FEATURES = [
     ),
     ("a\nAnna,1\nBob,NaN\nEve,3\n", f"'Bob' is 'NaN', not a finite number.\n{FINITE}"),
     ("a\nAnna,1\nBob,2\nEve,-inf\n", f"'Eve' is '-inf', not a finite number.\n{FINITE}"),
-    (
-        "a\nAnna,1e40\nBob,2\nEve,3\n",
-        f"'Anna' is '1e40', too large for a 32-bit number.\n{FINITE}",
-    ),
+    ("a\nAnna,1e40\nBob,2\nEve,3\n", f"'Anna' is '1e40', too large for a 32-bit number.\n{FINITE}"),
 ]
 BAD_ROWS = [
     (

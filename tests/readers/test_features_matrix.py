@@ -72,7 +72,6 @@ BAD_MARKET = [
     (REAL + "2 3 1\n3 1 1.0\n", "an entry outside its 2 rows and 3 columns, which count from 1"),
     (REAL + "2 3 2\n1 1 1.0\n", "claims 2 entries of 3 numbers each, found 3 numbers"),
     (REAL + "2 3 1\n1 1 abc\n", "x.mtx is damaged: could not convert string 'abc'"),
-    (REAL + "2 3 1\n1 1 1e\n", "x.mtx is damaged: could not convert"),
     (REAL + "2 3 1\n1.5 1 1\n", "has an entry outside"),
     (REAL + "2 3 1\nnan 1 1\n", "has an entry outside"),
     (PATTERN + "2 3 1\n0 1\n", "has an entry outside"),
@@ -189,10 +188,7 @@ BAD_ROW_NAMES = [
         "Give one name per row, in the order of the rows.",
     ),
     ("a\n\nc\nd\n", f"names.txt, line 2: an empty line.{ONE_A_LINE}"),
-    (
-        "a" * 1001,
-        f"names.txt, line 1: a name of 1,001 characters, '{'a' * 39}…'.{ONE_A_LINE}",
-    ),
+    ("a" * 1001, f"names.txt, line 1: a name of 1,001 characters, '{'a' * 39}…'.{ONE_A_LINE}"),
     (
         "a\nb\na\nd\n",
         "features (ndarray): more than one row for node 'a'.\nKeep one row per node; 1 too many.",

@@ -43,26 +43,21 @@ def test_a_foreign_name_in_a_pickle_is_refused_and_never_run(tmp_path, module, m
     assert not touched.exists()
 
 
-def test_a_file_with_another_digest_is_not_even_opened(tmp_path):
-    touched = tmp_path / "touched"
-    for part in PARTS:
-        (tmp_path / f"ind.toy.{part}").write_bytes(touching(touched))
-    digests = {f"ind.toy.{part}": "0" * 64 for part in PARTS}
-    with pytest.raises(
-        GraphFormatError, match=r"ind\.toy\.allx is not the published file: SHA-256"
-    ):
-        read_planetoid(tmp_path, "toy", digests)
-    assert not touched.exists()
-
-
-def test_a_file_whose_digest_was_pinned_by_mistake_is_still_not_run(tmp_path):
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_a_file_with_another_digest_is_not_opened_and_one_pinned_by_mistake_not_run(
+    tmp_path, is_pinned
+):
     touched = tmp_path / "touched"
     content = touching(touched)
-    for part in PARTS:
-        (tmp_path / f"ind.toy.{part}").write_bytes(content)
-    digests = {f"ind.toy.{part}": hashlib.sha256(content).hexdigest() for part in PARTS}
-    with pytest.raises(GraphFormatError, match="It was not run"):
-        read_planetoid(tmp_path, "toy", digests)
+    digest = hashlib.sha256(content).hexdigest() if is_pinned else "0" * 64
+    files = [f"ind.toy.{part}" for part in PARTS]
+    for file in files:
+        (tmp_path / file).write_bytes(content)
+    refused = (
+        "It was not run" if is_pinned else r"ind\.toy\.allx is not the published file: SHA-256"
+    )
+    with pytest.raises(GraphFormatError, match=refused):
+        read_planetoid(tmp_path, "toy", dict.fromkeys(files, digest))
     assert not touched.exists()
 
 

@@ -126,27 +126,27 @@ def test_options_that_do_not_fit_are_refused(write, file, options, message):
         read(path, **options)
 
 
-def test_features_bring_more_nodes_and_times_stay_with_their_links(tmp_path):
-    links, nodes = tmp_path / "a.csv", tmp_path / "nodes.csv"
-    links.write_text("source,target,t\nb,d,5\nd,c,3\n")
-    nodes.write_text("name,v\na,0\nb,1\nc,2\nd,3\n")
-    graph = read(links, features=nodes, time="t")
+def test_features_bring_more_nodes_and_times_stay_with_their_links(write):
+    nodes = write("nodes.csv", "name,v\na,0\nb,1\nc,2\nd,3\n")
+    graph = read(write("a.csv", "source,target,t\nb,d,5\nd,c,3\n"), features=nodes, time="t")
     assert graph.names == ("a", "b", "c", "d")
     assert graph.edges.tolist() == [[1, 2], [3, 3]]
     assert graph.times.tolist() == [5.0, 3.0]
     assert graph.x.to_dense().tolist() == [[0.0], [1.0], [2.0], [3.0]]
 
 
-def test_links_and_features_may_have_different_separators(tmp_path, write):
-    links, nodes = tmp_path / "a.csv", tmp_path / "nodes.csv"
-    links.write_text("source;target\nb;c\n")
-    nodes.write_text("name|v\nb|1\nc|2\n")
-    graph = read(links, features=nodes, separator=";", feature_separator="|")
-    assert graph.num_features == 1
-    nodes.write_text("name;v\nb;1\nc;2\n")  # the same kind of file, the same separator
-    assert read(links, features=nodes, separator=";").num_features == 1
-    nodes = write("nodes.tsv", "name\tv\nb\t1\nc\t2\n")
-    assert read(links, features=nodes, separator=";").num_features == 1
+@pytest.mark.parametrize(
+    ("file", "mark", "options"),
+    [
+        ("nodes.csv", "|", {"feature_separator": "|"}),
+        ("nodes.csv", ";", {}),  # the same kind of file, the same separator
+        ("nodes.tsv", "\t", {}),
+    ],
+)
+def test_links_and_features_may_have_different_separators(write, file, mark, options):
+    nodes = write(file, "name,v\nb,1\nc,2\n".replace(",", mark))
+    links = write("a.csv", "source;target\nb;c\n")
+    assert read(links, features=nodes, separator=";", **options).num_features == 1
 
 
 def test_reading_a_table_imports_neither_networkx_nor_scipy(tmp_path, write):
@@ -159,11 +159,10 @@ def test_reading_a_table_imports_neither_networkx_nor_scipy(tmp_path, write):
     assert done.stdout.strip() == b"[]", done.stderr
 
 
-def test_a_node_that_only_the_features_know_joins_the_first_side(tmp_path):
-    graph, nodes = nx.Graph([("b", "x"), ("c", "x")]), tmp_path / "nodes.csv"
+def test_a_node_that_only_the_features_know_joins_the_first_side(write):
+    graph = nx.Graph([("b", "x"), ("c", "x")])
     nx.set_node_attributes(graph, {"b": 1, "c": 1, "x": 0}, "bipartite")
-    nodes.write_text("name,v\na,0\nb,1\nc,2\nx,3\n")
-    ours = read(graph, features=nodes)
+    ours = read(graph, features=write("nodes.csv", "name,v\na,0\nb,1\nc,2\nx,3\n"))
     assert ours.sides.tolist() == [False, True, True, False]
     assert "1 node without links counted with 'side 0'." in ours.notes
 

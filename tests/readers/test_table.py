@@ -83,7 +83,7 @@ BAD_LINES = [
         'Put the whole cell in quotes and write a quote inside it twice: "".',
     ),
     (
-        "source,target\nAnna," + "x" * 50_000_000 + "\n",
+        "source,target\nAnna," + "x" * 17_000_000 + "\n",
         "2: a cell of more than 131,072 characters.",
         "Look for a missing line break or a quote that is not closed.",
     ),
@@ -185,20 +185,8 @@ def test_the_same_table_in_other_clothes_is_the_same_graph(write, content):
 
 
 def test_names_that_look_like_something_else_stay_names(tmp_path):
-    odd = [
-        "NA",
-        "null",
-        "007",
-        "1e3",
-        "True",
-        " Anna ",
-        "🦊",
-        "-5",
-        "9" * 40,
-        "1000000000000",
-        "nan",
-        "../x",
-    ]
+    odd = ["NA", "null", "007", "1e3", "True", " Anna ", "🦊", "-5", "nan", "../x"]
+    odd += ["9" * 40, "1000000000000"]
     path = write_csv(tmp_path / "odd.csv", [(name, "hub") for name in odd])
     assert set(read(path).names) == {*odd, "hub"}
 
@@ -452,15 +440,12 @@ def test_column_names_that_are_asked_for_must_be_there(write):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "a.txt is empty"),
         (b"# only\n% comments\n", "a.txt is empty"),
         (b"source,target\n# nothing\n", "has a header line but no rows"),
         (b"# x\na b\n\nc\n", "line 4: 1 column, expected 2"),
         (b"# x\na b\nc d e\n", "line 3: 3 columns, expected 2"),
         (b"a\n", "line 1: 1 column, expected at least 2"),
         (b"a,b\n,c\n", "line 2: the node name in column 1 is empty"),
-        (b"a,b\n\xff,c\n", "line 2: byte 0xff is not UTF-8"),
-        (b"a,b\n\0,c\n", "line 2: a NUL byte"),
     ],
 )
 def test_lines_in_messages_are_those_of_the_file(write, content, message):

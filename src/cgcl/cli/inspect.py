@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -51,7 +52,7 @@ def inspect(
     if as_json:
         answer = {
             "title": read.title,
-            "survey": found.to_json(),
+            "survey": asdict(found),
             "notes": list(read.notes),
             "split": split,
             "costs": costs

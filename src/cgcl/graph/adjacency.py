@@ -142,11 +142,6 @@ class Adjacency:
             nodes.append(node[is_shared])
         return torch.cat(places), torch.cat(nodes)
 
-    @cached_property
-    def components(self) -> Numbers:
-        """A number for each node that is the same within a connected piece, [n]."""
-        return connected_components(self.edge_index.cpu().numpy(), self.num_rows)
-
     def to_scipy(self, values: npt.NDArray[np.float64] | None = None) -> csr_array:
         """Return scipy's matrix of these entries, float64; ones if no values are given."""
         from scipy.sparse import csr_array

@@ -74,23 +74,12 @@ def coalesced(places: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
     return torch.sparse_coo_tensor(places, values, shape, is_coalesced=True, check_invariants=True)
 
 
-def same_for_every_node(x: Tensor) -> tuple[list[int], list[int]]:
-    """Return which features are zero for every node, and which have one other value for all.
+def extremes(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the smallest and the largest value of each feature over all nodes, [d] each.
 
     Args:
         x: Features, dense or coalesced sparse COO, float32 [n, d].
-
-    Example:
-        >>> same_for_every_node(torch.tensor([[0.0, 2.0, 1.0], [0.0, 2.0, 3.0]]))
-        ([0], [1])
     """
-    low, high = extremes(x)
-    zero, constant = (low == high) & (low == 0), (low == high) & (low != 0)
-    return zero.nonzero().flatten().tolist(), constant.nonzero().flatten().tolist()
-
-
-def extremes(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the smallest and the largest value of each feature over all nodes, [d] each."""
     nodes, count = x.shape
     if not nodes:
         return torch.zeros(count), torch.zeros(count)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -56,10 +55,6 @@ class Survey:
     """Whether the links allow only one such division, which is so in one piece."""
     features: FeatureSurvey | None
     has_times: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the survey as JSON can hold it."""
-        return asdict(self)
 
 
 def survey(graph: Graph) -> Survey:

@@ -195,7 +195,7 @@ def _read_planetoid(dataset: Dataset, folder: Path) -> Graph:
     low, high = pairs
     loops = torch.unique(low[low == high])
     pairs = torch.cat([pairs[:, low < high], loops.repeat(2, 1)], dim=1)
-    return Graph.from_pairs(dataset.name, _numbered(len(x)), pairs, x)
+    return Graph.from_pairs(dataset.name, list(map(str, range(len(x)))), pairs, x)
 
 
 def _check_amazon(path: Path, sha256: str) -> dict[str, np.ndarray]:
@@ -218,11 +218,9 @@ def _read_amazon(dataset: Dataset, folder: Path) -> Graph:
     links, words = (
         stored_entries(arrays, "csr", file, prefix).tensor() for prefix in ("adj_", "attr_")
     )
-    return Graph.from_pairs(dataset.name, _numbered(len(links)), links.indices(), compact(words))
-
-
-def _numbered(count: int) -> list[str]:
-    return [str(number) for number in range(count)]
+    return Graph.from_pairs(
+        dataset.name, list(map(str, range(len(links)))), links.indices(), compact(words)
+    )
 
 
 def _check_counts(dataset: Dataset, graph: Graph) -> None:

@@ -122,17 +122,16 @@ class EdgeTable:
         return torch.tensor([number[name] for name in self.names], dtype=torch.int64)
 
 
-def ignored_note(what: str, names: list[str]) -> tuple[str, ...]:
+def ignored_note(what: str, names: Sequence[str], *, quoted: bool = True) -> tuple[str, ...]:
     """Return the note about columns or attributes of links that are not used.
 
     Example:
-        >>> ignored_note("Column", ["'weight'"])
+        >>> ignored_note("Column", ["weight"])
         ("Column 'weight' ignored: only the two ends of each link are used.",)
     """
     if not names:
         return ()
-    more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
-    which = f"{what}{'' if len(names) == 1 else 's'} {', '.join(names[:5])}{more}"
+    which = f"{what}{'' if len(names) == 1 else 's'} {listed(names, quoted=quoted)}"
     return (f"{which} ignored: only the two ends of each link are used.",)
 
 
@@ -435,23 +434,16 @@ def _by_colour(table: EdgeTable) -> tuple[Tensor, int]:
 
 def _odd_cycle(start: int, source: np.ndarray, target: np.ndarray) -> list[int]:
     """Return the nodes of an odd cycle in the component of `start`, in order."""
-    neighbours: dict[int, list[int]] = {}
-    for a, b in zip(source.tolist(), target.tolist(), strict=True):
-        neighbours.setdefault(a, []).append(b)
-        neighbours.setdefault(b, []).append(a)
-    parent, depth, queue = {start: start}, {start: 0}, [start]
-    for node in queue:
-        for other in neighbours[node]:
-            if other not in depth:
-                parent[other], depth[other] = node, depth[node] + 1
-                queue.append(other)
-            elif depth[other] == depth[node]:
-                left, right = [node], [other]
-                while left[-1] != right[-1]:
-                    left.append(parent[left[-1]])
-                    right.append(parent[right[-1]])
-                return left + right[-2::-1]
-    raise AssertionError("a component without an odd cycle was taken for one with")
+    import networkx as nx
+
+    graph = nx.Graph(zip(source.tolist(), target.tolist(), strict=True))
+    depth = nx.single_source_shortest_path_length(graph, start)
+    level = [edge for edge in graph.edges(depth) if depth[edge[0]] == depth[edge[1]]]
+    nearest = min(level, key=lambda edge: depth[edge[0]])
+    one, other = (nx.shortest_path(graph, start, end) for end in nearest)
+    # Both paths have the same length; behind the last node they share they make the cycle.
+    fork = max(step for step, (a, b) in enumerate(zip(one, other, strict=True)) if a == b)
+    return one[fork:] + other[:fork:-1]
 
 
 def _unlinked(table: EdgeTable) -> tuple[str, ...]:

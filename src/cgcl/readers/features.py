@@ -19,7 +19,7 @@ from pyarrow import compute
 from torch import Tensor
 
 from cgcl.errors import ConfigError, FeatureError, GraphFormatError
-from cgcl.graph.features import coalesced, compact, same_for_every_node
+from cgcl.graph.features import coalesced, compact, extremes
 from cgcl.readers.regular_file import names_of_rows
 from cgcl.readers.tables import Table, encoded, is_number, plain, refuse_twice
 from cgcl.wording import counted, listed, shown
@@ -65,6 +65,18 @@ class FeatureOptions:
         """Whether a column of text holds words; columns that are not in it must hold numbers."""
         words = {} if self.words is None else {self.words: True}
         return dict.fromkeys(self.one_hot, False) | words
+
+    def refuse_text(self) -> None:
+        """Refuse columns of text for a matrix, which has none.
+
+        Raises:
+            ConfigError: A column is named.
+        """
+        if self.text:
+            raise ConfigError(
+                "A matrix of features has numbers only, no columns of text.\n"
+                "Leave out `one_hot` and `words`, or give a table."
+            )
 
     def check(self, place: str, columns: Sequence[str]) -> None:
         """Refuse columns that are not there or cannot be meant.
@@ -381,12 +393,13 @@ def _constant_notes(x: Tensor, feature_names: tuple[str, ...]) -> list[str]:
     """Say which features tell no node from another."""
     if x.shape[0] < 2:
         return []
-    zero, constant = same_for_every_node(x)
+    low, high = extremes(x)
+    constant = low == high
     notes: list[str] = []
-    for columns, what in ((constant, "the same"), (zero, "zero")):
-        if columns:
+    for which, what in ((constant & (low != 0), "the same"), (constant & (low == 0), "zero")):
+        if columns := which.nonzero().flatten().tolist():
             labels = [feature_names[k] if feature_names else str(k + 1) for k in columns]
-            which = listed(labels, quoted=bool(feature_names))
-            many = f"s {which} are" if len(columns) > 1 else f" {which} is"
+            called = listed(labels, quoted=bool(feature_names))
+            many = f"s {called} are" if len(columns) > 1 else f" {called} is"
             notes.append(f"Feature{many} {what} for every node.")
     return notes

@@ -9,7 +9,6 @@ import contextlib
 import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,15 +50,6 @@ class Format:
     """Reads a row of features per node; None if there are none in it."""
 
 
-def _matrix(read: Callable[[Any], Tensor], source: object, options: FeatureOptions) -> Tensor:
-    if options.text:
-        raise ConfigError(
-            "A matrix of features has numbers only, no columns of text.\n"
-            "Leave out `one_hot` and `words`, or give a table."
-        )
-    return read(source)
-
-
 def _parquet_links(path: Path, options: LinkOptions) -> EdgeTable:
     return links_of(open_parquet(path), options)
 
@@ -80,8 +70,8 @@ FORMATS = [
     Format((".parquet", ".pq"), "Apache Parquet", _parquet_links, _parquet_features),
     Format((".graphml",), "GraphML", read_xml_graph),
     Format((".gexf",), "GEXF, as Gephi saves it", read_xml_graph),
-    Format((".npz",), "a NumPy archive", read_npz_links, partial(_matrix, read_npz_matrix)),
-    Format((".mtx",), "Matrix Market", features=partial(_matrix, read_matrix_market)),
+    Format((".npz",), "a NumPy archive", read_npz_links, lambda path, _: read_npz_matrix(path)),
+    Format((".mtx",), "Matrix Market", features=lambda path, _: read_matrix_market(path)),
 ]
 """All kinds of files; one without a suffix is a table of text."""
 
@@ -162,7 +152,7 @@ def read_features(
     if is_file:
         found = _reader(Path(source), "features")(Path(source), options)
     elif isinstance(source, (Tensor, np.ndarray)) or hasattr(source, "tocoo"):
-        found = _matrix(partial(matrix_of_object, place=place), source, options)
+        found = matrix_of_object(source, place)
     elif any(hasattr(source, mark) for mark in ("__arrow_c_stream__", "__dataframe__")):
         found = frame_table(source, place)
     else:
@@ -171,6 +161,7 @@ def read_features(
             f"(pandas, polars, pyarrow), or a matrix (numpy, scipy.sparse, torch)."
         )
     if isinstance(found, Tensor):
+        options.refuse_text()
         listed_in = Path(row_names) if isinstance(row_names, (str, os.PathLike)) else row_names
         return features_of_matrix(found, place, listed_in, linked)
     if row_names is not None:

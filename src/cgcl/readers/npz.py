@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import math
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -125,9 +126,8 @@ def _check_header(file: str, key: str, stream: IO[bytes], member_bytes: int) -> 
             f"{file}: array '{key}' holds Python objects (a pickle).\n"
             f"Pickles are never opened because they can run code. Save plain numbers or text."
         )
-    declared = dtype.itemsize
-    for length in shape:  # Python's integers: a product of huge lengths must not wrap around
-        declared *= length
+    # Python's integers: a product of huge lengths must not wrap around.
+    declared = dtype.itemsize * math.prod(shape)
     if min(shape, default=0) < 0 or stream.tell() + declared != member_bytes:
         raise GraphFormatError(
             f"{file}: array '{key}' claims {declared:,} bytes but its member holds "

@@ -130,9 +130,7 @@ def _pairs(links: Sequence[tuple[int, int]], rank: np.ndarray) -> Tensor:
 
 def _ignored(of_links: Sequence[str], of_nodes: list[str], time: str | None) -> tuple[str, ...]:
     """Return the notes about attributes that are not used."""
-    notes = ignored_note(
-        "Link attribute", [f"'{shown(name)}'" for name in of_links if name != time]
-    )
+    notes = ignored_note("Link attribute", [name for name in of_links if name != time])
     if not of_nodes:
         return notes
     which = f"Node attribute{'' if len(of_nodes) == 1 else 's'} {listed(of_nodes)}"
@@ -196,5 +194,5 @@ def _links_of_pyg(data: Any, time: str | None) -> EdgeTable:  # noqa: ANN401
             f"{place} has no attribute '{shown(time)}' with a time for each link."
         )
     ignored = [key for key in ("edge_attr", "edge_weight") if key in keys and key != time]
-    notes = ignored_note("Link attribute", [f"'{key}'" for key in ignored])
+    notes = ignored_note("Link attribute", ignored)
     return links_beside_index({key: data[key] for key in keys}, place, time, notes=notes)

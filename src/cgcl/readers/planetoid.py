@@ -48,11 +48,8 @@ def read_planetoid(folder: Path, name: str, sha256: Mapping[str, str]) -> tuple[
     content = {part: check_sha256(folder / file, sha256[file]) for part, file in files.items()}
     loaded = {part: unpickle_restricted(content[part], files[part]) for part in PARTS[:3]}
     with told(f"The files ind.{name}.* are damaged", "Delete them and fetch them again."):
-        known, held_out, pairs = (
-            loaded["allx"].tensor(),
-            loaded["tx"].tensor(),
-            _pairs(loaded["graph"]),
-        )
+        known, held_out = (loaded[part].tensor() for part in ("allx", "tx"))
+        pairs = _pairs(loaded["graph"])
     held_out_nodes = torch.tensor([int(node) for node in content["test.index"].split()])
     # CiteSeer lists fewer held-out nodes than their range has: the others have no features.
     num_nodes = max(int(held_out_nodes.max()) + 1, known.shape[0])
@@ -168,10 +165,5 @@ _STAND_INS: dict[tuple[str, str], Callable[..., object]] = {
 
 
 def _pairs(neighbours: Mapping[int, list[int]]) -> Tensor:
-    nodes = np.repeat(
-        np.fromiter(neighbours, dtype=np.int64), [len(others) for others in neighbours.values()]
-    )
-    others = np.fromiter(
-        (other for row in neighbours.values() for other in row), dtype=np.int64, count=len(nodes)
-    )
-    return torch.from_numpy(np.stack([nodes, others]))
+    listed = [(node, other) for node, others in neighbours.items() for other in others]
+    return torch.tensor(listed, dtype=torch.int64).reshape(-1, 2).T

@@ -156,13 +156,9 @@ def _with_features(
 
 def _blank_note(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return a note about names with blanks at an end, which are easily overlooked."""
-    # Most tables have no blank in any name, which one look at all of them together tells.
-    joined_names = "".join(names)
-    ends = joined_names[:1] + joined_names[-1:]
-    is_free = len(joined_names.split(None, 1)) == 1 and ends == ends.strip()
-    blank = [name for name in names if name != name.strip()] if not is_free else list[str]()
-    if not blank:
+    if names == tuple(map(str.strip, names)):
         return ()
+    blank = [name for name in names if name != name.strip()]
     begin = counted(len(blank), "name begins or ends", "names begin or end")
     return (f"{begin} with a blank, such as '{shown(blank[0])}': blanks belong to a name.",)
 

@@ -11,7 +11,7 @@ import shlex
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ class Table:
     """What all columns of the source are called, in its order."""
     is_text = False
     """Whether all cells are written as text, numbers included."""
+    has_header = True
+    """Whether the columns have names; without, they are called "1", "2", ..."""
 
     def read(self, columns: Sequence[str], numbers: Collection[str] = ()) -> pa.Table:
         """Return some columns.
@@ -68,15 +70,17 @@ class Table:
         return f"{self.place}, row {row + 1:,}", ""
 
     def label(self, column: str) -> str:
-        """Return how messages call a column."""
-        return f"'{shown(column)}'"
+        """Return how messages call a column: its name in quotes, or its number from 1."""
+        return f"'{shown(column)}'" if self.has_header else column
 
     def end_called(self, column: str) -> str:
         """Return what the ends of links in this column are called."""
-        return column
+        return column if self.has_header else f"column {column}"
 
     def columns_found(self) -> str:
         """Return a sentence on which columns there are."""
+        if not self.has_header:
+            return f"It has no header line; columns are numbered 1 to {len(self.columns):,}."
         return f"Columns found: {listed(self.columns, 10, quoted=False) or 'none'}."
 
 
@@ -143,7 +147,8 @@ def links_of(table: Table, options: LinkOptions, notes: tuple[str, ...] = ()) ->
 
     Args:
         table: The table.
-        options: Which columns hold the ends and the times.
+        options: Which columns hold the ends and the times; without a header, the first two hold
+            the ends.
         notes: Sentences to begin the notes with.
 
     Raises:
@@ -151,6 +156,8 @@ def links_of(table: Table, options: LinkOptions, notes: tuple[str, ...] = ()) ->
             time; the message says where.
         ConfigError: The column names make no sense.
     """
+    if not table.has_header:
+        options = replace(options, source="1", target="2")
     data = table.read(_columns_of_links(table, options))
     if data.num_rows == 0:
         raise GraphFormatError(f"{table.place} has no rows.\nExpected a row per link.")
@@ -159,11 +166,11 @@ def links_of(table: Table, options: LinkOptions, notes: tuple[str, ...] = ()) ->
     times = None
     if time is not None:
         times = read_times(plain(data.column(time)), time, lambda row: table.at(row)[0])
-    others = [table.label(name) for name in table.columns if name not in (*ends, time)]
+    others = [name for name in table.columns if name not in (*ends, time)]
     return EdgeTable(
         names,
         torch.from_numpy(places.reshape(2, -1)),
-        (*notes, *ignored_note("Column", others)),
+        (*notes, *ignored_note("Column", others, quoted=table.has_header)),
         times=times,
         ends=(table.end_called(ends[0]), table.end_called(ends[1])),
     )

@@ -11,7 +11,6 @@ import io
 import re
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,7 +54,7 @@ def read_text_links(path: Path, options: LinkOptions) -> EdgeTable:
         ConfigError: The separator or the column names make no sense.
     """
     file = open_table(path, options.separator, header=options.header is not False)
-    return _links_of(file, options)
+    return links_of(file, options)
 
 
 def read_edge_list(path: Path, options: LinkOptions) -> EdgeTable:
@@ -88,12 +87,6 @@ def read_edge_list(path: Path, options: LinkOptions) -> EdgeTable:
     is_named = options.header is None and options.ends != ("source", "target")
     header = True if is_named else options.header
     file = DelimitedFile(path.name, content, found, header=header, ends=options.ends)
-    return _links_of(file, options, notes)
-
-
-def _links_of(file: DelimitedFile, options: LinkOptions, notes: tuple[str, ...] = ()) -> EdgeTable:
-    if not file.has_header:
-        options = replace(options, source="1", target="2")
     return links_of(file, options, notes)
 
 
@@ -180,8 +173,6 @@ class DelimitedFile(Table):
     """
 
     is_text = True
-    has_header: bool
-    """Whether the first row names the columns; without, they are called "1", "2", ..."""
 
     def __init__(
         self,
@@ -225,20 +216,6 @@ class DelimitedFile(Table):
         if found is None:
             return self.place, ""
         return f"{self.place}, line {found.line}", f"  {found.line} | {shown(found.text)}\n"
-
-    def label(self, column: str) -> str:
-        """Return how messages call a column: its name in quotes, or its number from 1."""
-        return super().label(column) if self.has_header else column
-
-    def end_called(self, column: str) -> str:
-        """Return what the ends of links in this column are called."""
-        return column if self.has_header else f"column {column}"
-
-    def columns_found(self) -> str:
-        """Return a sentence on which columns there are."""
-        if self.has_header:
-            return super().columns_found()
-        return f"It has no header line; columns are numbered 1 to {len(self.columns):,}."
 
     def _take_header(self, first: _Row) -> None:
         breaks = _LINE_END.finditer(self.content)

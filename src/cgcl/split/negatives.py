@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -39,7 +40,6 @@ class NegativeSampler:
         """
         self._num_nodes = num_nodes
         self._linked = unique_sorted(encode(links[0], links[1], num_nodes))
-        self._listed: Tensor | None = None
         self._halves: tuple[Tensor, Tensor] | None = None
         if sides is not None:
             there = sides.to(links.device)
@@ -61,9 +61,8 @@ class NegativeSampler:
         """
         self.require(min(count, 1))
         if self._is_crowded():
-            free = self._list()
-            chosen = self._integers(free.numel(), count, generator)
-            return self._decode(free.index_select(0, chosen))
+            chosen = self._integers(self._free.numel(), count, generator)
+            return self._decode(self._free.index_select(0, chosen))
         found = self._candidates(count, generator)
         while found.numel() < count:
             found = torch.cat([found, self._candidates(count - found.numel(), generator)])
@@ -85,9 +84,8 @@ class NegativeSampler:
         self.require(min(count, 1))
         slots = torch.arange(count, device=self._linked.device)
         if self._is_crowded():
-            free = self._list()
-            chosen = integers(words(key, slots, torch.zeros_like(slots)), free.numel())
-            return self._decode(free.index_select(0, chosen))
+            chosen = integers(words(key, slots, torch.zeros_like(slots)), self._free.numel())
+            return self._decode(self._free.index_select(0, chosen))
         codes = self._hashed(slots, key, 0)
         again, attempt = is_in(codes, self._linked).nonzero().squeeze(1), 0
         while again.numel():
@@ -105,7 +103,7 @@ class NegativeSampler:
         """
         self.require(count)
         if self._is_crowded() or 2 * count > self.count:
-            found = self._list()
+            found = self._free
         else:
             found = torch.unique(self._candidates(count, generator))
             while found.numel() < count:
@@ -133,16 +131,16 @@ class NegativeSampler:
         pairs = self.count + self._linked.numel()
         return pairs <= _LISTABLE_PAIRS and 4 * self.count < pairs
 
-    def _list(self) -> Tensor:
-        if self._listed is None:
-            if self._halves is None:
-                nodes = torch.arange(self._num_nodes, device=self._linked.device)
-                pairs = torch.combinations(nodes, 2)
-            else:
-                pairs = torch.cartesian_prod(*self._halves)
-            codes = encode(pairs[:, 0], pairs[:, 1], self._num_nodes).sort().values
-            self._listed = codes[~torch.isin(codes, self._linked)]
-        return self._listed
+    @cached_property
+    def _free(self) -> Tensor:
+        """The codes of all unlinked pairs, sorted."""
+        if self._halves is None:
+            nodes = torch.arange(self._num_nodes, device=self._linked.device)
+            pairs = torch.combinations(nodes, 2)
+        else:
+            pairs = torch.cartesian_prod(*self._halves)
+        codes = encode(pairs[:, 0], pairs[:, 1], self._num_nodes).sort().values
+        return codes[~torch.isin(codes, self._linked)]
 
     def _candidates(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw about `count` random pairs and return the codes of the unlinked ones."""
