@@ -88,7 +88,7 @@ def test_a_bad_cell_is_refused_with_place_and_remedy(tmp_path, source, target, m
 
 @pytest.mark.parametrize(
     ("columns", "found"),
-    [("from to", "from, to.\nName them: --source from --target to"), ("a", "a.")],
+    [("from to at", "from, to, at.\nName them: --source from --target to"), ("a", "a.")],
 )
 def test_missing_columns_are_named(tmp_path, columns, found):
     with pytest.raises(GraphFormatError) as caught:

@@ -27,8 +27,8 @@ def audit(
     test: Path | None = None,
     val_negatives: Path | None = None,
     test_negatives: Path | None = None,
-    source: str = "source",
-    target: str = "target",
+    source: str | None = None,
+    target: str | None = None,
     separator: str | None = None,
     header: bool | None = None,
     bipartite: Literal["auto", "columns"] = "auto",
@@ -46,8 +46,9 @@ def audit(
         test: A file of the links for the test.
         val_negatives: A file of the unlinked pairs for validation.
         test_negatives: A file of the unlinked pairs for the test.
-        source: The column with one end of each pair, in all files.
-        target: The column with the other end.
+        source: The column with one end of each pair, in all files; by default source, or the first
+            of two columns.
+        target: The column with the other end; by default target, or the second of two columns.
         separator: What separates the columns.
         header: Whether the first row holds column names; by default yes, in edge lists (.txt,
             .edges) only if it does.

@@ -60,10 +60,10 @@ class Question:
     """A table of links between new nodes and known ones; the answer is about the new nodes."""
     new_features: Path | None = None
     """A table with the features of the new nodes, in the columns of the training file."""
-    source: str = "source"
-    """The column with one end of each pair."""
-    target: str = "target"
-    """The column with the other end."""
+    source: str | None = None
+    """The column with one end of each pair; by default source, or the first of two columns."""
+    target: str | None = None
+    """The column with the other end; by default target, or the second of two columns."""
     separator: str | None = None
     """What separates the columns."""
     header: bool | None = None
@@ -152,12 +152,12 @@ def predict(
         answer = _search(predictor, query, tell)
     else:
         answer = _score(predictor, question, question.pairs, tell)
-    if form == "csv" and not excel and (note := formula_note(predictor.graph_.names)):
-        tell("Note", note)
     if question.complete and out is not None:
         _complete(predictor, query, answer, out, tell)
     else:
         write_answer(answer, form, out, excel=excel)
+    if form == "csv" and not excel and (note := formula_note(predictor.graph_.names)):
+        tell("Note", note)
     if out is not None:
         print_path(out)
 

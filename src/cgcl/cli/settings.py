@@ -153,10 +153,10 @@ def flags_of(options: Any) -> list[str]:  # noqa: ANN401
 class Reading:
     """The files."""
 
-    source: str = "source"
-    """The column with one end of each link."""
-    target: str = "target"
-    """The column with the other end."""
+    source: str | None = None
+    """The column with one end of each link; by default source, or the first of two columns."""
+    target: str | None = None
+    """The column with the other end; by default target, or the second of two columns."""
     separator: str | None = None
     """What separates the columns of links; by default a comma, a tab in .tsv files, and in edge
     lists (.txt, .edges) what the first line shows."""

@@ -36,8 +36,9 @@ _BLOCK, _ROWS = 2**16, 2**14
 # What XML 1.0 has no way to write, not even as a character reference.
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
-# What a spreadsheet takes for the beginning of a formula.
+# What a spreadsheet takes for the beginning of a formula; a number does no harm.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
 def write_links(
@@ -128,7 +129,7 @@ def formula_note(names: Sequence[str]) -> str | None:
         >>> formula_note(["=cmd()", "Anna"])
         "A spreadsheet would take 1 name for a formula, such as '=cmd()'; `excel` prevents that."
     """
-    risky = [name for name in names if name.startswith(_FORMULA)]
+    risky = [name for name in names if name.startswith(_FORMULA) and not _NUMBER.fullmatch(name)]
     if not risky:
         return None
     count, such = counted(len(risky), "name"), shown(risky[0], 30)

@@ -58,9 +58,10 @@ class LinkOptions:
     """How links are written in a file."""
 
     source: str | None = None
-    """The column with the one end of each link; "source" if not given."""
+    """The column with the one end of each link; if neither is given, "source" and "target", or
+    the two columns of a table that has no more."""
     target: str | None = None
-    """The column with the other end; "target" if not given."""
+    """The column with the other end."""
     separator: str | None = None
     """The character between columns of text; None finds it by the file."""
     header: bool | None = None
@@ -392,10 +393,13 @@ def _perhaps_two_kinds(table: EdgeTable) -> tuple[str, ...]:
     names, n = [table.names[node] for node in both.tolist()], len(table.names)
     if not names or not all(name.isdecimal() for name in names):
         return ()
-    rows = torch.unique(encode_ordered(*table.pairs, n))
-    mirrored = int(torch.isin(rows, encode_ordered(*table.pairs.flip(0), n)).sum())
+    source, target = table.pairs
+    rows = torch.unique(encode_ordered(source, target, n))
+    mirrored = int(torch.isin(rows, encode_ordered(target, source, n)).sum())
     is_called_apart = frozenset(map(str.lower, table.ends)) not in _ONE_KIND
-    if mirrored > _FEW_MIRRORED * len(rows) or not (is_called_apart or _count_apart(table)):
+    by_chance = len(rows) / (len(columns[0]) * len(columns[1]))
+    is_mirrored = mirrored > len(rows) * max(_FEW_MIRRORED, 2 * by_chance)
+    if is_mirrored or not (is_called_apart or _count_apart(table)):
         return ()
     first, second = map(shown, table.ends)
     what = counted(len(names), "number is", "numbers are")

@@ -48,8 +48,9 @@ def read(
         graph: A file (see `FORMATS`), an object (see `read_object`), or the name of a data
             set (see `DATASETS`). A `Path` is a file; for a file called cora: "./cora".
         features: A file with a row per node, linked or not; see `read_features`.
-        source: The column with the one end of each link; "source" if not given.
-        target: The column with the other end; "target" if not given.
+        source: The column with the one end of each link; if neither is given, "source" and
+            "target", or the two columns of a table that has no more.
+        target: The column with the other end.
         separator: The character between columns of text; see `read_text_links`.
         header: Whether text files begin with column names; see `read_text_links`.
         time: Column or link attribute with times: numbers, or ISO dates.

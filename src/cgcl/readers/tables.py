@@ -99,16 +99,7 @@ def _columns_of_links(table: Table, options: LinkOptions) -> list[str]:
     refuse_twice(place, columns, {*ends, time})
     wanted = next((end for end in ends if end not in columns), None)
     if wanted is not None:
-        free = [name for name in columns if name not in ends]
-        use = [end if end in columns else free.pop(0) if free else columns[0] for end in ends]
-        source, target = (shown(shlex.quote(name)) for name in use)
-        how = f"--source {source} --target {target}"
-        if table.is_text:
-            how = f"{options.usage.format(file=shlex.quote(place))} {how}\n{NO_HEADER}"
-        how = f"\nName them: {how}" if len(columns) > 1 else ""
-        raise GraphFormatError(
-            f"{place} has no column '{shown(wanted)}'. {table.columns_found()}{how}"
-        )
+        raise _no_such_column(table, options, wanted)
     if time is None:
         return list(ends)
     if time not in columns:
@@ -117,6 +108,21 @@ def _columns_of_links(table: Table, options: LinkOptions) -> list[str]:
             f"Name the column with `time`."
         )
     return [*ends, time]
+
+
+def _no_such_column(table: Table, options: LinkOptions, wanted: str) -> GraphFormatError:
+    """Return what to say of a table without a column that is needed."""
+    place, columns, ends = table.place, table.columns, options.ends
+    free = [name for name in columns if name not in ends]
+    use = [end if end in columns else free.pop(0) if free else columns[0] for end in ends]
+    source, target = (shown(shlex.quote(name)) for name in use)
+    how = f"--source {source} --target {target}"
+    if table.is_text:
+        how = f"{options.usage.format(file=shlex.quote(place))} {how}\n{NO_HEADER}"
+    how = f"\nName them: {how}" if len(columns) > 1 else ""
+    return GraphFormatError(
+        f"{place} has no column '{shown(wanted)}'. {table.columns_found()}{how}"
+    )
 
 
 def refuse_twice(
@@ -142,6 +148,24 @@ def refuse_twice(
             )
 
 
+def _are_ends_by_place(table: Table, options: LinkOptions) -> bool:
+    """Return whether a table of two columns that nobody named has names of its own for both."""
+    is_named = options.source is not None or options.target is not None
+    return not is_named and len(table.columns) == 2 and set(options.ends) != set(table.columns)
+
+
+def _note_of_place(table: Table, names: Sequence[str], usage: str) -> str:
+    """Return the note about two columns that were taken for the ends.
+
+    Raises:
+        GraphFormatError: What they are called looks like the ends of a link.
+    """
+    first, second = table.columns
+    if table.is_text and (first.isdecimal() or second.isdecimal() or {first, second} & {*names}):
+        raise _no_such_column(table, LinkOptions(usage=usage), "source")
+    return f"Columns '{shown(first)}' and '{shown(second)}' hold the two ends of each link."
+
+
 def links_of(table: Table, options: LinkOptions, notes: tuple[str, ...] = ()) -> EdgeTable:
     """Return the links of a table. Whole numbers become their decimal text.
 
@@ -158,11 +182,16 @@ def links_of(table: Table, options: LinkOptions, notes: tuple[str, ...] = ()) ->
     """
     if not table.has_header:
         options = replace(options, source="1", target="2")
+    is_by_place = _are_ends_by_place(table, options)
+    if is_by_place:
+        options = replace(options, source=table.columns[0], target=table.columns[1])
     data = table.read(_columns_of_links(table, options))
     if data.num_rows == 0:
         raise GraphFormatError(f"{table.place} has no rows.\nExpected a row per link.")
     ends, time = options.ends, options.time
     names, places = encoded(table, data, ends, "Turn the column into text first.").ranked()
+    if is_by_place:
+        notes += (_note_of_place(table, names, options.usage),)
     times = None
     if time is not None:
         times = read_times(plain(data.column(time)), time, lambda row: table.at(row)[0])
