@@ -66,11 +66,9 @@ KINDS = pytest.mark.parametrize(
 
 
 @KINDS
-def test_the_same_seed_gives_the_same_bits_with_two_threads(kind: dict) -> None:
-    torch.set_num_threads(2)
+def test_the_same_seed_gives_the_same_bits(kind: dict) -> None:
     known = a_graph(**kind)
-    told = {"signatures": 4, "sampled": 9, "hidden": 64}
-    first, again = (answers(known, 1, **told) for _ in range(2))
+    first, again = (answers(known, 1, signatures=4, sampled=9) for _ in range(2))
     for one, other in zip(first, again, strict=True):
         assert torch.equal(one, other)
 
@@ -188,12 +186,6 @@ def test_a_score_of_zero_is_where_the_softmax_over_all_pairs_deals_out_one_link(
     torch.testing.assert_close(learner.offset, expected, atol=1e-4, rtol=1e-4)
 
 
-def seen_by(known: TrainingGraph, epoch: Epoch, share: float) -> tuple[Tensor, Tensor]:
-    """Which links the two steps of an epoch see: they hide the two ends of the same coins."""
-    coins = words(view_key(epoch), *known.links)
-    return coins < words_below(1 - share), coins >= words_below(share)
-
-
 @KINDS
 @pytest.mark.parametrize("told", [{}, {"signatures": 4}, {"layers": 3}, {"target_share": 0.2}])
 def test_a_step_knows_nothing_but_the_links_it_sees(kind: dict, told: dict) -> None:
@@ -205,7 +197,9 @@ def test_a_step_knows_nothing_but_the_links_it_sees(kind: dict, told: dict) -> N
     list(learner.steps(known, epoch))
     handle.remove()
     assert len(noted) == 2
-    seen = seen_by(known, epoch, told.get("target_share", 0.5))
+    # The two steps of an epoch hide the two ends of the same coins.
+    coins, share = words(view_key(epoch), *known.links), told.get("target_share", 0.5)
+    seen = coins < words_below(1 - share), coins >= words_below(share)
     for made, is_seen in zip(noted, seen, strict=True):
         assert 0 < is_seen.sum() < is_seen.numel()
         alone = learner(known.with_links(known.links[:, is_seen]))
@@ -228,17 +222,6 @@ def test_signatures_estimate_resource_allocation_of_all_links() -> None:
     found = (signed @ signed.T)[pairs[0], pairs[1]]
     assert exact.max() > 0.5
     assert (found - exact).abs().max() < 0.1
-
-
-def test_half_hidden_are_the_papers_two_views_and_fewer_are_never_hidden_twice() -> None:
-    known, epoch = a_graph(), Epoch(2, 3)
-    coin = tossed(known.links, epoch)[0]
-    first, second = seen_by(known, epoch, 0.5)
-    assert torch.equal(first, coin)
-    assert torch.equal(second, ~coin)
-    first, second = seen_by(known, epoch, 0.2)
-    assert (first | second).all()
-    assert (first & second).any()
 
 
 def any_graph(nodes: int = 60, links: int = 150, density: float | None = 0.5) -> Graph:

@@ -9,10 +9,10 @@ are seen on purpose: it is what the others are compared with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
@@ -22,7 +22,6 @@ from cgcl.graph.adjacency import Adjacency
 from cgcl.graph.features import Structure
 from cgcl.methods import cgcl_rank
 from cgcl.methods import subgraphs as extraction
-from cgcl.methods.cgcl import draw
 from cgcl.methods.method import EVERY_GRAPH, Epoch, Learner, TrainingGraph, masked_batches
 from cgcl.methods.networks import MaskedGCN, MaskedGCNSettings
 from cgcl.methods.settings import TrainedSettings
@@ -31,7 +30,6 @@ from cgcl.methods.table import METHODS, method_named
 from cgcl.model import consistency_loss, symmetric
 from cgcl.seeds import seeded, stream
 from cgcl.train.config import RunConfig
-from cgcl.train.engines.blocked import BlockedEngine
 from cgcl.train.trainer import build_learner
 
 NODES = 60
@@ -97,6 +95,17 @@ def is_pairs(tensor: Tensor) -> bool:
     return tensor.dtype == torch.int64 and tensor.shape[:-1] == (2,)
 
 
+def listen(patched: pytest.MonkeyPatch, owner: Any, name: str, note: Callable[..., None]) -> None:
+    """Tell `note` what a function is given, whenever it is called."""
+    original = getattr(owner, name)
+
+    def spied(*args: Any) -> Any:
+        note(*args)
+        return original(*args)
+
+    patched.setattr(owner, name, spied)
+
+
 @dataclass
 class Step:
     """What one step of training looked at, and what it was asked."""
@@ -140,17 +149,18 @@ class Watch:
                 else:
                     self.step.targets |= found & self.links
 
+    def note_neighbours(self, links: Tensor, *_: object) -> None:
+        self.step.seen |= codes(links)
+
     @contextmanager
     def on_features(self) -> Iterator[None]:
         """Note which links features are made of, whenever anyone asks for some."""
-        original = Structure.features
 
-        def spied(structure: Structure, edge_index: Tensor) -> Tensor:
+        def note(_: Structure, edge_index: Tensor) -> None:
             self.step.featured |= codes(edge_index)
-            return original(structure, edge_index)
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Structure, "features", spied)
+            listen(patched, Structure, "features", note)
             # Not only when they are made: to look at kept ones is to see their links, too.
             asked = property(lambda known: known.features_along(symmetric(known.links)))
             patched.setattr(TrainingGraph, "features", asked)
@@ -186,26 +196,15 @@ class Watch:
 
 def watch_matrices(watch: Watch, patched: pytest.MonkeyPatch) -> None:
     """Note what goes into features and signatures as a matrix, and what the loss asks."""
-    encode = watch.learner.encode
-    of_links, signatures, loss = encode.of_links, cgcl_rank.signatures, cgcl_rank.softmax_loss
 
-    def encoded(linked: Tensor, feature_of_node: Tensor, adjacency: Tensor) -> Tensor:
+    def encoded(linked: Tensor, _: Tensor, adjacency: Tensor) -> None:
         watch.step.encodings += 1
         watch.step.featured |= codes(entries(linked))
         watch.note(linked, adjacency)
-        return of_links(linked, feature_of_node, adjacency)
 
-    def signed(counted: Tensor, count: int) -> Tensor:
-        watch.note(counted)
-        return signatures(counted, count)
-
-    def asked(scores: Tensor, pairs: Tensor, sums: Tensor, *more: Any) -> Tensor:
-        watch.note(pairs)
-        return loss(scores, pairs, sums, *more)
-
-    patched.setattr(encode, "of_links", encoded)
-    patched.setattr(cgcl_rank, "signatures", signed)
-    patched.setattr(cgcl_rank, "softmax_loss", asked)
+    listen(patched, watch.learner.encode, "of_links", encoded)
+    listen(patched, cgcl_rank, "signatures", lambda counted, _: watch.note(counted))
+    listen(patched, cgcl_rank, "softmax_loss", lambda _, pairs, *__: watch.note(pairs))
 
 
 def audited(learner: Learner, known: TrainingGraph, name: str = "", epochs: int = 2) -> list[Step]:
@@ -214,13 +213,7 @@ def audited(learner: Learner, known: TrainingGraph, name: str = "", epochs: int 
     watch = Watch(learner, known)
     with watch.on(), watch.on_features(), pytest.MonkeyPatch.context() as patched:
         if name == BY_NEIGHBOURS:
-            lists = Adjacency.from_pairs
-
-            def made(links: Tensor, *args: object) -> Adjacency:
-                watch.step.seen |= codes(links)
-                return lists(links, *args)
-
-            patched.setattr(Adjacency, "from_pairs", made)
+            listen(patched, Adjacency, "from_pairs", watch.note_neighbours)
         if name == BY_MATRIX:
             watch_matrices(watch, patched)
         learner.train()
@@ -266,12 +259,8 @@ def is_excepted(name: str, told: dict[str, Any]) -> bool:
 
 
 def test_every_trained_method_is_audited() -> None:
-    assert {"cgcl", "cgcl-rank", "graphsage", "vgae", "s2gae", "maskgae", "ncn", "gcn"} <= set(
-        WITH_MESSAGES
-    )
-    assert set(TRAINED) == set(WITH_MESSAGES) | PER_PAIR | FEATURES_ONLY
-    for name in WITH_MESSAGES:
-        assert hasattr(learner_of(name, known_graph()), "encode"), name
+    by_messages = {"cgcl", "cgcl-rank", "graphsage", "vgae", "s2gae", "maskgae", "ncn", "gcn"}
+    assert by_messages | PER_PAIR | FEATURES_ONLY <= set(TRAINED)
 
 
 def require_no_leaks(steps: list[Step]) -> None:
@@ -284,10 +273,8 @@ def require_no_leaks(steps: list[Step]) -> None:
 
 @pytest.mark.parametrize("name", WITH_MESSAGES)
 def test_no_target_is_among_the_links_that_its_step_passes_messages_along(name: str) -> None:
-    known, told_apart = (
-        known_graph(),
-        [told for told in variants(name) if not is_excepted(name, told)],
-    )
+    known = known_graph()
+    told_apart = [told for told in variants(name) if not is_excepted(name, told)]
     assert len(told_apart) > 1
     for told in told_apart:
         steps = audited(learner_of(name, known, **told), known, name)
@@ -313,23 +300,9 @@ def test_no_example_is_in_features_that_are_made_of_links(name: str) -> None:
     watch = Watch(learner, known)
     with cutting_noted() as cuts, watch.on_features():
         trained_on(learner, known)
-    targets = set.union(*(codes(cut.pairs) for cut in cuts)) & codes(known.links)
+    targets = set.union(*(codes(pairs) for pairs, _ in cuts)) & codes(known.links)
     assert len(targets) == 90  # half of the links
     assert watch.step.featured == codes(known.links) - targets
-
-
-def test_no_target_is_in_features_that_the_blocked_engine_makes_of_links() -> None:
-    known, recipe = known_graph(structural=True), RunConfig.of("cgcl", {"hidden": 8})
-    learner = build_learner(known.num_features, recipe)
-    engine = BlockedEngine(learner, known, recipe.settings, 0)
-    watch = Watch(learner, known)
-    with watch.on_features():
-        drawn = draw(known, Epoch(1, 0), recipe.settings)
-        for (seen, hidden), unlinked in zip(drawn.views.passes(), drawn.negatives, strict=True):
-            watch.step = Step()
-            engine.fill_gradients(seen, hidden, unlinked, torch.Generator())
-            assert watch.step.featured == codes(seen.pairs)
-            assert not watch.step.featured & codes(hidden.pairs)
 
 
 @pytest.mark.parametrize(
@@ -424,24 +397,15 @@ def test_the_score_of_a_link_does_not_depend_on_that_link(name: str) -> None:
     require_scores_without_the_link_itself(trained_on(learner_of(name, known), known), known)
 
 
-class Cut(NamedTuple):
-    """Surroundings that were cut out: in which links, of which pairs, and what was found."""
-
-    adjacency: Adjacency
-    pairs: Tensor
-    rule: Any
-    found: Subgraphs
-
-
 @contextmanager
-def cutting_noted() -> Iterator[list[Cut]]:
-    """Note all surroundings that any method cuts out."""
-    noted: list[Cut] = []
+def cutting_noted() -> Iterator[list[tuple[Tensor, Subgraphs]]]:
+    """Note the pairs whose surroundings any method cuts out, and what it finds."""
+    noted: list[tuple[Tensor, Subgraphs]] = []
     original = extraction.extract
 
-    def spied(*asked: Any) -> Subgraphs:
-        noted.append(Cut(*asked, original(*asked)))
-        return noted[-1].found
+    def spied(adjacency: Adjacency, pairs: Tensor, rule: Any) -> Subgraphs:
+        noted.append((pairs, original(adjacency, pairs, rule)))
+        return noted[-1][1]
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(extraction, "extract", spied)
@@ -450,34 +414,15 @@ def cutting_noted() -> Iterator[list[Cut]]:
 
 @pytest.mark.parametrize("name", sorted(PER_PAIR))
 def test_in_training_the_surroundings_of_a_link_are_those_without_it(name: str) -> None:
-    known = known_graph()
-    links = codes(known.links)
-    learner = learner_of(name, known)
+    known, targets = known_graph(), set[int]()
     with cutting_noted() as cuts:
-        trained_on(learner, known)
-    assert cuts
-    targets = 0
-    for cut in cuts:
-        start = cut.found.start[:-1]
-        joined = codes_of_positions(cut.found.edge_index)
-        assert not joined & {(int(at), int(at) + 1) for at in start}
-        for place, pair in enumerate(cut.pairs.T):
-            if not codes(pair[:, None]) & links:
-                continue
-            targets += 1
-            ends = torch.stack([pair.amin(), pair.amax()])
-            gone = Adjacency.from_pairs(without(known, ends).links, NODES)
-            alone = extraction.extract(gone, pair[:, None], cut.rule)
-            first, last = cut.found.start[place : place + 2].tolist()
-            among = {(a - first, b - first) for a, b in joined if first <= a < last}
-            assert alone.nodes.tolist() == cut.found.nodes[first:last].tolist()
-            assert codes_of_positions(alone.edge_index) == among
+        trained_on(learner_of(name, known), known)
+    for pairs, found in cuts:
+        targets |= codes(pairs)
+        joined = {(min(link), max(link)) for link in found.edge_index.T.tolist()}
+        assert not joined & {(source, source + 1) for source in found.start[:-1].tolist()}
     # Every training link is a target, and the surroundings of each were looked at.
-    assert targets >= len(links)
-
-
-def codes_of_positions(edge_index: Tensor) -> set[tuple[int, int]]:
-    return {(min(edge), max(edge)) for edge in edge_index.T.tolist()}
+    assert targets >= codes(known.links)
 
 
 # Whether the audit can fail: learners that are broken on purpose.

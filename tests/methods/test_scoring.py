@@ -44,17 +44,6 @@ def test_scores_are_the_decoders_to_the_last_bit(product, last_layer, count) -> 
     assert torch.equal(DecoderScorer(decoder, z).logits(pairs), expected)
 
 
-def test_a_later_answer_leaves_an_earlier_one_alone() -> None:
-    """Blocks are written over each other; what was returned is not."""
-    scorer = DecoderScorer(a_decoder(), embeddings(30, 16))
-    pairs = torch.combinations(torch.arange(30)).T
-    first = scorer.logits(pairs)
-    kept = first.clone()
-    scorer.logits(pairs.flip(1))
-    assert torch.equal(first, kept)
-    assert torch.equal(first.flip(0), scorer.logits(pairs.flip(1)))
-
-
 @pytest.mark.parametrize("product", ["hadamard", "inner"])
 def test_rows_are_the_pairs_of_a_node_with_all_nodes_to_the_last_bit(product, monkeypatch) -> None:
     monkeypatch.setattr("cgcl.methods.scoring._CACHED_ENTRIES", 16 * 50)  # blocks across rows

@@ -56,10 +56,6 @@ def links_of(pairs: Pairs) -> Tensor:
     return torch.tensor(sorted(kept), dtype=torch.int64).reshape(-1, 2).T
 
 
-# 0 - 1 is the pair; 2 is a neighbour of both, 3 of 0 only, 4 of 1 only, 5 hangs on 3, 6 on 5.
-LINKS = links_of([(0, 1), (0, 2), (0, 3), (1, 2), (1, 4), (3, 4), (3, 5), (5, 6)])
-
-
 def as_sets(subgraphs: Subgraphs, which: int) -> tuple[set[int], set[tuple[int, int]]]:
     """Return the nodes of one subgraph, and its links by node numbers."""
     first, last = subgraphs.start[which : which + 2].tolist()
@@ -75,18 +71,6 @@ def by_networkx(links: Tensor, pair: tuple[int, int], hops: int) -> tuple[set, s
     around = graph.subgraph(node for end in pair for node in nx.ego_graph(graph, end, hops))
     links_of_both = {*around.edges, *((b, a) for a, b in around.edges)}
     return set(around), links_of_both - {pair, pair[::-1]}
-
-
-def test_a_subgraph_by_hand() -> None:
-    subgraphs = extract(Adjacency.from_pairs(LINKS, 8), torch.tensor([[1], [0]]), rule(1, 0))
-    assert subgraphs.nodes.tolist() == [0, 1, 2, 3, 4]
-    assert subgraphs.owner.tolist() == [0] * 5
-    assert subgraphs.start.tolist() == [0, 5]
-    # 0-2, 0-3, 1-2, 1-4 and 3-4 in both directions; never 0-1
-    assert subgraphs.edge_index.tolist() == [
-        [0, 0, 1, 1, 2, 2, 3, 3, 4, 4],
-        [2, 3, 2, 4, 0, 1, 0, 4, 1, 3],
-    ]
 
 
 @given(
@@ -159,54 +143,12 @@ def test_a_full_hop_keeps_some_of_its_nodes_by_the_pair() -> None:
         assert reached == {*nodes, *([42] if {2, 3} & set(nodes) else [])}
 
 
-def test_no_pairs_no_links_and_isolated_ends_are_fine() -> None:
-    none = torch.empty(2, 0, dtype=torch.int64)
-    lonely = Adjacency.from_pairs(none, 4)
-    nothing = extract(lonely, none, rule(2, 5))
-    assert (nothing.start.tolist(), nothing.nodes.numel(), nothing.edge_index.shape) == (
-        [0],
-        0,
-        (2, 0),
-    )
-    alone = extract(lonely, torch.tensor([[3, 0], [1, 2]]), rule(2, 5))
-    assert alone.nodes.tolist() == [1, 3, 0, 2]
-    assert alone.start.tolist() == [0, 2, 4]
-
-
-def labels_around(links: Pairs, hops: int) -> dict[int, int]:
-    adjacency = Adjacency.from_pairs(torch.tensor(links).T, max(map(max, links)) + 2)
-    subgraphs = extract(adjacency, torch.tensor([[0], [1]]), rule(hops, 0))
-    return dict(zip(subgraphs.nodes.tolist(), drnl_labels(subgraphs).tolist(), strict=True))
-
-
-# 2 is a neighbour of both ends, 3 of 0 only and 4 of 1 only; 5 hangs on 3 and 6 on 5, 7 on 2;
-# a tail of 8, 9, 10 and 11 hangs on 1.
-CHAINED = [(0, 2), (0, 3), (1, 2), (1, 4), (3, 4), (3, 5), (5, 6), (2, 7)]
-CHAINED += [(1, 8), (8, 9), (9, 10), (10, 11)]
-
-
-def test_labels_by_hand() -> None:
-    """f = 1 + min(dx, dy) + (d // 2) (d // 2 + d % 2 - 1), ways to one end avoid the other."""
-    labels = labels_around([(0, 1), *CHAINED], 4)
-    assert labels == {
-        0: 1,
-        1: 1,
-        2: 2,  # dx 1, dy 1, d 2: 1 + 1 + 1 (1 + 0 - 1)
-        3: 3,  # dx 1, dy 2 by way of 4, d 3: 1 + 1 + 1 (1 + 1 - 1)
-        4: 3,  # dx 2, dy 1
-        5: 7,  # dx 2, dy 3, d 5: 1 + 2 + 2 (2 + 1 - 1)
-        6: 13,  # dx 3, dy 4, d 7: 1 + 3 + 3 (3 + 1 - 1)
-        7: 5,  # dx 2, dy 2, d 4: 1 + 2 + 2 (2 + 0 - 1)
-        **dict.fromkeys([8, 9, 10, 11], 0),  # their only way to 0 leads through 1
-    }
-    assert labels_around(CHAINED, 4) == labels  # the link of the pair itself plays no part
-    assert labels_around(CHAINED, 1) == {0: 1, 1: 1, 2: 2, 3: 3, 4: 3, 8: 0}
-
-
 def test_far_nodes_share_the_largest_label(monkeypatch) -> None:
     monkeypatch.setattr(seal, "LARGEST_LABEL", 60)
     rails, rungs = [(at, at + 2) for at in range(30)], [(at, at + 1) for at in range(2, 30, 2)]
-    labels = labels_around(rails + rungs, 16)
+    adjacency = Adjacency.from_pairs(torch.tensor(rails + rungs).T, 32)
+    subgraphs = extract(adjacency, torch.tensor([[0], [1]]), rule(16, 0))
+    labels = dict(zip(subgraphs.nodes.tolist(), drnl_labels(subgraphs).tolist(), strict=True))
     assert labels[2] == labels[3] == 3
     assert labels[30] == labels[28] == max(labels.values()) == 60
 

@@ -243,18 +243,10 @@ def test_a_handful_of_links_still_gives_something_sane_and_says_so(num_links: in
         assert interval[1] > 2 * interval[0]
 
 
-def test_links_far_above_all_others_give_no_infinite_ratio() -> None:
-    data = sample([10.0 + i for i in range(30)], [-10.0 - i for i in range(50)])
-    for fit in METHODS.values():
-        ratios = fit(data, (0.5, 0.01)).log_ratio(np.array([-100.0, 0.0, 100.0]))
-        assert np.isfinite(ratios).all()
-        assert ratios[0] < 0 < ratios[2]
-
-
 SIDE = st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=40)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(SIDE, SIDE)
 def test_every_fit_is_finite_and_rises_everywhere_or_nowhere(
     links: list[float], others: list[float]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch_geometric.nn import GCNConv
 
 from cgcl.graph import Graph
-from cgcl.model import CGCL, GCNEncoder, PairDecoder, View, Views, draw_views
+from cgcl.model import CGCL, GCNEncoder, PairDecoder, draw_views
 from cgcl.seeds import stream
 from cgcl.split import NegativeSampler
 
@@ -32,16 +30,6 @@ def test_each_loss_is_computed_after_the_step_before_it(two_cliques: Graph) -> N
     assert stepped[1] != untouched[1]
 
 
-def test_an_empty_view_is_passed_over(triangle: Graph) -> None:
-    nothing = View(torch.empty(2, 0, dtype=torch.int64), torch.empty(2, 0, dtype=torch.int64))
-    everything = View(triangle.edge_index, triangle.edges)
-    model = CGCL(3, 4)
-    some = torch.tensor([[0, 1, 0], [1, 2, 2]])
-    losses = list(model.losses(triangle.x, Views(nothing, everything), [some, some[:, :0]]))
-    assert len(losses) == 1
-    assert torch.isfinite(losses[0])
-
-
 @pytest.mark.parametrize("kind", ["disjoint", "directed"])
 def test_propagation_is_that_of_gcnconv_for_symmetric_and_directed_views(cora, kind) -> None:
     view = draw_views(cora.edges, kind, stream(0, "views")).view_1
@@ -53,40 +41,6 @@ def test_propagation_is_that_of_gcnconv_for_symmetric_and_directed_views(cora, k
         theirs = torch.nn.functional.elu(conv(cora.x.to_dense(), view.edge_index))
         ours = encoder(cora.x, view.edge_index)
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.integers(2, 12), st.integers(0, 50))
-def test_renaming_nodes_renames_embeddings_and_nothing_else(n, seed) -> None:
-    generator = stream(seed, "problem")
-    x = torch.rand(n, 5, generator=generator)
-    edges = (torch.rand(n, n, generator=generator) < 0.3).triu(1).nonzero().T
-    edge_index = torch.cat([edges, edges.flip(0)], dim=1)
-    encoder, order = GCNEncoder(5, 4).eval(), torch.randperm(n, generator=generator)
-    with torch.no_grad():
-        plain = encoder(x, edge_index)
-        renamed = encoder(x[order], order.argsort()[edge_index])
-    torch.testing.assert_close(renamed, plain[order], atol=1e-6, rtol=1e-5)
-
-
-def test_sparse_features_give_what_dense_ones_give_and_so_do_their_gradients(cora: Graph) -> None:
-    encoder = GCNEncoder(cora.num_features, 8).eval()
-    results = []
-    for x in (cora.x, cora.x.to_dense()):
-        z = encoder(x, cora.edge_index)
-        [gradient] = torch.autograd.grad(z.square().sum(), encoder.weight)
-        results.append((z.detach(), gradient))
-    torch.testing.assert_close(results[0], results[1], atol=1e-4, rtol=1e-4)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.integers(0, 100), st.sampled_from(["hadamard", "inner"]))
-def test_a_pair_and_its_reverse_have_the_same_logit_to_the_last_bit(seed, product) -> None:
-    z = torch.randn(30, 16, generator=stream(seed, "z"))
-    pairs = torch.randint(30, (2, 100), generator=stream(seed, "pairs"))
-    decoder = PairDecoder(16, product=product).eval()
-    with torch.no_grad():
-        assert torch.equal(decoder(z, pairs), decoder(z, pairs.flip(0)))
 
 
 @pytest.mark.parametrize("layer", ["encoder", "hadamard", "inner"])

@@ -170,6 +170,7 @@ def test_slope_is_the_power(power: float, factor: float) -> None:
         )
 
 
+@settings(max_examples=20)
 @given(st.floats(0.01, 100), st.floats(1.1, 50))
 def test_equal_ratios_are_equal_steps_on_the_plot(start: float, ratio: float) -> None:
     values = [start, start * ratio, start * ratio**2]

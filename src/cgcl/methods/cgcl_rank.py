@@ -20,10 +20,7 @@ from cgcl.methods.method import Epoch, Learner, Method, Remembered, TrainingGrap
 from cgcl.methods.scoring import InnerProductScorer, evaluating
 from cgcl.methods.settings import CGCL_SEARCH, RULED, RankSettings, chosen_for
 from cgcl.model.ranker import RankingDecoder, RankingEncoder, signatures
-from cgcl.model.softmax import Excluded, Workspace, row_logsumexp, softmax_loss
-
-# The logarithm of an empty sum, as in `row_logsumexp`.
-_NOTHING = -1e30
+from cgcl.model.softmax import NOTHING, Excluded, Workspace, row_logsumexp, softmax_loss
 
 
 class RankingLearner(Learner):
@@ -156,7 +153,7 @@ class RankingLearner(Learner):
         Where a step looks at some rows only, the others have the logarithm of nothing, and it is
         also returned for how many each of them stands, [n].
         """
-        sums = torch.full_like(p, _NOTHING)
+        sums = torch.full_like(p, NOTHING)
         sampled = self._settings.sampled
         share = min(sampled / p.shape[0], 1.0) if sampled else 1.0  # of the rows looked at
         stands_for = torch.ones_like(p) if share < 1 else None
@@ -193,7 +190,7 @@ class RankingLearner(Learner):
             weights: list[Tensor] = [self._trained[name] for name in averaged]
             torch._foreach_lerp_(list(averaged.values()), weights, step)
         # Each pair is in two rows. Where every pair is a known link there is no sum.
-        offset = (total - math.log(2 * max(num_links, 1))).where(total > _NOTHING / 2, 0)
+        offset = (total - math.log(2 * max(num_links, 1))).where(total > NOTHING / 2, 0)
         self.offset.lerp_(offset, step)
 
     def _swap(self) -> None:

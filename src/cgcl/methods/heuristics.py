@@ -330,6 +330,8 @@ class Spreading(PairScorer):
 
     cost_per_pair = _LOOK_UP
     """About how many operations it takes to look up a pair in what has been spread."""
+    nothing: float
+    """What counts as nothing: less than any measure that matters."""
 
     def __init__(self, links: Tensor, num_nodes: int, steps: int) -> None:
         """Lay out the links.
@@ -364,11 +366,6 @@ class Spreading(PairScorer):
     def between(self, source: Numbers, target: Numbers, reached: Sums) -> Sums:  # noqa: ARG002
         """Return the measure of pairs from what reached the targets, float64 [p]."""
         return reached
-
-    @property
-    def nothing(self) -> float:
-        """What counts as nothing: less than any measure that matters."""
-        raise NotImplementedError
 
     @property
     def rounding(self) -> float:
@@ -425,21 +422,15 @@ def _in_parts(adjacency: csr_array) -> tuple[csr_array, csr_array | None]:
     """Cut long rows in pieces; return all pieces, and what adds them up if any row was cut."""
     from scipy.sparse import csr_array
 
-    count = np.diff(adjacency.indptr)
-    pieces = np.maximum(-(-count // _PART), 1)
-    if not (pieces > 1).any():
+    start, count = adjacency.indptr, np.diff(adjacency.indptr)
+    if count.max(initial=0) <= _PART:
         return adjacency, None
-    num_nodes, total = count.size, int(pieces.sum())
-    first = np.cumsum(pieces) - pieces  # [n]
-    row = np.repeat(np.arange(num_nodes), pieces)  # [total]
-    start = adjacency.indptr[row] + _PART * (np.arange(total) - first[row])
-    parts = csr_array(
-        (adjacency.data, adjacency.indices, np.append(start, adjacency.nnz)),
-        shape=(total, num_nodes),
-    )
-    whole = csr_array(
-        (np.ones(total), np.arange(total), np.append(first, total)), shape=(num_nodes, total)
-    )
+    place = np.arange(adjacency.nnz) - np.repeat(start[:-1], count)  # of each entry in its row
+    cut = np.flatnonzero(place % _PART == 0)  # where each piece begins
+    pieces = (adjacency.data, adjacency.indices, np.append(cut, adjacency.nnz))
+    sums = (np.ones(cut.size), np.arange(cut.size), np.searchsorted(cut, start))
+    parts = csr_array(pieces, shape=(cut.size, count.size))
+    whole = csr_array(sums, shape=(count.size, cut.size))
     return parts, whole
 
 
@@ -483,6 +474,8 @@ class Katz(Spreading):
         """
         super().__init__(links, num_nodes, settings.length)
         self._weights = settings.beta ** np.arange(1, settings.length + 1)  # beta^l
+        # A tenth of what a single walk of the full length counts.
+        self.nothing = 0.1 * float(self._weights[-1])
         walks = np.ones(num_nodes)
         for _ in range(settings.length):
             walks = self.step(walks)
@@ -497,11 +490,6 @@ class Katz(Spreading):
             walks = self.step(walks)
             total += weight * walks
         return total
-
-    @property
-    def nothing(self) -> float:
-        """A tenth of what a single walk of the full length counts."""
-        return 0.1 * float(self._weights[-1])
 
     @property
     def rounding(self) -> float:
@@ -542,6 +530,9 @@ class PageRank(Spreading):
         array([0.666667])
     """
 
+    nothing = 1e-20
+    """A rank too small for any walk to matter."""
+
     def __init__(self, links: Tensor, num_nodes: int, settings: PageRankSettings) -> None:
         """Lay out the links.
 
@@ -574,11 +565,6 @@ class PageRank(Spreading):
     def between(self, source: Numbers, target: Numbers, reached: Sums) -> Sums:
         r"""Return $(d_u + d_v) \, \pi_u(v) / d_v$ for each pair, float64 [p]."""
         return (self.degree[source] + self.degree[target]) * reached
-
-    @property
-    def nothing(self) -> float:
-        """A rank too small for any walk to matter."""
-        return 1e-20
 
 
 COMMON_NEIGHBOURS = _method("Common neighbours", CommonNeighbours, works_across_sides=False)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -375,10 +376,8 @@ class FeatureRows:
         """Take the features, [n, d], dense or coalesced sparse COO."""
         self._x = x
         if x.is_sparse:
-            row, column = x.indices().cpu().numpy()
-            self._column, self._value = column, x.values().cpu().numpy()
-            self._count = np.bincount(row, minlength=x.shape[0])
-            self._start = np.cumsum(self._count) - self._count
+            entries = x.values().cpu().numpy(), x.indices().cpu().numpy()
+            self._matrix = csr_array(entries, shape=x.shape)
 
     def times(self, nodes: Tensor, weight: Tensor) -> Tensor:
         """Return the product of some rows with `weight`, [t, hidden].
@@ -389,20 +388,12 @@ class FeatureRows:
         """
         if not self._x.is_sparse:
             return self._x.index_select(0, nodes.to(self._x.device)) @ weight
-        which = nodes.numpy()
-        count = self._count[which]
-        row, places = ranges(self._start[which], count)
-        column, value = self._column[places], self._value[places]
-        # Sorting 16-bit numbers is a matter of two passes.
-        narrow = column.astype(np.uint16) if weight.shape[0] <= 2**16 else column
-        order = np.argsort(narrow, kind="stable")
-        per_column = np.bincount(column, minlength=weight.shape[0])
-        device = weight.device
-        return row_sums(
-            weight,
-            Rows.of(count, column, value, device),
-            Rows.of(per_column, row[order], value[order], device),
+        chosen = csr_array(self._matrix[nodes.numpy()])
+        there, back = (
+            Rows.of(np.diff(m.indptr), m.indices.astype(np.int64), m.data, weight.device)
+            for m in (chosen, csr_array(chosen.T))
         )
+        return row_sums(weight, there, back)
 
 
 class SEAL(SubgraphLearner):

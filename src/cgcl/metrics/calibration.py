@@ -178,7 +178,7 @@ class Calibration:
         Raises:
             ConfigError: `prior` is not strictly between 0 and 1.
         """
-        return probability_of(self._log_ratios(logits), self._prior(prior))
+        return probability_of(self.curve.log_ratio(_as_array(logits)), self._prior(prior))
 
     def interval(self, logits: Logits, prior: float | None = None) -> Floats | None:
         """Return the 95 % interval of the probability at each logit, [2, ...]; None without margin.
@@ -195,8 +195,8 @@ class Calibration:
         """
         if self.margin is None:
             return None
-        values, ratios = _as_array(logits), self._log_ratios(logits)
-        width = self.margin.at(values)
+        values = _as_array(logits)
+        ratios, width = self.curve.log_ratio(values), self.margin.at(values)
         return probability_of(np.stack([ratios - width, ratios + width]), self._prior(prior))
 
     def logit_for(self, probability: float, prior: float | None = None) -> float:
@@ -249,9 +249,6 @@ class Calibration:
 
     def _prior(self, prior: float | None) -> float:
         return self.prior if prior is None else check_prior(prior)
-
-    def _log_ratios(self, logits: Logits) -> Floats:
-        return self.curve.log_ratio(_as_array(logits))
 
     def _at(self, logit: float, prior: float | None) -> float:
         return float(self.probability(np.array([logit]), prior)[0])

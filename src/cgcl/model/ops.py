@@ -124,18 +124,22 @@ class Rows:
         )
 
 
-class _RowSums(torch.autograd.Function):
-    """A sparse product whose gradient is one, too."""
+class LinearMap(torch.autograd.Function):
+    """A linear map whose gradient is another one: a sparse product's is one, too.
+
+    Applied to what is mapped, the map, and the map that the gradient takes back.
+    """
 
     @staticmethod
     def forward(*args: Any, **_: Any) -> Tensor:  # noqa: ANN401
-        ctx, h, rows, transposed = args
-        ctx.transposed = transposed
-        return rows.times(h)
+        """Return what the map makes of it."""
+        ctx, h, there, ctx.back = args
+        return there(h)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
-        return ctx.transposed.times(gradients[0].contiguous()), None, None
+        """Return the gradient of what was mapped."""
+        return ctx.back(gradients[0].contiguous()), None, None
 
 
 def row_sums(h: Tensor, rows: Rows, transposed: Rows) -> Tensor:
@@ -146,4 +150,4 @@ def row_sums(h: Tensor, rows: Rows, transposed: Rows) -> Tensor:
         rows: The matrix, [r, c].
         transposed: The same matrix the other way round, for the gradient.
     """
-    return _RowSums.apply(h, rows, transposed)
+    return LinearMap.apply(h, rows.times, transposed.times)

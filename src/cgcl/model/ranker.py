@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from cgcl.counter_rng import base_key, words
-from cgcl.model.ops import dropout_by_bytes, spmm
+from cgcl.model.ops import LinearMap, dropout_by_bytes, spmm
 
 # Keeps the length of nothing away from zero.
 _TINY = 1e-6
@@ -213,21 +213,6 @@ def signatures(counted: Tensor, count: int, numbers: Tensor | None = None) -> Te
     return _product(counted, signs.to(counted.dtype)) / math.sqrt(count)
 
 
-class _SymmetricProduct(torch.autograd.Function):
-    """A symmetric sparse matrix times a dense one; the gradient is one more such product."""
-
-    @staticmethod
-    def forward(*args: Any, **_: Any) -> Tensor:  # noqa: ANN401
-        """Return the product."""
-        ctx, ctx.matrix, dense = args
-        return _product(ctx.matrix, dense)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:  # noqa: ANN401
-        """Return the gradient of the dense matrix."""
-        return None, _product(ctx.matrix, grads[0])
-
-
 def _product(matrix: Tensor, dense: Tensor) -> Tensor:
     if torch.are_deterministic_algorithms_enabled() and dense.device.type != "cpu":
         return spmm(matrix.to_sparse_coo(), dense)
@@ -235,5 +220,9 @@ def _product(matrix: Tensor, dense: Tensor) -> Tensor:
 
 
 def symmetric_product(matrix: Tensor, dense: Tensor) -> Tensor:
-    """Return `matrix @ dense` for a symmetric sparse CSR matrix, [n, k]."""
-    return _SymmetricProduct.apply(matrix, dense)
+    """Return `matrix @ dense` for a symmetric sparse CSR matrix, [n, k].
+
+    The gradient is one more such product.
+    """
+    times = partial(_product, matrix)
+    return LinearMap.apply(dense, times, times)

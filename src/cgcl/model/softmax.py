@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,8 +15,8 @@ from torch.nn import functional
 _CPU_BLOCK, _GPU_BLOCK = 2**20, 2**26
 # Up to so many scores the exponentials are kept for the backward pass; beyond, computed again.
 CPU_KEPT, _GPU_KEPT = 2**25, 2**29
-# What stands for the logarithm of an empty sum: finite, and far below any score.
-_NOTHING = -1e30
+NOTHING = -1e30
+"""What stands for the logarithm of an empty sum: finite, and far below any score."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,15 +26,13 @@ class Excluded:
     codes: Tensor
     """row * columns + column of each, ascending, int64 [e]."""
     shape: tuple[int, int]
-    starts: list[int] = field(init=False)
-    """Where the codes of each block of rows begin, and the end."""
 
-    def __post_init__(self) -> None:
-        """Find the blocks."""
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where the codes of each block of rows begin, and the end."""
         rows, columns = self.shape
         edges = torch.arange(0, rows + self.block_rows, self.block_rows) * columns
-        found = torch.searchsorted(self.codes, edges.to(self.codes.device))
-        object.__setattr__(self, "starts", found.tolist())
+        return torch.searchsorted(self.codes, edges.to(self.codes.device)).tolist()
 
     @property
     def block_rows(self) -> int:
@@ -85,12 +84,12 @@ class _RowLogSumExp(torch.autograd.Function):
         for block, nothing in excluded.blocks():
             scores = room[block] if excluded.is_kept else room[: block.stop - block.start]
             _score(scores, left[block], right, bias, nothing)
-            top = scores.amax(dim=1).clamp_(min=_NOTHING)
+            top = scores.amax(dim=1).clamp_(min=NOTHING)
             total[block] = scores.sub_(top.unsqueeze(1)).exp_().sum(dim=1)
             highest[block] = top
         ctx.save_for_backward(left, right, bias, highest, total)
         ctx.excluded, ctx.room = excluded, room
-        return (highest + total.log()).clamp_(min=_NOTHING)
+        return (highest + total.log()).clamp_(min=NOTHING)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
@@ -185,7 +184,7 @@ def softmax_loss(
         other = other * stands_for.index_select(0, pairs[1])
     total = torch.logsumexp(log_sums, 0)
     # Where every pair is a known link there is nothing to stand out from.
-    everywhere = (total - scores).where(total > _NOTHING / 2, 0)
+    everywhere = (total - scores).where(total > NOTHING / 2, 0)
     costs = row_share * (one + other) / 2 + (1 - row_share) * everywhere
     # A tiny graph may leave a view empty: then nothing is asked, and nothing is learned.
     return costs.sum() / max(costs.numel(), 1)
