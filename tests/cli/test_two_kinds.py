@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import random
@@ -38,8 +39,7 @@ def files(tmp_path_factory) -> Path:
         write(folder / f"{name}.csv", rows)
     words = ["train", "train.csv", "--bipartite=columns", "--test-edges=test.csv", "--quiet"]
     words += ["--val-edges=val.csv", "--epochs=2", "--threads=1", "--no-compare"]
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit, match="0"):
-        patch.chdir(folder)
+    with contextlib.chdir(folder), pytest.raises(SystemExit, match="0"):
         main(words)
     return folder
 

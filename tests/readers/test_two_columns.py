@@ -68,7 +68,7 @@ def test_links_of_one_kind_of_nodes_are_not_suspected(tmp_path) -> None:
     once = sorted({(min(e), max(e)) for e in RATINGS if e[0] != e[1]})
     square = sorted({(chance.randrange(50), chance.randrange(50)) for _ in range(400)})
     for head, rows in (
-        ("source,target", RATINGS),
+        ("source,target", once),
         ("user,item", [(names[a], names[b]) for a, b in RATINGS]),  # no numbers
         ("user,item", [*RATINGS, *((b, a) for a, b in RATINGS)]),  # mirrored
         ("user,item", [(a, b + 1000) for a, b in RATINGS]),  # nothing in both
