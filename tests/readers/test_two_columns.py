@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -76,3 +77,21 @@ def test_links_of_one_kind_of_nodes_are_not_suspected(tmp_path) -> None:
     ):
         assert not told(cgcl.read(table(tmp_path, head, rows)), TWO_KINDS), head
     assert not told(cgcl.read(table(tmp_path, "", square), header=False), TWO_KINDS)
+
+
+def test_negative_numbers_that_become_nodes_are_told(tmp_path) -> None:
+    edge_index = np.array([[0, 1, -1], [1, 2, 2]])
+    np.savez(tmp_path / "g.npz", edge_index=edge_index)
+    for source in (edge_index, tmp_path / "g.npz"):
+        assert told(cgcl.read(source), "1 negative number is a node, such as -1")
+    assert not told(cgcl.read(abs(edge_index)), "negative")
+
+
+def test_names_that_differ_only_in_how_unicode_writes_them_are_told(tmp_path) -> None:
+    graph = cgcl.read(table(tmp_path, "source,target", [("é", "b"), ("e\u0301", "b"), ("ü", "b")]))
+    assert graph.num_nodes == 4
+    (note,) = told(graph, "only in how Unicode writes it")
+    assert note.startswith(
+        r"1 name differs from another only in how Unicode writes it, such as 'e\u0301' and '\xe9'"
+    )
+    assert not told(cgcl.read(table(tmp_path, "source,target", [("é", "ü")])), "Unicode")

@@ -20,7 +20,7 @@ from cgcl.readers.npz import npz_array_names, read_npz_arrays
 from cgcl.readers.regular_file import told
 from cgcl.readers.sparse import PARTS, Entries, as_float32, check_shape, stored_entries
 from cgcl.readers.tables import read_times
-from cgcl.wording import listed, shown
+from cgcl.wording import counted, listed, shown
 
 MAX_ISOLATED = 10_000_000
 """Nodes without links that a number may claim: a name for each of them takes memory."""
@@ -93,6 +93,10 @@ def links_of_index(
     if num_nodes is None:
         distinct, places = np.unique(pairs, return_inverse=True)
         called = tuple(map(str, distinct.tolist()))
+        below = int((distinct < 0).sum())
+        if below:
+            what = counted(below, "negative number is a node", "negative numbers are nodes")
+            notes += (f"{what}, such as {distinct[0]}: if they stand for no node, leave them out.",)
         pairs = places.reshape(2, -1).astype(np.int64)
     else:
         _check_range(pairs, num_nodes, place)

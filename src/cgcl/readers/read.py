@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import os
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -89,7 +90,7 @@ def _assembled(title: str, table: EdgeTable, feature_names: tuple[str, ...]) -> 
         table.names,
         table.pairs,
         table.x,
-        (*table.notes, *_blank_note(table.names)),
+        (*table.notes, *_blank_note(table.names), *_alike_note(table.names)),
         sides=table.sides,
         times=table.times,
         feature_names=feature_names,
@@ -162,6 +163,23 @@ def _blank_note(names: tuple[str, ...]) -> tuple[str, ...]:
     blank = [name for name in names if name != name.strip()]
     begin = counted(len(blank), "name begins or ends", "names begin or end")
     return (f"{begin} with a blank, such as '{shown(blank[0])}': blanks belong to a name.",)
+
+
+def _alike_note(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a note about names that look alike: the same characters, composed or not."""
+    if "".join(names).isascii():
+        return ()
+    first_of: dict[str, str] = {}
+    firsts = [first_of.setdefault(unicodedata.normalize("NFC", name), name) for name in names]
+    alike = [(one, other) for one, other in zip(firsts, names, strict=True) if one != other]
+    if not alike:
+        return ()
+    differ = counted(len(alike), "name differs", "names differ")
+    one, other = (shown(text.encode("unicode_escape").decode()) for text in alike[0])
+    return (
+        f"{differ} from another only in how Unicode writes it, such as '{one}' and '{other}': "
+        f"these are nodes of their own. If they are one, normalise the names.",
+    )
 
 
 def _check_readable(graph: object) -> None:
