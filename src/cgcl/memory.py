@@ -1,4 +1,4 @@
-"""How much memory this process may still take."""
+"""How much memory this process may still take, and whether that was too little."""
 
 from __future__ import annotations
 
@@ -66,3 +66,10 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="ascii")
     except OSError:
         return ""
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Tell whether an error says that memory ran out, on whichever device."""
+    # torch reports a failed allocation as a RuntimeError.
+    says_so = any(sign in str(error) for sign in ("can't allocate memory", "out of memory"))
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and says_so)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from operator import ge, gt, le, lt
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -68,7 +68,7 @@ def check_range(name: str, value: float, bounds: Range) -> None:
     """
     asked = [
         (bound, words, holds)
-        for bound, (words, holds) in zip(astuple(bounds), _BOUNDS, strict=True)
+        for bound, (words, holds) in zip(vars(bounds).values(), _BOUNDS, strict=True)
         if bound is not None
     ]
     is_number = isinstance(value, int) or math.isfinite(value)

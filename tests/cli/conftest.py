@@ -1,7 +1,5 @@
 """The command line inside this process: a fresh folder, an empty environment, captured output."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

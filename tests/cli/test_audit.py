@@ -1,7 +1,5 @@
 """`cgcl audit`: what is found goes to stdout, and the exit code tells a pipeline."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -84,25 +82,3 @@ def test_columns_separator_and_header_are_those_of_all_files(cli) -> None:
     Path("train.csv").write_text("Anna,Bob\nCem,Dora\n")
     Path("test.csv").write_text("Anna,Dora\n")
     assert cli("audit", *files, "--no-header").code == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        ([], "Give either a run folder or files of links"),
-        (["runs/x", "--train", "a.csv"], "Give either a run folder or files of links"),
-        (["--train", "a.csv"], "compares the links to learn from with others"),
-        (["--test", "a.csv", "--val", "b.csv"], "compares the links to learn from with others"),
-        (["runs/x", "--pairs", "-1"], "pairs is -1; it must be at least 0"),
-    ],
-)
-def test_wrong_usage_says_what_was_meant(cli, arguments: list[str], text: str) -> None:
-    result = cli("audit", *arguments)
-    assert (result.code, result.out) == (2, "")
-    assert text in result.err
-
-
-def test_what_is_no_run_is_said_to_be_none(cli) -> None:
-    result = cli("audit", "nowhere")
-    assert result.code == 1
-    assert result.err.startswith("Error: There is no split in nowhere: it is no run folder.")

@@ -1,7 +1,5 @@
 """`cgcl compare` as a user meets it: the table, going on, failures, signals."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -138,23 +136,6 @@ def test_tuned_settings_get_a_row_of_their_own(cli, friends):
     assert "Features only (MLP) tuned" in result.out
     assert "tuned, 4 trials, epochs 3" in result.out
     assert {one["settings"]["hidden"] for one in results()} == {128, 4}
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["--runs", "0"], 2, "runs is 0; it must be at least 1"),
-        (["--time", "when"], 2, "compare draws its splits at random"),
-        (["--tuned", "nowhere"], 2, "There is no folder nowhere"),
-        (["--time-limit", "soon"], 2, "time_limit is 'soon'"),
-        (["--device", "cuda:99"], 1, "CUDA device"),
-        (["--json", "--format", "csv"], 2, "--json and --format csv contradict each other"),
-    ],
-)
-def test_what_cannot_be_done_is_refused(cli, friends, words, code, message):
-    result = cli("compare", "friends.csv", "--test", "0.2", "--val", "0.1", *words)
-    assert (result.code, result.out) == (code, "")
-    assert message in result.err
 
 
 def test_a_command_with_odd_words_can_be_pasted(cli, friends, tmp_path):

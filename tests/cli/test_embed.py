@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path
@@ -36,22 +34,16 @@ def table(text: str) -> tuple[list[str], np.ndarray]:
     return [row[0] for row in rows], np.array([row[1:] for row in rows], dtype=np.float32)
 
 
-def test_without_a_file_the_answer_is_csv_and_nothing_else(saved, capsys) -> None:
+@pytest.mark.parametrize("known", ["all", "train"])
+def test_without_a_file_the_answer_is_csv_and_nothing_else(saved, capsys, known) -> None:
     folder, predictor = saved
-    embed(folder, device="cpu", threads=1)
+    embed(folder, known=known, device="cpu", threads=1)
     captured = capsys.readouterr()
     names, z = table(captured.out)
     assert tuple(names) == predictor.graph_.names
-    assert np.array_equal(z, expected(predictor, predictor.graph_.edges))
+    links = predictor.graph_.edges if known == "all" else predictor.split_.train
+    assert np.array_equal(z, expected(predictor, links))
     assert captured.err == ""
-
-
-def test_only_the_training_links_can_be_encoded(saved, capsys) -> None:
-    folder, predictor = saved
-    embed(folder, known="train", output="csv", device="cpu", threads=1)
-    _, z = table(capsys.readouterr().out)
-    assert np.array_equal(z, expected(predictor, predictor.split_.train))
-    assert not np.array_equal(z, expected(predictor, predictor.graph_.edges))
 
 
 @pytest.mark.parametrize(

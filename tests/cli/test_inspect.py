@@ -1,7 +1,5 @@
 """`cgcl inspect`: what a graph is like and what it would take, without training."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

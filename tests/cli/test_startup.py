@@ -1,7 +1,5 @@
 """A command imports what it uses: each of these packages takes a good part of a second."""
 
-from __future__ import annotations
-
 import gc
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """What a person sees on a terminal: run in a pseudo-terminal of a given width."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pty

@@ -1,7 +1,5 @@
 """Which links are held out, and what else `cgcl train` makes of a file."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path
@@ -103,31 +101,6 @@ def test_held_out_links_are_read_like_the_graph_and_may_be_untidy_and_of_new_nod
     notes = about(run)["graph"]["notes"]
     assert "1 repeated link merged among the test links." in notes
     assert "1 self-link dropped among the test links." in notes
-
-
-@pytest.mark.parametrize(
-    ("flags", "code", "text"),
-    [
-        (["--val-edges", "val.csv"], 2, "--val-edges goes with --test-edges"),
-        (["--time", "year", "--test-edges", "test.csv"], 2, "--time and --test-edges both say"),
-        (["--test-edges", "none.csv"], 1, "none.csv"),
-        (["--test-edges", "test.csv", "--val-edges", "both.csv"], 1, "1 link is both for valid"),
-        (["--test-edges", "g.csv", "--val", "0"], 1, "so 0 would be left to learn from"),
-        (["--test-edges", "other.csv"], 1, "other.csv"),
-    ],
-)
-def test_a_split_that_cannot_be_is_refused_and_no_run_is_begun(
-    cli, links, flags, code: int, text: str
-) -> None:
-    write("g.csv", links)
-    write("test.csv", links[:8])
-    write("val.csv", links[8:12])
-    write("both.csv", [links[3], *links[8:10]])
-    write("other.csv", links[:8], "from,to")
-    result = cli("train", "g.csv", *flags, *QUICK)
-    assert (result.code, result.out) == (code, "")
-    assert text in result.err
-    assert not Path("runs").exists()
 
 
 def test_the_newest_links_are_the_test_and_the_next_newest_choose(train, links) -> None:

@@ -1,7 +1,5 @@
 """`cgcl tune`: the search itself is tested in tests/experiments/tune."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -110,26 +108,6 @@ def test_a_time_limit_ends_the_search_with_what_there_is(cli, friends, monkeypat
     assert (result.code, result.out) == (0, f"{FOLDER}/best.toml\n")
     text = " ".join(result.err.split())
     assert "Stopped by the time limit after 1 of 3 trials; continue with: cgcl tune fr" in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "text"),
-    [
-        (["--method", "katzz"], 2, "Did you mean katz?"),
-        (["--method", "common-neighbours"], 2, "There is nothing to tune: common-neighbours"),
-        (["--trials", "0", "--val", "0.2"], 2, "trials is 0; it must be at least 1."),
-        (["--val", "0"], 2, "There are no validation links"),
-        (["--time-limit", "soon"], 2, "write a number with s, m or h, such as 5m"),
-        (["--epochs", "0"], 2, "epochs is 0"),
-        (["--method", "katz", "--epochs", "3"], 2, "katz has no setting epochs"),
-        (["--out", "o\udcff"], 2, "is not valid UTF-8"),
-        (["--val", "0.2", "--out", "."], 1, "is not the folder of a search"),
-    ],
-)
-def test_what_cannot_be_done_is_refused(cli, friends, arguments, code: int, text: str) -> None:
-    result = cli("tune", "friends.csv", *SMALL, *arguments)
-    assert (result.code, result.out) == (code, "")
-    assert text in " ".join(result.err.replace("│", " ").split())
 
 
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(friends, interrupted) -> None:

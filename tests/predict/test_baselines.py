@@ -1,7 +1,5 @@
 """A run beside simple methods, with numbers worked out by hand."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import combinations

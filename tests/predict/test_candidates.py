@@ -1,7 +1,5 @@
 """Candidates: the linearised decoder, the lists of best partners, and steps over hubs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -118,15 +116,17 @@ def test_a_pair_is_a_candidate_if_either_end_lists_the_other(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(candidates, "_CELLS", cells)
         patch.setattr(candidates, "_without_ties", lambda *factors: factors)
-        blocks = list(LinearCandidates(space, (left, right), size).blocks())
+        patch.setattr(candidates, "list_size", lambda _: size)
+        blocks = list(LinearCandidates(space, (left, right)).blocks())
     found = [frozenset(pair) for block in blocks for pair in block.T.tolist()]
     assert set(found) == expected
     assert len(found) == len(expected)
 
 
-def test_nodes_that_are_all_alike_do_not_fill_the_lists() -> None:
+def test_nodes_that_are_all_alike_do_not_fill_the_lists(monkeypatch) -> None:
+    monkeypatch.setattr(candidates, "list_size", lambda _: 10)
     for z in (torch.zeros(400, 3), torch.ones(400, 3)):
-        lists = LinearCandidates(PairSpace(bare(400), Query()), (z, z), 10)
+        lists = LinearCandidates(PairSpace(bare(400), Query()), (z, z))
         pairs = torch.cat(list(lists.blocks()), dim=1)
         assert 390 * 10 <= pairs.shape[1] <= 400 * 10
         assert int(pairs[0].max()) == 9  # of equal ones the smaller numbers are listed
@@ -137,10 +137,11 @@ def test_how_long_the_lists_are() -> None:
     assert sizes == [128, 128, 129, 400, 500, 500]
 
 
-def test_sources_get_their_lists_among_the_targets_only() -> None:
+def test_sources_get_their_lists_among_the_targets_only(monkeypatch) -> None:
+    monkeypatch.setattr(candidates, "list_size", lambda _: 1)
     z = torch.arange(8.0)[:, None]
     query = Query(sources=["n1", "n6"], targets=["n0", "n2", "n3"])
-    lists = LinearCandidates(PairSpace(bare(8), query), (z, z), 1)
+    lists = LinearCandidates(PairSpace(bare(8), query), (z, z))
     pairs = torch.cat(list(lists.blocks()), dim=1).T.tolist()
     # The sources list 3; targets 0 (all products are 0: the smaller number), 2 and 3 list 1, 6, 6.
     assert pairs == [[1, 0], [1, 3], [6, 2], [6, 3]]

@@ -1,7 +1,5 @@
 """What a score rests on, against encoding the whole graph again without a link."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import chain

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
 import networkx as nx
@@ -39,8 +37,9 @@ def test_everything_equals_what_networkx_says_in_blocks_of_any_size(graph, budge
     pairs = torch.triu_indices(graph.num_nodes, graph.num_nodes, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cgcl.graph.adjacency._BUDGET", budget)
-        found = evidence_of(graph, pairs, names=100)
-    turned = evidence_of(graph, pairs.flip(0), names=100)  # the order of a pair does not matter
+        patch.setattr("cgcl.predict.evidence._NAMED", 100)
+        found = evidence_of(graph, pairs)
+        turned = evidence_of(graph, pairs.flip(0))  # the order of a pair does not matter
     assert turned.columns() == found.columns()
     assert (turned.neighbours, turned.features) == (found.neighbours, found.features)
     theirs = nx.Graph(graph.edges.T.tolist())
@@ -61,13 +60,14 @@ def test_everything_equals_what_networkx_says_in_blocks_of_any_size(graph, budge
         assert found.distance[number] == distances.get(other)
 
 
-def test_the_most_telling_come_first_and_only_so_many_are_named() -> None:
+def test_the_most_telling_come_first_and_only_so_many_are_named(monkeypatch) -> None:
+    monkeypatch.setattr("cgcl.predict.evidence._NAMED", 2)
     # 0 and 1 share 2, 3 and 4; 2 has four links, 3 two and 4 three.
     links = [(0, 2), (1, 2), (2, 5), (2, 6), (0, 3), (1, 3), (0, 4), (1, 4), (4, 5)]
     x = torch.tensor([[1, 1, 1], [1, 1, 1], [1, 0, 1], [1, 0, 0], *[[0, 0, 0]] * 3])
     sparse = x.float().to_sparse_coo().coalesce()
     graph = replace(graph_of(7, links, sparse), feature_names=("chess", "go", "tea"))
-    found = evidence_of(graph, pairs_of((0, 1)), names=2)
+    found = evidence_of(graph, pairs_of((0, 1)))
     columns = {"shared_neighbours": [3], "common_features": [3], "distance": [2]}
     assert found.columns() == columns
     assert found.neighbours == (("n3", "n4"),)
@@ -117,13 +117,13 @@ def test_a_node_and_itself_no_pairs_and_no_nodes_are_answered_too() -> None:
     assert evidence_of(graph_of(0, []), pairs_of()).columns() == empty.columns()
 
 
-def toy_evidence(**more):
+def toy_evidence():
     links = [(0, 2), (1, 2), (0, 3), (1, 3), (0, 4), (1, 4), (5, 6), (6, 7), (5, 8)]
     x = torch.zeros(9, 2)
     x[:2] = 1
     names = ["Anna", "Eve", "Bob", "Carl", "Dora", "Ida", "Jan", "a\tb", "x" * 100]
     graph = replace(links_graph(links, names, x.to_sparse_coo()), feature_names=("chess", "go"))
-    return evidence_of(graph, pairs_of((0, 1), (0, 5), (5, 6), (7, 8), (0, 2)), **more)
+    return evidence_of(graph, pairs_of((0, 1), (0, 5), (5, 6), (7, 8), (0, 2)))
 
 
 def test_evidence_makes_a_sentence() -> None:
@@ -152,8 +152,9 @@ def test_evidence_makes_a_sentence() -> None:
         (0, "share 3 neighbours and 2 features;"),
     ],
 )
-def test_a_sentence_says_how_much_it_leaves_out(names: int, said: str) -> None:
-    assert said in explained(("Anna", "Eve"), toy_evidence(names=names), 0)
+def test_a_sentence_says_how_much_it_leaves_out(monkeypatch, names: int, said: str) -> None:
+    monkeypatch.setattr("cgcl.predict.evidence._NAMED", names)
+    assert said in explained(("Anna", "Eve"), toy_evidence(), 0)
 
 
 @pytest.mark.parametrize(

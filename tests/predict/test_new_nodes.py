@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,6 +9,7 @@ from cgcl.graph.features import prepare, scaled
 from cgcl.methods.scoring import decode_pairs, embed
 from cgcl.model import CGCL, symmetric
 from cgcl.predict.new_nodes import read_new_features, with_new_nodes
+from cgcl.readers.features import FeatureOptions
 from cgcl.seeds import stream
 from cgcl.testing.graphs import links_graph
 from cgcl.train.fit import known_of
@@ -117,19 +116,23 @@ def test_everything_else_of_the_graph_is_kept() -> None:
 @pytest.mark.parametrize(
     ("names", "links", "message"),
     [
-        (["Anna"], [], "Already in the graph 'toy': 'Anna'"),
+        (["Anna"], [], "Already in the graph 'books': 'Anna'"),
         (["Zoe", "Zoe"], [], "New nodes are listed twice: 'Zoe'"),
         ([""], [], "A new node is called ''"),
         ([7], [], "A new node is called 7"),
         (["\ud800"], [], "as valid text"),
         (["x" * 20_000], [], "Give a name of 1 to 10,000 characters"),
-        (["Zoe"], [("Anna", "Carl")], "'Anna', 'Carl' joins two known nodes"),
+        (["Zoe"], [("Anna", "go")], "'Anna', 'go' joins two known nodes"),
         (["Zoe"], [("Zoe", "Ana")], "No node is called 'Ana'.*Did you mean 'Anna'"),
+        (["Zoe"], [("Zoe", "tea"), ("Zoe", "Bob")], "on the same side"),
+        (["Zoe", "Yan"], [("Zoe", "tea"), ("Yan", "tea"), ("Zoe", "Yan")], "'Zoe' and 'Yan' are"),
+        (["Zoe", "Yan"], [("Zoe", "Yan")], "on which side 'Zoe', 'Yan' belongs"),
+        (["Zoe"], [], "no link says on which side 'Zoe' belongs"),  # features do not say it
     ],
 )
 def test_names_and_links_that_cannot_be_meant_are_refused(names, links, message) -> None:
     with pytest.raises(GraphContentError, match=message):
-        with_new_nodes(toy(torch.eye(3)), names, links, torch.ones(len(names), 3))
+        with_new_nodes(bipartite(torch.ones(4, 2)), names, links, torch.ones(len(names), 2))
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
@@ -165,20 +168,6 @@ def test_in_a_bipartite_graph_links_say_the_side() -> None:
     assert extended.sides.tolist() == [False, False, True, True, False, True, False]
 
 
-@pytest.mark.parametrize(
-    ("names", "links", "message"),
-    [
-        (["Zoe"], [("Zoe", "tea"), ("Zoe", "Bob")], "on the same side"),
-        (["Zoe", "Yan"], [("Zoe", "tea"), ("Yan", "tea"), ("Zoe", "Yan")], "'Zoe' and 'Yan' are"),
-        (["Zoe", "Yan"], [("Zoe", "Yan")], "on which side 'Zoe', 'Yan' belongs"),
-        (["Zoe"], [], "no link says on which side 'Zoe' belongs"),  # features do not say it
-    ],
-)
-def test_links_that_contradict_the_sides_are_refused(names, links, message) -> None:
-    with pytest.raises(GraphContentError, match=message):
-        with_new_nodes(bipartite(torch.ones(4, 2)), names, links, torch.ones(len(names), 2))
-
-
 def named(*feature_names: str) -> Graph:
     return toy(torch.eye(3)[:, : len(feature_names)], feature_names=feature_names)
 
@@ -189,7 +178,7 @@ def read(tmp_path):
 
     def reading(graph: Graph, text: str, **told):
         (tmp_path / "new.csv").write_text(text)
-        return read_new_features(graph, tmp_path / "new.csv", ["Zoe"], **told)
+        return read_new_features(graph, tmp_path / "new.csv", ["Zoe"], FeatureOptions(**told))
 
     return reading
 

@@ -1,7 +1,5 @@
 """The search for the best pairs, against brute force."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Links, completed graphs and embeddings as files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

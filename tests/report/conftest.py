@@ -2,6 +2,7 @@
 
 import copy
 import math
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -71,6 +72,7 @@ class Document(HTMLParser):
 
     def __init__(self, page):
         super().__init__()
+        self.page = page
         self.tags, self.attributes, self.open, self.pieces = [], [], [], []
         self.feed(page)
         self.close()
@@ -99,7 +101,10 @@ class Document(HTMLParser):
     def values_of(self, *names):
         return [value for name, value in self.attributes if name in names]
 
-    def check_that_it_needs_nothing_else(self):
+    def check_that_it_is_whole_and_needs_nothing_else(self):
+        assert self.page.startswith("<!DOCTYPE html>")
+        assert not any(address in self.page for address in ("http://", "https://", "@import"))
+        assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", self.page))
         foreign = {"link", "img", "iframe", "object", "embed", "base", "form"}
         assert not foreign & set(self.tags)
         assert not any(name.startswith("on") for name, _ in self.attributes)

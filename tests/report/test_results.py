@@ -1,7 +1,5 @@
 """What the page of a run shows beyond the run, from the folder of a small one."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
@@ -114,8 +112,7 @@ def test_steps_are_done_once_and_kept_whatever_is_drawn_later(
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [None, b"\xff\xfe", b'{"model": 3}', {"results": ["CGCL"]}, {"thorough": True}],
+    "damage", [None, b"\xff\xfe", b'{"model": 3}', {"results": ["CGCL"]}, {"thorough": True}]
 )
 def test_what_is_damaged_or_of_another_model_is_made_again(
     run: Path, trained: Path, worked, damage: bytes | dict | None

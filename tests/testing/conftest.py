@@ -1,7 +1,5 @@
 """What makes the contract quick without asking less."""
 
-from __future__ import annotations
-
 import pytest
 
 

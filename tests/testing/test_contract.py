@@ -4,8 +4,6 @@ A new method is checked as soon as it is in the table: it takes whatever setting
 has, and its defaults otherwise.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields
 from functools import partial
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from cgcl.cli.settings import FLAT, Reading, command_of
-from cgcl.cli.terminal import TrainingLine, say, say_fact
+from cgcl.cli.settings import FLAT, OnMachine, Reading, command_of
+from cgcl.cli.terminal import TrainingLine, say, say_fact, tell_graph
 from cgcl.errors import ConfigError
 from cgcl.experiments import Listener, Plan
 from cgcl.report.words import with_flags
@@ -21,7 +21,6 @@ from cgcl.wording import counted
 
 if TYPE_CHECKING:
     from cgcl.experiments.comparison import Cell, Comparison, Result
-    from cgcl.graph import Graph
     from cgcl.train.trainer import EpochRecord
 
 Format = Literal["table", "markdown", "csv", "json"]
@@ -30,7 +29,7 @@ _TOLD = ("node_mrr", "precision@100", "auc", "ap")
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(OnMachine):
     """What is compared.
 
     Args:
@@ -62,11 +61,6 @@ class Options:
     threads: int = 0
     time_limit: str = ""
     out: Path | None = None
-
-    @property
-    def resources(self) -> Resources:
-        """Where and how long to compute."""
-        return Resources(device=self.device, threads=self.threads, time_limit=self.time_limit)
 
     def open(self, name: str, command: str) -> tuple[Comparison, list[str]]:
         """Read the graph and open the folder; also return what to say about methods left out.
@@ -126,6 +120,7 @@ def compare(
         raise ConfigError(f"--json and --format {output} contradict each other. Give one of them.")
     if asked.metric is not None and asked.metric not in METRICS:
         raise ConfigError(f"--metric is '{asked.metric}'; it must be one of {', '.join(METRICS)}.")
+    resources = asked.resources  # refused before there is a folder, if it makes no sense
     form = "json" if as_json else output or "table"
     by_degree, command = asked.by_degree, command_of("compare", graph, asked)
     comparison, notes = asked.open(graph, command)
@@ -136,9 +131,9 @@ def compare(
         return summary, write_comparison(path, summary, by_degree=by_degree, command=command)
 
     with comparison.folder, stop_on_signals() as request:
-        story = _Story(comparison, asked.resources, write_page, quiet)
+        story = _Story(comparison, resources, write_page, quiet)
         with story:
-            is_finished = comparison.run(asked.resources, story, request.is_set)
+            is_finished = comparison.run(resources, story, request.is_set)
         summary, page = write_page()
         if not is_finished:
             say(f"Stopped: {story.done}. Go on with: {command}")
@@ -149,13 +144,6 @@ def compare(
     options = {"width": width} if form == "table" else {}
     sys.stdout.write(with_flags(WRITERS[form](summary, by_degree=by_degree, **options)))
     return 0 if any(row.runs for row in summary.rows) else _FAILED
-
-
-def tell_graph(graph: Graph, more: str = "") -> None:
-    """Say what was read."""
-    about = f"{graph.title}: {graph.num_nodes:,} nodes, {graph.num_edges:,} links{more}"
-    for what, text in (("Graph", about), *(("", note) for note in graph.notes)):
-        say_fact(what, text)
 
 
 class LiveStory(Listener):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from cgcl.cli.settings import FLAT, Reading
+from cgcl.cli.settings import FLAT, Reading, flags_of
 from cgcl.cli.terminal import fact
 from cgcl.errors import CGCLError
 from cgcl.methods.settings import PRESETS, CGCLSettings, RankSettings, chosen_for
@@ -64,7 +64,7 @@ def inspect(
         *_graph_facts(read, found),
         ("Split", _split_fact(split)),
         ("Training", _cost_fact(costs)),
-        ("Next", shlex.join(["cgcl", "train", graph, *reading.words_of_command()])),
+        ("Next", shlex.join(["cgcl", "train", graph, *flags_of(reading)])),
     ]
     for what, text in facts:
         for line in text.splitlines():

@@ -23,6 +23,7 @@ from cgcl import __version__
 from cgcl.cli.settings import COMMANDS, OPTIONS, settings_file, settings_preset
 from cgcl.cli.terminal import forget, say
 from cgcl.errors import CGCLError, ConfigError, ResourceError
+from cgcl.memory import is_out_of_memory
 
 # Exit codes: 0 done, 1 our own error, 2 wrong usage, 70 a bug, 130 and 143 stopped by a signal.
 _ERROR, _USAGE, _BUG, _SIGNAL = 1, 2, 70, 128
@@ -121,9 +122,7 @@ def _keep_freed_memory() -> None:
 
 def _unexpected(error: Exception) -> int:
     """Reword what memory or disk refuse; keep the traceback of a bug in a file and name that."""
-    # torch reports a failed allocation as a RuntimeError.
-    signs = ("can't allocate memory", "out of memory") if isinstance(error, RuntimeError) else ()
-    if isinstance(error, MemoryError) or any(sign in str(error) for sign in signs):
+    if is_out_of_memory(error):
         say(
             "Error: There is not enough memory for this.\n"
             "Try a smaller --hidden, fewer features, or a machine with more memory."

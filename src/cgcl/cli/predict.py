@@ -273,16 +273,12 @@ def _with_new_nodes(
     features = None
     if question.new_features is not None:
         from cgcl.predict.new_nodes import read_new_features
+        from cgcl.readers.features import FeatureOptions
 
-        names, features, notes = read_new_features(
-            predictor.graph_,
-            question.new_features,
-            names,
-            separator=question.separator,
-            header=question.header is not False,
-            one_hot=question.one_hot,
-            words=question.words,
-        )
+        columns = question.header is not False, question.one_hot, question.words
+        options = FeatureOptions(question.separator, *columns)
+        file = question.new_features
+        names, features, notes = read_new_features(predictor.graph_, file, names, options)
         for note in notes:
             say_fact("", note)
     return predictor.with_new_nodes(names, links, features), names

@@ -12,10 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cgcl.cli.settings import FLAT
+from cgcl.cli.settings import FLAT, OnMachine
 from cgcl.cli.terminal import say, say_fact
 from cgcl.errors import ConfigError
-from cgcl.train.config import Resources
 
 if TYPE_CHECKING:
     from cgcl.experiments.reproduction import Findings, Places, Records
@@ -31,7 +30,7 @@ _PERCENT = 100
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(OnMachine):
     """Which part of it is run, and where.
 
     Args:
@@ -63,11 +62,6 @@ class Options:
     threads: int = 0
     out: Path = Path("runs/reproduce")
     quiet: bool = False
-
-    @property
-    def resources(self) -> Resources:
-        """Where to compute."""
-        return Resources(device=self.device, threads=self.threads)
 
     @property
     def part(self) -> Selection:

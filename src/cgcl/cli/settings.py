@@ -6,9 +6,10 @@ import difflib
 import shlex
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from cyclopts import App, ArgumentCollection, Parameter, Token
 from cyclopts.config import Toml
@@ -16,7 +17,8 @@ from cyclopts.config import Toml
 from cgcl.errors import ConfigError
 from cgcl.methods.settings import PRESETS, CGCLSettings
 from cgcl.methods.table import PAPER_METHOD, method_named, no_such_setting
-from cgcl.train.config import SplitConfig
+from cgcl.settings import pick
+from cgcl.train.config import Resources, SplitConfig
 
 if TYPE_CHECKING:
     from cgcl.graph import Graph
@@ -219,10 +221,6 @@ class Reading:
         table = read_links(file, options)
         return prefix_names_by_column(table) if self.bipartite == "columns" else table
 
-    def words_of_command(self) -> list[str]:
-        """Return the options that differ from their defaults, as a command line has them."""
-        return flags_of(self)
-
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -236,15 +234,15 @@ class HeldOut:
         flags = (("--test-edges", self.test), ("--val-edges", self.val))
         return [f"{flag}={file}" for flag, file in flags if file]
 
-    def read(self, graph: str, reading: Reading, config: SplitConfig) -> tuple[Graph, Split | None]:
-        """Return the graph with all its links, and its split; None if it is to be drawn.
+    def read(self, graph: str, reading: Reading, config: SplitConfig) -> tuple[Graph, Split]:
+        """Return the graph with all its links, and its split, drawn if nothing else is said.
 
         Raises:
             GraphFormatError: A file cannot be read.
             SplitError: The split leaves too few links, or its parts overlap.
             ConfigError: The options contradict each other.
         """
-        from cgcl.split import given_split, time_split
+        from cgcl.split import given_split, random_split, time_split
 
         if self.val is not None and self.test is None:
             raise ConfigError(
@@ -274,7 +272,7 @@ class HeldOut:
         elif reading.time is not None:
             split, notes = time_split(whole, config.val, config.test, config.seed)
         else:
-            return whole, None
+            return whole, random_split(whole, config.val, config.test, config.seed)
         return replace(whole, notes=(*whole.notes, *notes)), split
 
 
@@ -289,14 +287,6 @@ class MethodOptions:
     shares: SplitConfig
     more: Mapping[str, str]
     """Settings of the method by name, as text."""
-
-    def __post_init__(self) -> None:
-        """Refuse an unknown method before anything is read.
-
-        Raises:
-            ConfigError: There is no such method.
-        """
-        method_named(self.method)
 
     def recipe(self, graph: Graph) -> RunConfig:
         """Return the recipe for a graph.
@@ -323,11 +313,34 @@ class MethodOptions:
         return RunConfig.for_graph(self.method, {**values, **asdict(self.shares)}, graph)
 
 
+def check_folder_name(out: Path | None) -> None:
+    """Refuse a folder whose name no file could hold.
+
+    Raises:
+        ConfigError: It is not valid UTF-8.
+    """
+    try:
+        str(out).encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"The folder name after --out is not valid UTF-8: {str(out)!r}. Choose another one."
+        ) from error
+
+
+class OnMachine:
+    """Base of options that say where and how long to compute."""
+
+    @property
+    def resources(self) -> Resources:
+        """The same as one object."""
+        return pick(Resources, vars(self))
+
+
 def from_text(kind: type[MethodSettings], told: Mapping[str, str], method: str) -> dict[str, Any]:
     """Return settings that were given as text as what their types say.
 
     Raises:
-        ConfigError: The method has no such setting, or the text is not of its type.
+        ConfigError: The method has no such setting.
     """
     hints = get_type_hints(kind)
     known = [field.name for field in fields(kind)]
@@ -336,19 +349,15 @@ def from_text(kind: type[MethodSettings], told: Mapping[str, str], method: str) 
         name = flag.replace("-", "_")
         if name not in known:
             raise no_such_setting(method, [name], known)
-        values[name] = _converted(name, text, hints[name])
+        values[name] = _converted(text, hints[name])
     return values
 
 
-def _converted(name: str, text: str, hint: Any) -> Any:  # noqa: ANN401
-    if hint is str or get_origin(hint) is Literal:
-        return text
+def _converted(text: str, hint: Any) -> Any:  # noqa: ANN401
+    """Return what a text means; as it is where that is none of its type, to be refused later."""
     if hint is bool:
-        if text.lower() not in _TRUTH:
-            raise ConfigError(f"{name} is {text!r}; it must be true or false.")
-        return _TRUTH[text.lower()]
-    try:
-        return hint(text)
-    except ValueError as error:
-        kind = "a whole number" if hint is int else "a number"
-        raise ConfigError(f"{name} is {text!r}; it must be {kind}.") from error
+        return _TRUTH.get(text.lower(), text)
+    if hint in (int, float):
+        with suppress(ValueError):
+            return hint(text)
+    return text

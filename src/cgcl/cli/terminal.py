@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
+    from cgcl.graph import Graph
     from cgcl.predict import LinkPredictor, Links
     from cgcl.predict.links import Link
     from cgcl.train.trainer import EpochRecord
@@ -95,6 +96,13 @@ def say_fact(what: str, text: str) -> None:
     On a terminal too narrow for it, the sentence goes on below itself.
     """
     say(fact(what, text, sys.stderr))
+
+
+def tell_graph(graph: Graph, more: str = "") -> None:
+    """Say what was read."""
+    about = f"{graph.title}: {graph.num_nodes:,} nodes, {graph.num_edges:,} links{more}"
+    for what, text in (("Graph", about), *(("", note) for note in graph.notes)):
+        say_fact(what, text)
 
 
 def fact(what: str, text: str, stream: TextIO) -> str:

@@ -13,11 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from cgcl.cli.settings import FLAT, HeldOut, MethodOptions, Preset, Reading, given_settings
-from cgcl.cli.terminal import StepLine, TrainingLine, print_path, say, say_fact
+from cgcl.cli.settings import (
+    FLAT,
+    HeldOut,
+    MethodOptions,
+    Preset,
+    Reading,
+    check_folder_name,
+    flag_of,
+    flags_of,
+    given_settings,
+)
+from cgcl.cli.terminal import StepLine, TrainingLine, print_path, say, say_fact, tell_graph
 from cgcl.errors import ConfigError
 from cgcl.methods.settings import CGCLSettings, RankSettings
-from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD
+from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD, method_named
 from cgcl.train.config import Resources, SplitConfig
 
 if TYPE_CHECKING:
@@ -90,11 +100,11 @@ def train(
         quiet: Print nothing but the run folder, warnings and errors.
     """
     _import_torch()
+    named = PAPER_METHOD if preset == "paper" else DEFAULT_METHOD
+    told = MethodOptions(method or named, preset, settings, shares, more or {})
     if resume is not None:
-        run = _resume(resume, settings, shares, more or {}, resources)
+        run = _resume(resume, told, resources)
     else:
-        named = PAPER_METHOD if preset == "paper" else DEFAULT_METHOD
-        told = MethodOptions(method or named, preset, settings, shares, more or {})
         run = _start(graph, reading, HeldOut(test_edges, val_edges), told, resources, out)
     with run.folder:
         return _train(run, compare, quiet)
@@ -127,12 +137,8 @@ def _start(
     """Read the graph and begin a run in a folder of its own."""
     from cgcl.train.run import start_run
 
-    try:
-        str(out).encode()
-    except UnicodeEncodeError as error:
-        raise ConfigError(
-            f"The folder name after --out is not valid UTF-8: {str(out)!r}. Choose another one."
-        ) from error
+    check_folder_name(out)
+    method_named(told.method)  # refused at once if there is none, before anything is read
     if resources.track_consistency and told.method != PAPER_METHOD:
         raise ConfigError(
             f"--track-consistency logs terms of the paper's model; this is {told.method}. "
@@ -140,26 +146,20 @@ def _start(
         )
     found, split = held_out.read(graph, reading, told.shares)
     recipe = told.recipe(found)
-    words = [*reading.words_of_command(), *held_out.words()]
+    words = [*flags_of(reading), *held_out.words()]
     return start_run(
         found, recipe, resources, out, _command(graph, words, recipe, resources), split
     )
 
 
-def _resume(
-    path: Path,
-    settings: CGCLSettings,
-    shares: SplitConfig,
-    more: dict[str, str],
-    resources: Resources,
-) -> Run:
+def _resume(path: Path, told: MethodOptions, resources: Resources) -> Run:
     """Open a run, refusing flags that would make it another one."""
     from cgcl.train.run import resume_run
     from cgcl.train.run_folder import read_run
 
     about, by_flag = read_run(path), given_settings(by_flag=True)
     started = about["config"]
-    asked = {**asdict(settings), **asdict(shares)}
+    asked = {**asdict(told.settings), **asdict(told.shares)}
     for name in asked:
         if name in by_flag & started.keys() and started[name] != asked[name]:
             raise ConfigError(
@@ -167,13 +167,14 @@ def _resume(
                 f"A run keeps its settings: start a new one, or resume without them."
             )
     own = (asked.keys() & started.keys()) | asdict(resources).keys()
-    foreign = sorted(by_flag - own - {"resume", "quiet", "config", "compare", "set"})
-    foreign += [f"set.{name}" for name in more if "set" in by_flag]
+    others = sorted(by_flag - own - {"resume", "quiet", "config", "compare", "set"})
+    foreign = ["GRAPH" if name == "graph" else flag_of(name) for name in others]
+    foreign += [f"--set.{name}" for name in told.more if "set" in by_flag]
     if foreign:
-        flags = ", ".join("GRAPH" if name == "graph" else _flag(name) for name in foreign)
         raise ConfigError(
             f"A resumed run keeps its graph, '{about['graph']['title']}', and its settings; it "
-            f"takes no {flags}.\nWrite only: cgcl train --resume {shlex.quote(str(path))}"
+            f"takes no {', '.join(foreign)}.\n"
+            f"Write only: cgcl train --resume {shlex.quote(str(path))}"
         )
     return resume_run(
         path, {name: v for name, v in asdict(resources).items() if name in given_settings()}
@@ -239,13 +240,8 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
 def _tell_beginning(run: Run) -> None:
     graph, split, recipe = run.graph, run.split.sizes, run.recipe
     sparse = ", kept sparse" if graph.is_sparse else ""
-    say_fact(
-        "Graph",
-        f"{graph.title}: {graph.num_nodes:,} nodes, {graph.num_edges:,} links, "
-        f"{graph.num_features:,} features ({graph.num_nonzeros:,} nonzeros{sparse})",
-    )
-    for note in graph.notes:
-        say_fact("", note)
+    values = f"{graph.num_nonzeros:,} nonzeros{sparse}"
+    tell_graph(graph, f", {graph.num_features:,} features ({values})")
     say_fact(
         "Split",
         f"{split['train']:,} links to learn from, {split['val']:,} to choose the epoch by, "
@@ -331,17 +327,12 @@ def _command(graph: str, reading: list[str], recipe: RunConfig, resources: Resou
     # Always named: what is taken where none is may change.
     words = ["cgcl", "train", graph, *reading, "--method", recipe.name]
     own = {field.name for field in fields(CGCLSettings)}
-    for settings in (recipe.settings, recipe.split):
-        for field in fields(settings):
-            value = getattr(settings, field.name)
-            # What a rule chooses today it might choose otherwise tomorrow.
-            if value != field.default or field.name in recipe.method.ruled:
-                is_flag = field.name in own or settings is recipe.split
-                words += [_flag(field.name if is_flag else f"set.{field.name}"), str(value)]
-    # Their number decides the last bits.
-    words += ["--threads", str(resources.num_threads)]
+    for field in fields(recipe.settings):
+        value = getattr(recipe.settings, field.name)
+        # What a rule chooses today it might choose otherwise tomorrow.
+        if value != field.default or field.name in recipe.method.ruled:
+            flag = flag_of(field.name) if field.name in own else f"--set.{field.name}"
+            words += [flag, str(value)]
+    # The number of threads decides the last bits.
+    words += [*flags_of(recipe.split), "--threads", str(resources.num_threads)]
     return shlex.join(words)
-
-
-def _flag(name: str) -> str:
-    return f"--{name if name.startswith('set.') else name.replace('_', '-')}"

@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from cgcl.cli.compare import LiveStory, tell_graph
-from cgcl.cli.settings import FLAT, HeldOut, Reading, command_of
-from cgcl.cli.terminal import say, say_fact
-from cgcl.errors import ConfigError
+from cgcl.cli.compare import LiveStory
+from cgcl.cli.settings import (
+    FLAT,
+    HeldOut,
+    OnMachine,
+    Reading,
+    check_folder_name,
+    command_of,
+    flags_of,
+)
+from cgcl.cli.terminal import say, say_fact, tell_graph
 from cgcl.methods.table import DEFAULT_METHOD
-from cgcl.train.config import Resources, SplitConfig
+from cgcl.train.config import SplitConfig
 from cgcl.wording import counted
 
 if TYPE_CHECKING:
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(OnMachine):
     """What is searched.
 
     Args:
@@ -58,11 +65,6 @@ class Options:
     out: Path | None = None
 
     @property
-    def resources(self) -> Resources:
-        """Where and how long to compute."""
-        return Resources(device=self.device, threads=self.threads, time_limit=self.time_limit)
-
-    @property
     def held_out(self) -> HeldOut:
         """Which links are held out."""
         return HeldOut(self.test_edges, self.val_edges)
@@ -85,22 +87,9 @@ class Options:
         """
         from cgcl.experiments.search import Space, require_optuna
 
-        try:
-            str(self.out).encode()
-        except UnicodeEncodeError as error:
-            what = f"The folder name after --out is not valid UTF-8: {str(self.out)!r}"
-            raise ConfigError(f"{what}. Choose another one.") from error
+        check_folder_name(self.out)
         require_optuna()
         Space.of(self.method, "", self.fixed)
-
-    def read(self, name: str) -> tuple[Graph, Split]:
-        """Return the graph and its split."""
-        from cgcl.split import random_split
-
-        graph, split = self.held_out.read(name, self.reading, self.shares)
-        if split is None:
-            split = random_split(graph, self.shares.val, self.shares.test, self.shares.seed)
-        return graph, split
 
 
 def tune(
@@ -128,7 +117,7 @@ def tune(
     from cgcl.train.signals import stop_on_signals
 
     asked.refuse_at_once()
-    found, split = asked.read(graph)
+    found, split = asked.held_out.read(graph, asked.reading, asked.shares)
     folder = asked.out or Path("runs") / f"tune-{found.title}-{asked.method}"
     space = Space.of(asked.method, found.title, asked.fixed)
     command = command_of("tune", graph, asked)
@@ -231,7 +220,7 @@ def _tell_end(tuned: Tuned, graph: str, asked: Options, file: Path) -> None:
         what = f"validation {metric_title(tuned.goal)} {before:.4f}"
         say_fact("Defaults", f"{what}; the search gains {tuned.value - before:.4f}")
     say_fact("All trials", str(file.with_name(TABLE)))
-    words = [*asked.reading.words_of_command(), *asked.held_out.words()]
+    words = [*flags_of(asked.reading), *asked.held_out.words()]
     say_fact("Next", shlex.join(["cgcl", "train", graph, *words, "--config", str(file)]))
 
 

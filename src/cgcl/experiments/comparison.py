@@ -20,9 +20,10 @@ from torch import Tensor
 
 from cgcl.errors import ConfigError
 from cgcl.experiments import Listener, Plan
-from cgcl.experiments.log import Owner, ResultFolder, RunLine, is_out_of_memory, pending
+from cgcl.experiments.log import Owner, ResultFolder, RunLine, pending
 from cgcl.experiments.search import BEST
 from cgcl.graph import Graph
+from cgcl.memory import is_out_of_memory
 from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.metrics import auc, link_metrics

@@ -414,9 +414,3 @@ def run_side_by_side(
                         waiting.append((job, False))
                 elif (result := future.result()) is not None:
                     yield result
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Tell whether an error says that memory ran out, on whichever device."""
-    says_so = any(sign in str(error) for sign in ("can't allocate memory", "out of memory"))
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and says_so)

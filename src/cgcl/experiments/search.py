@@ -16,10 +16,11 @@ import torch
 
 from cgcl.errors import CGCLError, ConfigError, ResourceError, TrainingError
 from cgcl.experiments import Listener
-from cgcl.experiments.log import Line, Owner, ResultFolder, is_out_of_memory
+from cgcl.experiments.log import Line, Owner, ResultFolder
 from cgcl.experiments.tables import csv_text, toml_text
 from cgcl.files import write_atomically
 from cgcl.graph import Graph
+from cgcl.memory import is_out_of_memory
 from cgcl.methods.settings import CGCLSettings, TrainedSettings
 from cgcl.methods.table import DEFAULT_METHOD, method_named
 from cgcl.metrics.table import METRICS

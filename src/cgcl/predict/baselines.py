@@ -49,11 +49,7 @@ class Compared:
 
 
 def compare_with_baselines(
-    fitted: Fitted,
-    resources: Resources,
-    *,
-    thorough: bool = False,
-    progress: Progress = silent,
+    fitted: Fitted, resources: Resources, *, thorough: bool = False, progress: Progress = silent
 ) -> Compared | None:
     """Measure a fitted predictor and simple methods on its test links; None if it has none.
 

@@ -53,22 +53,19 @@ class LinearCandidates:
     come in order and once. Rounding may decide about the last of a list.
     """
 
-    def __init__(
-        self, space: PairSpace, factors: tuple[Tensor, Tensor], per_node: int | None = None
-    ) -> None:
+    def __init__(self, space: PairSpace, factors: tuple[Tensor, Tensor]) -> None:
         """Find the K-th largest inner product of every node.
 
         Args:
             space: The pairs in question.
             factors: left and right, float [n, k]; node a ranks its partners b by
                 `left[a] @ right[b]`.
-            per_node: K; None for the usual number.
         """
         self._space = space
         self._left, self._right = _without_ties(*factors)
         flipped = space if space.is_square else space.flipped()
-        self._row_edge = self._edges(space, per_node)
-        self._column_edge = self._row_edge if flipped is space else self._edges(flipped, per_node)
+        self._row_edge = self._edges(space)
+        self._column_edge = self._row_edge if flipped is space else self._edges(flipped)
 
     def blocks(self) -> Iterator[Tensor]:
         """Yield the candidates in the order of first end, second end, int64 [2, p] at once."""
@@ -85,10 +82,10 @@ class LinearCandidates:
         back = _products(self._right, rows, self._left, columns)
         return (listed | (back >= self._column_edge[tile[1]])).cpu()
 
-    def _edges(self, space: PairSpace, per_node: int | None) -> Tensor:
+    def _edges(self, space: PairSpace) -> Tensor:
         """Return the K-th largest inner product of each node in `space.rows`, float [rows]."""
         width = space.columns.numel()
-        size = list_size(width) if per_node is None else per_node
+        size = list_size(width)
         edges = torch.full((space.rows.numel(),), -torch.inf, device=self._left.device)
         if size >= width:
             return edges

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -21,6 +21,8 @@ from cgcl.predict.evidence import evidence_of, explained
 from cgcl.predict.links import Links
 from cgcl.predict.query import Pairs, Query, checked_pairs
 from cgcl.predict.search import Search, find, require_finite
+
+_Columns: TypeAlias = dict[str, list[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,7 @@ class QueryEngine:
         ends = [self.graph.nodes_named([pair[end] for pair in pairs]) for end in (0, 1)]
         nodes = torch.stack(ends)
         logits = self.scorer.logits(nodes)
-        evidence: dict[str, list[Any]] = {"known": self._adjacency.contains(*nodes).tolist()}
+        evidence: _Columns = {"known": self._adjacency.contains(*nodes).tolist()}
         if explain:
             evidence |= self._evidence(nodes, explain=True)
         return self._links(nodes, logits, prior, evidence)
@@ -63,7 +65,8 @@ class QueryEngine:
         """
         found = find(self.scorer, self.graph, query, self._min_logit(query))
         evidence = self._evidence(found.pairs, explain=query.explain)
-        return self._links(found.pairs, found.logits, query.prior, evidence, found.sentence)
+        links = self._links(found.pairs, found.logits, query.prior, evidence)
+        return replace(links, found=found.sentence)
 
     def stream(self, query: Query, tell: Callable[[str], None] = lambda _: None) -> Iterator[Links]:
         """Yield every new link that the query admits, block by block, in the order of nodes.
@@ -96,19 +99,14 @@ class QueryEngine:
         return float(near if float(near) >= logit else np.nextafter(near, np.float32(np.inf)))
 
     def _links(
-        self,
-        pairs: Tensor,
-        logits: Tensor,
-        prior: float | None,
-        evidence: dict[str, list[Any]],
-        found: str = "",
+        self, pairs: Tensor, logits: Tensor, prior: float | None, evidence: _Columns
     ) -> Links:
         require_finite(logits)
         names, chances = self.graph.names, self.calibration
         sources, targets = (tuple(names[node] for node in nodes) for nodes in pairs.tolist())
         # In float32 the last bit of a score depends on how many others are computed beside it.
         scores = torch.sigmoid(logits.double()).float().numpy()
-        links = Links(sources, targets, scores, evidence=evidence, found=found)
+        links = Links(sources, targets, scores, evidence=evidence)
         if chances is None:
             return links
         return replace(
@@ -118,9 +116,9 @@ class QueryEngine:
             intervals=chances.interval(logits, prior),
         )
 
-    def _evidence(self, pairs: Tensor, *, explain: bool) -> dict[str, list[Any]]:
+    def _evidence(self, pairs: Tensor, *, explain: bool) -> _Columns:
         """Return what speaks for each pair as columns, if asked with a sentence."""
-        evidence = evidence_of(self.graph, pairs, adjacency=self._adjacency)
+        evidence = evidence_of(self.graph, pairs, self._adjacency)
         columns = evidence.columns()
         if explain:
             remover, names = self._remover, self.graph.names

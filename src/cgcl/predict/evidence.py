@@ -21,6 +21,8 @@ from cgcl.wording import counted, shown
 # Rows of features looked at together.
 _ROWS = 2**14
 _NAME_LENGTH = 40
+# How many neighbours and features are named for a pair.
+_NAMED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +52,7 @@ class Evidence:
         return columns
 
 
-def evidence_of(
-    graph: Graph,
-    pairs: Tensor,
-    *,
-    names: int = 5,
-    adjacency: Adjacency | None = None,
-) -> Evidence:
+def evidence_of(graph: Graph, pairs: Tensor, adjacency: Adjacency | None = None) -> Evidence:
     """Return what speaks for each pair, whatever a model says about it.
 
     A feature is common if both nodes have it. That has a meaning for words, categories and marks,
@@ -66,7 +62,6 @@ def evidence_of(
     Args:
         graph: The known links, names and features.
         pairs: Node numbers, int64 [2, p].
-        names: How many neighbours and features to name for a pair.
         adjacency: The neighbours of every node, if the caller has them already.
 
     Example:
@@ -78,8 +73,8 @@ def evidence_of(
         ((), ('b',))
     """
     links = adjacency or Adjacency.from_pairs(graph.edges, graph.num_nodes)
-    shared, telling = _in_common(links, pairs, links.degree.numpy(), names)
-    common, kept, labels = _common_features(graph, pairs, names)
+    shared, telling = _in_common(links, pairs, links.degree.numpy())
+    common, kept, labels = _common_features(graph, pairs)
     return Evidence(
         linked=links.contains(*pairs).numpy(),
         shared_neighbours=shared,
@@ -90,19 +85,17 @@ def evidence_of(
     )
 
 
-def _in_common(
-    lists: Adjacency, pairs: Tensor, rarity: Numbers, most: int
-) -> tuple[Numbers, list[list[int]]]:
-    """Return how many items the two lists of each pair share, and the `most` rarest of them."""
+def _in_common(lists: Adjacency, pairs: Tensor, rarity: Numbers) -> tuple[Numbers, list[list[int]]]:
+    """Return how many items the two lists of each pair share, and the rarest few of them."""
     which, items = (found.numpy() for found in lists.common_neighbours(pairs))
     counts = np.bincount(which, minlength=pairs.shape[1])
     items = items[np.lexsort((items, rarity[items], which))]
-    rarest = [some[:most].tolist() for some in np.split(items, np.cumsum(counts)[:-1])]
+    rarest = [some[:_NAMED].tolist() for some in np.split(items, np.cumsum(counts)[:-1])]
     return counts, rarest[: pairs.shape[1]]
 
 
 def _common_features(
-    graph: Graph, pairs: Tensor, most: int
+    graph: Graph, pairs: Tensor
 ) -> tuple[Numbers | None, list[list[int]], Numbers]:
     """Return counts, the rarest columns of each pair, and what those columns are in the graph."""
     labels, rarity = _marks(graph)
@@ -114,7 +107,7 @@ def _common_features(
     rows, columns = _columns(x)
     codes = encode_ordered(rows, columns, len(labels))
     lists = Adjacency.from_codes(codes, len(nodes), len(labels))
-    counts, rarest = _in_common(lists, places, rarity, most)
+    counts, rarest = _in_common(lists, places, rarity)
     return counts, rarest, labels
 
 

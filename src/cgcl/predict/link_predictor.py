@@ -31,7 +31,6 @@ from cgcl.tensors import with_own_tensors
 from cgcl.train.config import Resources, RunConfig, SplitConfig
 from cgcl.train.execution import computing_with, resolve_device
 from cgcl.train.fit import fit
-from cgcl.train.trainer import Stopped
 
 if TYPE_CHECKING:
     from cgcl.train.harder import Against, Harder
@@ -176,7 +175,7 @@ class LinkPredictor:
             graph = read(graph)
         params = self.get_params()
         resources = pick(Resources, params)
-        told = {name: params[name] for name in (*self._method_names(), "val", "test", "seed")}
+        told = {n: v for n, v in params.items() if n not in {"method", *vars(resources)}}
         recipe = RunConfig.for_graph(self.method, told, graph)
         # Checked anew, for a tensor may have been written to since; and may be from here on.
         graph = with_own_tensors(graph)
@@ -185,7 +184,7 @@ class LinkPredictor:
         else:
             split = with_own_tensors(split)
         fitted = fit(graph, split, recipe, resources, calibrated=True)
-        self._take(fitted, fitted.stopped)
+        self._take(fitted)
         return self
 
     def score(self, pairs: Pairs) -> npt.NDArray[np.float32]:
@@ -335,7 +334,7 @@ class LinkPredictor:
         pairs = checked_pairs(links)
         with self._computing():
             graph = with_new_nodes(fitted.graph, list(names), pairs, features)
-        extended._take(replace(fitted, graph=graph), self.stopped_)
+        extended._take(replace(fitted, graph=graph))
         return extended
 
     def embeddings(self, links: Tensor | None = None) -> npt.NDArray[np.float32]:
@@ -399,7 +398,7 @@ class LinkPredictor:
             ResourceError: The device does not exist.
         """
         predictor = cls(**fitted.recipe.to_json()).set_params(device=device)
-        predictor._take(fitted, None)
+        predictor._take(fitted)
         return predictor
 
     def test_scores(self) -> tuple[Tensor, Tensor]:
@@ -423,7 +422,7 @@ class LinkPredictor:
         with self._computing():
             return self._engine().scorer
 
-    def _take(self, fitted: Fitted, stopped: Stopped | None) -> None:
+    def _take(self, fitted: Fitted) -> None:
         self._device = resolve_device(pick(Resources, self.get_params()))
         fitted.learner.to(self._device)
         self._learned = fitted
@@ -432,7 +431,7 @@ class LinkPredictor:
         self.settings_ = fitted.recipe.settings.to_json()
         self.calibration_, self.history_ = fitted.calibration, fitted.history
         self.best_epoch_, self.val_, self.test_ = fitted.best_epoch, fitted.val, fitted.test
-        self.stopped_, self.notes_ = stopped, fitted.notes
+        self.stopped_, self.notes_ = fitted.stopped, fitted.notes
 
     def _fitted(self) -> Fitted:
         if not hasattr(self, "_learned"):

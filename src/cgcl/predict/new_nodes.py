@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import ChainMap, Counter
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -15,6 +16,9 @@ from cgcl.errors import FeatureError, GraphContentError
 from cgcl.graph import Graph
 from cgcl.graph.features import has_structural_features, scaled
 from cgcl.wording import counted, listed, shown
+
+if TYPE_CHECKING:
+    from cgcl.readers.features import FeatureOptions
 
 _MOST_CHARACTERS = 10_000
 
@@ -171,14 +175,7 @@ def _extended_sides(graph: Graph, sides: Tensor, names: Sequence[str], pairs: Te
 
 
 def read_new_features(
-    graph: Graph,
-    path: Path,
-    names: Collection[str],
-    *,
-    separator: str | None = None,
-    header: bool = True,
-    one_hot: Sequence[str] = (),
-    words: str | None = None,
+    graph: Graph, path: Path, names: Collection[str], options: FeatureOptions
 ) -> tuple[list[str], Tensor, tuple[str, ...]]:
     """Read the features of new nodes into the columns that the graph was trained with.
 
@@ -189,10 +186,7 @@ def read_new_features(
         graph: The graph that knows what its features are called.
         path: A table whose first column names the node.
         names: New nodes that have links; each needs a row. The table may name others.
-        separator: The character between columns.
-        header: Whether the table begins with column names.
-        one_hot: Columns with categories, as in training.
-        words: The column with words, as in training.
+        options: How the table is written; categories and words as in training.
 
     Returns:
         The names of all new nodes in order, their features, dense [k, d], and notes.
@@ -208,16 +202,15 @@ def read_new_features(
             f"'{shown(graph.title)}' was trained without features, so new nodes need none.\n"
             f"Leave out `new_features`."
         )
-    table = read_features(
-        path, names, separator=separator, header=header, one_hot=one_hot, words=words
-    )
+    table = read_features(path, names, **asdict(options))
     taken = [name for name in table.names if name in graph.node_of]
     if taken:
         raise FeatureError(
             f"{path.name} has rows of nodes that are known already: {listed(taken)}.\n"
             f"Keep the rows of new nodes only."
         )
-    marks = tuple([f"{column}=" for column in one_hot] + ([f"{words}:"] if words else []))
+    words = [f"{options.words}:"] if options.words else []
+    marks = (*(f"{column}=" for column in options.one_hot), *words)
     x, notes = _aligned(graph, path.name, table.feature_names, table.x.to_dense(), marks)
     return list(table.names), x, notes
 

@@ -19,13 +19,7 @@ from cgcl.methods.method import PairScorer
 from cgcl.predict.candidates import LinearCandidates, TwoHopCandidates
 from cgcl.predict.pair_space import PairSpace, Tile
 from cgcl.predict.query import Query, Strategy
-from cgcl.predict.strategy import (
-    SAMPLED_NODES,
-    ProductScorer,
-    by_products,
-    choose_strategy,
-    in_words,
-)
+from cgcl.predict.strategy import SAMPLED_NODES, ProductScorer, Task, by_products, in_words
 from cgcl.seeds import stream
 from cgcl.workers import workers
 
@@ -136,7 +130,7 @@ class Search:
         self._space = PairSpace(graph, query)
         lists_all = query.count is None and min_logit is None
         self._products = by_products(scorer, lists_all=lists_all)
-        self.way = choose_strategy(scorer, graph, self._space, query.candidates, self._products)
+        self.way = Task(scorer, graph, self._space, self._products).choose(query.candidates)
         self._candidates: LinearCandidates | TwoHopCandidates | None = None
         if self.way == "two-hop":
             self._candidates = TwoHopCandidates(graph, self._space)

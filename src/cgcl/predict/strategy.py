@@ -45,16 +45,13 @@ class ProductScorer(PairScorer, Protocol):
     @property
     def cost_in_rows(self) -> float:
         """About how many operations one entry of `rows` takes."""
-        ...
 
     @property
     def rounding(self) -> float:
         """The most by which an entry of `rows` differs from `logits`."""
-        ...
 
     def rows(self, nodes: Tensor, partners: Tensor | None = None) -> Tensor:
         """Return the logits of nodes with partners but for rounding, float [r, c]."""
-        ...
 
 
 def by_products(scorer: PairScorer, *, lists_all: bool) -> ProductScorer | None:
@@ -69,48 +66,38 @@ def by_products(scorer: PairScorer, *, lists_all: bool) -> ProductScorer | None:
     return None
 
 
-def choose_strategy(
-    scorer: PairScorer,
-    graph: Graph,
-    space: PairSpace,
-    asked: Asked,
-    products: ProductScorer | None = None,
-) -> Strategy:
-    """Return the way to search, or refuse what would keep the machine busy for hours.
-
-    Args:
-        scorer: The method.
-        graph: The graph.
-        space: The pairs in question.
-        asked: What the user wants; `auto` leaves it to the amount of work.
-        products: The method, if it can leave pairs out by products of matrices.
-
-    Raises:
-        ConfigError: The method or the graph does not allow that way.
-        ResourceError: It would take longer than an hour.
-    """
-    task = _Task(scorer, graph, space, products)
-    way = task.cheapest() if asked == "auto" else asked
-    if way == "linear" and scorer.factors() is None:
-        raise ConfigError(
-            "This method has no linear form that could propose candidates.\n"
-            "Use `candidates=exact` or `candidates=two-hop`."
-        )
-    if task.work(way) > _NEVER_REFUSED:
-        pace = _seconds_per_operation(scorer)
-        if task.work(way) * pace > _MAX_SECONDS:
-            raise ResourceError(task.refusal(way, pace))
-    return way
-
-
 @dataclass(frozen=True, eq=False)
-class _Task:
+class Task:
     """A search whose work is counted."""
 
     scorer: PairScorer
     graph: Graph
     space: PairSpace
+    """The pairs in question."""
     products: ProductScorer | None
+    """The method, if it can leave pairs out by products of matrices."""
+
+    def choose(self, asked: Asked) -> Strategy:
+        """Return the way to search, or refuse what would keep the machine busy for hours.
+
+        Args:
+            asked: What the user wants; `auto` leaves it to the amount of work.
+
+        Raises:
+            ConfigError: The method or the graph does not allow that way.
+            ResourceError: It would take longer than an hour.
+        """
+        way = self.cheapest() if asked == "auto" else asked
+        if way == "linear" and self.scorer.factors() is None:
+            raise ConfigError(
+                "This method has no linear form that could propose candidates.\n"
+                "Use `candidates=exact` or `candidates=two-hop`."
+            )
+        if self.work(way) > _NEVER_REFUSED:
+            pace = _seconds_per_operation(self.scorer)
+            if self.work(way) * pace > _MAX_SECONDS:
+                raise ResourceError(self.refusal(way, pace))
+        return way
 
     @property
     def proposals(self) -> list[Strategy]:

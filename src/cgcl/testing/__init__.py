@@ -9,11 +9,4 @@ from cgcl.testing.checks import (
     checks_of,
 )
 
-__all__ = [
-    "CHECKS",
-    "ContractError",
-    "Make",
-    "Predictor",
-    "check_link_predictor",
-    "checks_of",
-]
+__all__ = ["CHECKS", "ContractError", "Make", "Predictor", "check_link_predictor", "checks_of"]
