@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import time
 import tomllib
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -22,9 +25,9 @@ from typing import Any, Literal, TypeVar
 
 import cgcl
 from cgcl.errors import CGCLError
-from cgcl.experiments.log import AppendOnlyLog, read_log, run_side_by_side
+from cgcl.experiments.log import AppendOnlyLog, read_log
 from cgcl.experiments.statistics import Difference, corrected, paired_difference, spread_of
-from cgcl.experiments.study import read_data
+from cgcl.experiments.study import graph_titles, read_data
 from cgcl.experiments.tables import markdown_table
 from cgcl.graph import Graph
 from cgcl.methods.settings import PRESETS
@@ -36,11 +39,7 @@ from cgcl.train.fit import Fitted, fit
 ROOT = Path(__file__).parents[1]
 HERE = ROOT / "experiments"
 RESULTS = HERE / "results"
-TITLES = {
-    graph: about["title"]
-    for graph, about in read_data("paper")["datasets"].items()
-    if graph != "publisher"
-}
+TITLES = graph_titles()
 KEY = ("graph", "variant", "seed")
 # What is told of a result while others are made.
 SHOWN = ("node_mrr", "precision@100", "precision@1000", "heart_mrr")
@@ -224,7 +223,7 @@ def run_missing(
         chosen: The options, which `work` is told besides its job.
         key: What tells one run from another; a job with a result is left out. Empty if `work`
             decides itself.
-        is_fresh: Every job has a process of its own.
+        is_fresh: Every job has a process of its own: one that breaks its device breaks no other.
         told: What `work` is told besides.
     """
     place = {name: getattr(chosen, name) for name in ("device", "threads", "data_root", "out")}
@@ -233,13 +232,39 @@ def run_missing(
     done = {key_of(line, key) for line in lines if "failure" not in line}
     todo = [job for job in jobs if key_of(job, key) not in done or not key]
     chosen.out.mkdir(parents=True, exist_ok=True)
-    with AppendOnlyLog(chosen.out / f"{name}.jsonl") as log:
-        results = run_side_by_side(
-            todo, work, place, chosen.workers, place["deadline"], print, is_fresh=is_fresh
-        )
+    spawn = multiprocessing.get_context("spawn")
+    most = 1 if is_fresh else None
+    with (
+        AppendOnlyLog(chosen.out / f"{name}.jsonl") as log,
+        ProcessPoolExecutor(chosen.workers, mp_context=spawn, max_tasks_per_child=most) as pool,
+    ):
+        results = _side_by_side(todo, partial(pool.submit, work), place, chosen.workers)
         for number, result in enumerate(results, start=1):
             log.append(json.dumps(result).encode() + b"\n")
             print(f"{number}/{len(todo)} {shown(result)}", flush=True)
+
+
+def _side_by_side(
+    jobs: Iterable[Line], submit: Callable[..., Future[Line | None]], place: Line, workers: int
+) -> Iterator[Line]:
+    """Yield results as they come; nothing new is begun after the deadline.
+
+    A job that dies is tried once more: its neighbour on the device may have been the culprit.
+    """
+    waiting = deque((job, True) for job in jobs)
+    running: dict[Future[Line | None], tuple[Line, bool]] = {}
+    while running or (waiting and time.time() < place["deadline"]):
+        while waiting and len(running) < workers and time.time() < place["deadline"]:
+            job, is_first = waiting.popleft()
+            running[submit(job, place)] = (job, is_first)
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            (job, is_first), error = running.pop(future), future.exception()
+            if error is not None:
+                print(f"{job}: {error!r}"[:300])
+                if is_first:
+                    waiting.append((job, False))
+            elif (result := future.result()) is not None:
+                yield result
 
 
 def jobs_of(experiment: Line) -> list[Line]:

@@ -29,9 +29,9 @@ import structure
 from cgcl.experiments.reproduction import CHOSEN_HEAD, RUNS, index, read_records
 from cgcl.experiments.tables import csv, latex
 from cgcl.experiments.tables import toml_text as chosen_toml
-from reproduce import figure_of, page
+from reproduce import page
 from reproduce.claims import claims_markdown, summary
-from reproduce.figures import rendered
+from reproduce.figures import figure_of, rendered
 from run import RESULTS, ROOT, Line, table
 
 FIGURES = {

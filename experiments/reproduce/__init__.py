@@ -5,20 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from types import ModuleType
 
-from cgcl.experiments.reproduction import TRACE
-from cgcl.experiments.study import Chosen, Experiment, Record
+from cgcl.errors import ConfigError
+from cgcl.experiments.study import Chosen, Record
 
 from . import claims
-from .figures import convergence_figure, sensitivity_figure, write_figure
 from .page import Reproduced
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["claims_markdown", "figure_of", "write_figure"]
 
 
 def claims_markdown(found: Mapping[str, Record], chosen: Chosen) -> str:
@@ -31,17 +25,14 @@ def claims_markdown(found: Mapping[str, Record], chosen: Chosen) -> str:
     return claims.claims_markdown(Reproduced(found, chosen))
 
 
-def figure_of(experiment: Experiment, records: Sequence[Record], note: str = "") -> Figure:
-    """Draw an experiment that is a figure of the paper.
-
-    Args:
-        experiment: What was run.
-        records: What came out.
-        note: A sentence that goes with all of it, such as that trainings were cut short.
+def drawing() -> ModuleType:
+    """Return what draws figures.
 
     Raises:
-        ConfigError: What draws is not installed.
+        ConfigError: It is not installed.
     """
-    if TRACE in {measure for row in experiment.rows for measure in row.measures}:
-        return convergence_figure(records, note)
-    return sensitivity_figure(records, note)
+    try:
+        from . import figures
+    except ImportError as error:
+        raise ConfigError('Figures need matplotlib: pip install "cgcl[figures]"') from error
+    return figures

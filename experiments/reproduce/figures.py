@@ -1,32 +1,30 @@
-"""Fig. 2 to 4 of the paper, drawn from runs. matplotlib is imported when one is drawn."""
+"""Fig. 2 to 4 of the paper, drawn from runs by matplotlib, which need not be installed."""
 
 from __future__ import annotations
 
-import contextlib
 import io
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FormatStrFormatter
+from numpy.typing import NDArray
 
-from cgcl.errors import ConfigError
 from cgcl.experiments.reproduction import TRACE
-from cgcl.experiments.study import Record, differing, read_data
+from cgcl.experiments.study import Experiment, Record, differing, graph_titles, read_data
 from cgcl.experiments.tables import METRICS, has_collapsed
 from cgcl.files import make_folder, write_atomically
 from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
-from cgcl.readers import DATASETS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-    from numpy.typing import NDArray
-
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Told apart with any colour vision (Okabe and Ito, 2008)."""
@@ -44,19 +42,20 @@ _ABOUT: dict[str, dict[str, str | None]] = {
 }
 
 
-@contextlib.contextmanager
-def drawing() -> Iterator[None]:
-    """Draw in one style, whatever the user's own settings of matplotlib are.
+# One style, whatever the user's own settings of matplotlib are.
+drawing = partial(style.context, _STYLE, after_reset=True)
 
-    Raises:
-        ConfigError: matplotlib is not installed.
+
+def figure_of(experiment: Experiment, records: Sequence[Record], note: str = "") -> Figure:
+    """Draw an experiment that is a figure of the paper.
+
+    Args:
+        experiment: What was run.
+        records: What came out.
+        note: A sentence that goes with all of it, such as that trainings were cut short.
     """
-    try:
-        from matplotlib import style
-    except ImportError as error:
-        raise ConfigError('Figures need matplotlib: pip install "cgcl[figures]"') from error
-    with style.context(_STYLE, after_reset=True):
-        yield
+    is_traced = TRACE in {measure for row in experiment.rows for measure in row.measures}
+    return (convergence_figure if is_traced else sensitivity_figure)(records, note)
 
 
 def write_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
@@ -71,7 +70,6 @@ def write_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
         The files.
 
     Raises:
-        ConfigError: matplotlib is not installed.
         ResourceError: The folder cannot be written.
     """
     make_folder(folder)
@@ -82,11 +80,7 @@ def write_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def rendered(figure: Figure, kind: str, name: str) -> bytes:
-    """Return a figure as `svg` or `png`; the same figure gives the same bytes.
-
-    Raises:
-        ConfigError: matplotlib is not installed.
-    """
+    """Return a figure as `svg` or `png`; the same figure gives the same bytes."""
     content = io.BytesIO()
     with drawing():
         about = {"Title": name, **_ABOUT[kind]}
@@ -103,30 +97,9 @@ def lay_out(figure: Figure) -> Figure:
 
 def empty_figure(sentence: str) -> Figure:
     """Return a figure that says why there is nothing to see; to be called while `drawing`."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(5, 1.2))
     figure.text(0.5, 0.5, sentence, ha="center", va="center", color=NOTE)
     return figure
-
-
-def key_line(label: str, **style: Any) -> Line2D:  # noqa: ANN401
-    """Return a line for a legend alone; to be called while `drawing`."""
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], label=label, **style)
-
-
-def in_paper_order(graphs: Iterable[str]) -> list[str]:
-    """Return each graph once: those of the paper in its order, then others by name."""
-    own = set(graphs)
-    return [name for name in DATASETS if name in own] + sorted(own - DATASETS.keys())
-
-
-def graph_title(name: str) -> str:
-    """Return a graph's name as the paper writes it."""
-    # Cora comes with the package and has no folder that would tell.
-    return (DATASETS[name].folder or name.capitalize()) if name in DATASETS else name
 
 
 _TERMS = {
@@ -158,31 +131,27 @@ def convergence_figure(records: Iterable[Record], note: str = "") -> Figure:
         records: CGCL's runs with the measure `TRACE`, each once, in any order; a line for each.
             Others are left out.
         note: A sentence that goes with all of it, such as that trainings were cut short.
-
-    Raises:
-        ConfigError: matplotlib is not installed.
     """
     traced = sorted(
         (record for record in records if TRACE in record.measured),
         key=lambda record: (record.graph, record.test, record.split_seed, record.seed, record.key),
     )
     with drawing():
-        from matplotlib.figure import Figure
-
-        graphs = in_paper_order(record.graph for record in traced)
+        there = {record.graph for record in traced}
+        graphs = {graph: title for graph, title in graph_titles().items() if graph in there}
         if not graphs:
             return empty_figure("There are no runs with a trace yet.")
         shares = sorted({record.test for record in traced})
         height = _ROW_HEIGHT * len(graphs) + _LEGEND_HEIGHT + (LINE_HEIGHT if note else 0)
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         panels = figure.subplots(len(graphs), len(_COLUMNS), squeeze=False, sharex=True)
-        for graph, row in zip(graphs, panels, strict=True):
+        for (graph, title), row in zip(graphs.items(), panels, strict=True):
             for record in traced:
                 if record.graph == graph:
                     _draw_run(row, record, shares.index(record.test) % len(_STYLES))
             for bound in _BOUNDS:
                 row[_CONSISTENCY].axhline(bound, **_BOUND_STYLE)
-            row[0].set_ylabel(graph_title(graph), fontweight="bold")
+            row[0].set_ylabel(title, fontweight="bold")
         _set_scales(panels)
         handles = _legend(shares)
         figure.legend(handles=handles, loc="outside lower center", ncols=4, title=note or None)
@@ -191,8 +160,6 @@ def convergence_figure(records: Iterable[Record], note: str = "") -> Figure:
 
 def _draw_run(row: Sequence[Axes], record: Record, share: int) -> None:
     """Draw the lines of a run whose share of test links is the first, second or third."""
-    from matplotlib.colors import to_rgb
-
     trace = record.measured[TRACE]
     epochs, auc = trace["epoch"], [_PERCENT * value for value in trace["val_auc"]]
     plain: dict[str, Any] = {"color": INK, "linestyle": _STYLES[share]}
@@ -229,15 +196,21 @@ def _set_scales(panels: Any) -> None:  # noqa: ANN401
 def _legend(shares: Sequence[int]) -> list[Line2D]:
     """Return what the lines mean; a legend is filled column by column."""
     terms = [
-        key_line(label, color=COLOURS[number], linewidth=_TERM_WIDTHS[number])
+        Line2D([], [], label=label, color=COLOURS[number], linewidth=_TERM_WIDTHS[number])
         for number, label in enumerate(_TERMS.values())
     ]
     ratios = [
-        key_line(f"{share} % test links", color=INK, linestyle=_STYLES[number % len(_STYLES)])
+        Line2D(
+            [],
+            [],
+            label=f"{share} % test links",
+            color=INK,
+            linestyle=_STYLES[number % len(_STYLES)],
+        )
         for number, share in enumerate(shares)
     ]
-    bound = key_line("bounds of Theorem 1", **_BOUND_STYLE)
-    kept = key_line("kept epoch (best on validation)", **_KEPT_STYLE, linestyle="")
+    bound = Line2D([], [], label="bounds of Theorem 1", **_BOUND_STYLE)
+    kept = Line2D([], [], label="kept epoch (best on validation)", **_KEPT_STYLE, linestyle="")
     return [*terms, *ratios, bound, kept]
 
 
@@ -271,15 +244,14 @@ def sensitivity_figure(records: Iterable[Record], note: str = "") -> Figure:
         note: A sentence that goes with all of it, such as that trainings were cut short.
 
     Raises:
-        ConfigError: matplotlib is not installed.
         ValueError: Such runs differ in other settings, so that a mean would mix them.
     """
     cells, published = _cells_of(records), read_data("paper")["table1"]["cgcl"]
+    titles = graph_titles()
     with drawing():
-        from matplotlib.figure import Figure
-
-        graphs = in_paper_order(graph for graph, *_ in cells)
-        rows = sorted({key[:2] for key in cells}, key=lambda row: (graphs.index(row[0]), row[1]))
+        shares = sorted({test for _, test, *_ in cells})
+        there = {key[:2] for key in cells}
+        rows = [panel for panel in product(titles, shares) if panel in there]
         if not rows:
             return empty_figure("There are no runs over d_v and r yet.")
         # The same in all panels.
@@ -300,13 +272,15 @@ def sensitivity_figure(records: Iterable[Record], note: str = "") -> Figure:
             if there is not None:
                 axes.axhline(there[0], **_PUBLISHED_STYLE, zorder=1)
             letter = f"({chr(ord('a') + number)}) "
-            axes.set_title(f"{letter}{graph_title(graph)}, {test} % test links", loc="left")
+            axes.set_title(f"{letter}{titles[graph]}, {test} % test links", loc="left")
             axes.set_ylabel(f"{metric.upper()} (%)")
         for axes in panels[-1]:
             axes.set_xlabel("Learning rate $r$")
-        handles = [key_line(f"$d_v$ = {own}", **_line_style(n)) for n, own in enumerate(widths)]
+        handles = [
+            Line2D([], [], label=f"$d_v$ = {own}", **_line_style(n)) for n, own in enumerate(widths)
+        ]
         if not first.keys().isdisjoint(published):
-            handles.append(key_line("published (Table I)", **_PUBLISHED_STYLE))
+            handles.append(Line2D([], [], label="published (Table I)", **_PUBLISHED_STYLE))
         legend = figure.legend(
             handles=handles, loc="outside lower center", ncols=len(handles), title=words
         )
@@ -338,8 +312,6 @@ def _draw_lines(
     axes: Axes, lines: Sequence[Sequence[Sequence[Record]]], rates: Sequence[float], metric: str
 ) -> None:
     """Draw a line for each width, side by side so that their whiskers can be told apart."""
-    from matplotlib.ticker import FixedLocator, FormatStrFormatter
-
     for place, line in enumerate(lines):
         values = [[_PERCENT * (run.metrics or {})[metric] for run in runs] for runs in line]
         means = [statistics.fmean(own) if own else math.nan for own in values]

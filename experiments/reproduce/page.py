@@ -42,9 +42,7 @@ class Reproduced:
         """
         self.found = found
         self.paper = study.read_data("paper")
-        grid = read_experiment("grid")
-        whole = study.jobs_of(grid, study.Selection(), {})
-        self.chosen = study.choose(grid, whole, found) if chosen is None else chosen
+        self.chosen = study.chosen_by_grid(found) if chosen is None else chosen
         # Many claims look at the same tables.
         self.places = cache(self._places)
         """An experiment by name, with its runs as far as settings have been chosen for them."""
@@ -90,18 +88,26 @@ class Reproduced:
             rows: Count these rows alone.
             protocol: Count this protocol alone.
         """
-        experiment, places = self.places(name)
-        # To count runs that wait for a choice, any choice will do.
-        cells = product(experiment.methods, experiment.graphs, experiment.test)
-        any_choice = {
-            study.choice_name(*cell): asdict(RunConfig.of(cell[0], {}).settings) for cell in cells
-        }
+        _, places = self.places(name)
         there = total = 0
-        for place, jobs in study.jobs_of(experiment, study.Selection(), any_choice).items():
+        for place, count in _planned(name).items():
             if (rows is None or place.row in rows) and protocol in (None, place.protocol):
-                total += len({job.key for job in jobs})
+                total += count
                 there += len({job.key for job in places.get(place, ())} & self.found.keys())
         return total - there, total
+
+
+@cache
+def _planned(name: str) -> dict[CellId, int]:
+    """Return how many different runs an experiment has in each place."""
+    experiment = read_experiment(name)
+    # To count runs that wait for a choice, any choice will do.
+    cells = product(experiment.methods, experiment.graphs, experiment.test)
+    any_choice = {
+        study.choice_name(*cell): asdict(RunConfig.of(cell[0], {}).settings) for cell in cells
+    }
+    jobs = study.jobs_of(experiment, study.Selection(), any_choice)
+    return {place: len({job.key for job in own}) for place, own in jobs.items()}
 
 
 def progress(reproduced: Reproduced) -> str:

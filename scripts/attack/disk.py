@@ -14,9 +14,11 @@ undisturbed one, bit by bit. What a harmed command may do is told in `Try.fault`
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import errno
 import json
+import multiprocessing
 import os
 import random
 import re
@@ -27,11 +29,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -68,16 +71,10 @@ class Command:
     line: str
     """What is run, in a folder with `toy.csv`, features, a list of pairs and a finished run."""
     products: str
-    """A pattern of the files that it makes, whose bytes depend on nothing but what was asked."""
-    keeps: Callable[[bytes], bytes] = bytes
-    """What of them does not depend on the clock."""
+    """A pattern of the files that it makes: but for times, their bytes depend on what was asked."""
     resume: str = ""
     """What a user gives instead of the same line, once `needs` is there."""
     needs: str = ""
-
-
-def _without_times(content: bytes) -> bytes:
-    return re.sub(rb'"(\w*seconds|ended)": [^,}]*', b"", content)
 
 
 COMMANDS = {
@@ -96,7 +93,6 @@ COMMANDS = {
     "compare": Command(
         "compare toy.csv --methods cgcl,vgae --runs 1 --epochs 2 --threads 1 --out compared",
         "compared/*.jsonl",
-        keeps=_without_times,
     ),
     "tune": Command(
         "tune toy.csv --method vgae --trials 2 --epochs 2 --threads 1 --out tuned",
@@ -146,7 +142,7 @@ def run(
     line: str, folder: Path, call: int = 0, harm: int = 0, log: Path | None = None
 ) -> tuple[int, str]:
     """Run a command in a child that is disturbed at a call; return its exit code and words."""
-    words = folder.parent / f"words-{folder.name}"
+    words = folder.parent / "words"
     child = os.fork()
     if not child:
         os.chdir(folder)
@@ -175,11 +171,17 @@ def run(
 
 
 def hashes(command: Command, folder: Path) -> dict[str, bytes]:
-    """Return what the command made."""
-    return {
-        path.name: command.keeps(path.read_bytes())
-        for path in sorted(folder.glob(command.products))
-    }
+    """Return what the command made, without times."""
+    times = re.compile(rb'"(\w*seconds|ended)": [^,}]*')
+    paths = sorted(folder.glob(command.products))
+    return {path.name: times.sub(b"", path.read_bytes()) for path in paths}
+
+
+@contextlib.contextmanager
+def copied(start: Path) -> Iterator[Path]:
+    """Give a copy of a folder to run in, which is gone in the end."""
+    with tempfile.TemporaryDirectory() as made:
+        yield Path(shutil.copytree(start, Path(made) / "folder"))
 
 
 class Attack:
@@ -188,7 +190,7 @@ class Attack:
     def __init__(self, name: str, start: Path) -> None:
         """Run the command undisturbed in a copy of the folder `start`."""
         self.name, self.command, self._start = name, COMMANDS[name], start
-        with self.copy() as folder:
+        with copied(start) as folder:
             log = folder.parent / "log"
             code, words = run(self.command.line, folder, log=log)
             if code:
@@ -196,10 +198,6 @@ class Attack:
             prefix = f"{folder}/"
             self.calls = [line.replace(prefix, "") for line in log.read_text().splitlines()]
             self._end = hashes(self.command, folder)
-
-    def copy(self) -> Folder:
-        """Return a folder to run in."""
-        return Folder(self._start)
 
     def visits(self) -> Iterator[Try]:
         """Yield every harm at every call where it can happen."""
@@ -209,7 +207,7 @@ class Attack:
 
     def do(self, one: Try) -> Try:
         """Do harm, then what a user does."""
-        with self.copy() as folder:
+        with copied(self._start) as folder:
             one.code, one.said = run(self.command.line, folder, one.call, HARMS[one.harm])
             one.left = tuple(str(p.relative_to(folder)) for p in folder.rglob("*.tmp"))
             line, needs = self.command.line, self.command.needs
@@ -219,24 +217,6 @@ class Attack:
             one.said += words if one.again else ""
             one.is_same = hashes(self.command, folder) == self._end
         return one
-
-
-class Folder:
-    """A copy of a folder that is gone in the end."""
-
-    def __init__(self, start: Path) -> None:
-        """Remember what is copied."""
-        self._start, self._holder = start, tempfile.TemporaryDirectory()
-
-    def __enter__(self) -> Path:
-        """Make the copy."""
-        folder = Path(self._holder.name) / "folder"
-        shutil.copytree(self._start, folder)
-        return folder
-
-    def __exit__(self, *_: object) -> None:
-        """Remove it."""
-        self._holder.cleanup()
 
 
 def prepare(folder: Path) -> None:
@@ -277,24 +257,13 @@ def main() -> None:
         attack(asked, Path(made))
 
 
-def shared_out(
-    count: int, do: Callable[[int], dict[str, Any]], workers: int, folder: Path
-) -> list[dict[str, Any]]:
-    """Do tries number 0, 1, ... in so many processes; return what came of each, in any order."""
-    children: list[int] = []
-    for worker in range(workers):
-        child = os.fork()
-        if not child:
-            with (folder / f"part-{worker}").open("w") as part:
-                for number in range(worker, count, workers):
-                    part.write(json.dumps(do(number)) + "\n")
-            os._exit(0)
-        children.append(child)
-    ended = [os.waitpid(child, 0)[1] for child in children]
-    if any(ended):
-        sys.exit("a worker failed")
-    parts = [(folder / f"part-{worker}").read_text() for worker in range(workers)]
-    return [json.loads(line) for part in parts for line in part.splitlines()]
+def do(one: Try, attacks: dict[str, Attack]) -> Try:
+    """Make a try, and tell at once if something gave way."""
+    done = attacks[one.command].do(one)
+    fault = done.fault()
+    if fault:
+        print(f"{one.command}, {one.harm} at {one.call} ({one.what}): {fault}", flush=True)
+    return done
 
 
 def attack(asked: argparse.Namespace, folder: Path) -> None:
@@ -318,15 +287,8 @@ def attack(asked: argparse.Namespace, folder: Path) -> None:
         print(f"{name}: {len(one.calls)} calls, {sum(t.command == name for t in tries)} tries")
     if asked.count:
         return
-
-    def do(number: int) -> dict[str, Any]:
-        own = attacks[tries[number].command].do(tries[number])
-        if fault := own.fault():
-            what = f"{own.command}, {own.harm} at {own.call} ({own.what})"
-            print(f"{what}: {fault}", flush=True)
-        return asdict(own)
-
-    done = [Try(**own) for own in shared_out(len(tries), do, asked.workers, folder)]
+    with ProcessPoolExecutor(asked.workers, multiprocessing.get_context("fork")) as pool:
+        done = [*pool.map(partial(do, attacks=attacks), tries, chunksize=16)]
     if asked.out:
         lines = [json.dumps({**asdict(own), "fault": own.fault()}) for own in done]
         asked.out.write_text("\n".join(lines) + "\n")

@@ -14,19 +14,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import random
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from disk import COMMANDS, Folder, prepare, run, shared_out
+from disk import COMMANDS, copied, prepare, run
 from safetensors import safe_open
 from torch import Tensor
 
@@ -198,9 +200,22 @@ def tries(start: Path) -> Iterator[Try]:
                 yield Try(file, command, what, spoil)
 
 
+CHOSEN: list[Try] = []
+"""What is tried, where processes that are forked off find it."""
+
+
+def fault_of(number: int, start: Path) -> str | None:
+    """Make a try; return, and tell at once, what is wrong with what the command did."""
+    one = do(CHOSEN[number], start)
+    fault = one.fault()
+    if fault:
+        print(f"{one.file}, {one.what}, {one.command}: {fault}", flush=True)
+    return fault
+
+
 def do(one: Try, start: Path) -> Try:
     """Spoil a copy and run the command there."""
-    with Folder(start) as folder:
+    with copied(start) as folder:
         one.spoil(folder / one.file)
         code, said = run(LINES[one.command], folder)
     return replace(one, code=code, said=said)
@@ -228,16 +243,11 @@ def main() -> None:
         chosen = [t for t in tries(start) if asked.only in t.file or asked.only in t.command]
         if asked.draw is not None:
             chosen = random.Random(asked.seed).sample(chosen, min(asked.draw, len(chosen)))  # noqa: S311
-
-        def attempt(number: int) -> dict[str, Any]:
-            one = do(chosen[number], start)
-            if fault := one.fault():
-                print(f"{one.file}, {one.what}, {one.command}: {fault}", flush=True)
-            return {"file": one.file, "fault": fault}
-
-        done = shared_out(len(chosen), attempt, asked.workers, Path(made))
-    counts = Counter(own["file"] for own in done)
-    failed = Counter(own["file"] for own in done if own["fault"])
+        CHOSEN.extend(chosen)
+        with ProcessPoolExecutor(asked.workers, multiprocessing.get_context("fork")) as pool:
+            faults = [*pool.map(partial(fault_of, start=start), range(len(chosen)), chunksize=16)]
+    counts = Counter(one.file for one in chosen)
+    failed = Counter(one.file for one, fault in zip(chosen, faults, strict=True) if fault)
     for file, count in counts.items():
         print(f"{file}: {count} tries, {failed[file]} failed")
     print(f"{time.monotonic() - started:.0f} s")

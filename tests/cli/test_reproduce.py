@@ -12,7 +12,14 @@ import cgcl
 from cgcl.cli import reproduce as command_module
 from cgcl.experiments import reproduction as running
 from cgcl.experiments.reproduction import Records
-from cgcl.experiments.study import Record, Selection, jobs_of, read_data, read_experiment
+from cgcl.experiments.study import (
+    Record,
+    Selection,
+    jobs_of,
+    read_data,
+    read_experiment,
+    study_pages,
+)
 
 SMALL = {
     "dataset": "cora",
@@ -207,6 +214,8 @@ def test_without_matplotlib_there_is_a_warning_and_everything_else(cli, monkeypa
     filled("fig2", read_data("chosen"), **part)
     words = command("--quiet", what="fig2", methods="cgcl", protocol="paper")
     with monkeypatch.context() as patched:
+        patched.delattr(study_pages(), "figures", raising=False)
+        patched.delitem(sys.modules, "cgcl_paper.figures", raising=False)
         patched.setitem(sys.modules, "matplotlib", None)
         code, out, err = cli(*words)
     assert (code, out) == (0, "out/fig2-2-epochs.csv\n")

@@ -87,10 +87,7 @@ class Options(OnMachine):
             records = reproduction.read_records(self.out / reproduction.RUNS)
         except OSError:  # told when the folder is opened
             return shipped
-        # What the grid among the runs that are there gives, as far as it is complete.
-        grid = study.read_experiment(_GRID)
-        whole = study.jobs_of(grid, study.Selection(epochs=self.epochs), {})
-        return {**shipped, **study.choose(grid, whole, reproduction.index(records))}
+        return {**shipped, **study.chosen_by_grid(reproduction.index(records), self.epochs)}
 
 
 def _listed(text: str | None) -> tuple[str, ...] | None:
@@ -176,7 +173,7 @@ def _one(
     """
     import cgcl
     from cgcl.experiments.reproduction import Findings, known_places, pending_jobs, run_jobs
-    from cgcl.experiments.study import Selection, choose, jobs_of
+    from cgcl.experiments.study import Selection, chosen_by_grid, jobs_of
 
     places = jobs_of(experiment, asked.part, chosen)
     whole = jobs_of(experiment, Selection(epochs=asked.epochs), chosen, only_chosen=True)
@@ -190,7 +187,7 @@ def _one(
     is_at_end = run_jobs(jobs, records, read, asked.resources, told, request.is_set)
     if experiment.name == _GRID:
         # What follows takes what was just chosen.
-        chosen |= choose(experiment, whole, records.found)
+        chosen |= chosen_by_grid(records.found, asked.epochs)
     found = Findings(experiment, places, records.found, chosen, asked.epochs)
     if not asked.quiet:
         _tell(found)

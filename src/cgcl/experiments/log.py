@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import multiprocessing
 import os
-import time
-from collections import deque
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -358,9 +354,7 @@ class _Keyed(Protocol):
         ...
 
 
-J = TypeVar("J")
 K = TypeVar("K", bound=_Keyed)
-Outcome = TypeVar("Outcome")
 
 
 def pending(jobs: Iterable[K], done: Container[str]) -> list[K]:
@@ -370,47 +364,3 @@ def pending(jobs: Iterable[K], done: Container[str]) -> list[K]:
         if job.key not in done:
             left.setdefault(job.key, job)
     return [*left.values()]
-
-
-def run_side_by_side(
-    jobs: Iterable[J],
-    work: Callable[[J, dict[str, Any]], Outcome | None],
-    where: dict[str, Any],
-    workers: int,
-    deadline: float,
-    tell: Callable[[str], None],
-    *,
-    is_fresh: bool = True,
-) -> Iterator[Outcome]:
-    """Yield results as they come; nothing new is begun after the deadline.
-
-    A job that dies is tried once more: its neighbour on the device may have been the culprit.
-
-    Args:
-        jobs: What is missing.
-        work: Makes a result, in another process; None if there is nothing to keep.
-        where: What every call of `work` is told besides its job.
-        workers: How many at once.
-        deadline: As `time.time` counts.
-        tell: Told what died.
-        is_fresh: Every job has a process of its own: one that breaks its device breaks no other.
-    """
-    spawn = multiprocessing.get_context("spawn")
-    waiting = deque((job, True) for job in jobs)
-    most = 1 if is_fresh else None
-    with ProcessPoolExecutor(workers, mp_context=spawn, max_tasks_per_child=most) as pool:
-        running: dict[Future[Outcome | None], tuple[J, bool]] = {}
-        while True:
-            while waiting and len(running) < workers and time.time() < deadline:
-                job, is_first = waiting.popleft()
-                running[pool.submit(work, job, where)] = (job, is_first)
-            if not running:
-                return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                (job, is_first), error = running.pop(future), future.exception()
-                if error is not None:
-                    tell(f"{job}: {error!r}"[:300])
-                    if is_first:
-                        waiting.append((job, False))
-                elif (result := future.result()) is not None:
-                    yield result

@@ -24,9 +24,7 @@ from cgcl.experiments.study import (
     Experiment,
     Job,
     Record,
-    Selection,
-    choose,
-    jobs_of,
+    chosen_by_grid,
     read_data,
     study_pages,
 )
@@ -443,10 +441,9 @@ class Findings:
         yield f"{stem}.csv", tables.csv(table)
         if name == "grid":
             # A grid of which only some runs are asked for and there must not pass for a whole one.
-            whole = jobs_of(self.experiment, Selection(epochs=self.epochs), {})
             head = [line for line in (*CHOSEN_HEAD, cut_note(self.epochs)) if line]
-            best = choose(self.experiment, whole, self.found)
-            yield f"{self._file('chosen')}.toml", toml_text(best, head)
+            chosen = chosen_by_grid(self.found, self.epochs)
+            yield f"{self._file('chosen')}.toml", toml_text(chosen, head)
         elif not name.startswith("fig"):
             yield f"{stem}.md", tables.markdown(table)
             yield f"{stem}.tex", tables.latex(table)
@@ -462,11 +459,12 @@ class Findings:
             ConfigError: What draws is not installed.
             ResourceError: The disk is full or the folder cannot be written.
         """
-        name, pages = self.experiment.name, study_pages()
+        name = self.experiment.name
         if not name.startswith("fig"):
             return []
-        figure = pages.figure_of(self.experiment, self._records, cut_note(self.epochs))
-        written: list[Path] = pages.write_figure(figure, folder, self._file(name))
+        figures = study_pages().drawing()
+        figure = figures.figure_of(self.experiment, self._records, cut_note(self.epochs))
+        written: list[Path] = figures.write_figure(figure, folder, self._file(name))
         return written
 
     @property

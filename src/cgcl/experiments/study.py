@@ -149,6 +149,12 @@ def read_data(name: str, folder: Path = FOLDER) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
+def graph_titles() -> dict[str, str]:
+    """Return the paper's graphs in its order, each with its name for people."""
+    told = read_data("paper")["datasets"]
+    return {graph: own["title"] for graph, own in told.items() if isinstance(own, dict)}
+
+
 def _require_known(where: str, values: Mapping[str, Any], known: set[str]) -> None:
     unknown = sorted(values.keys() - known)
     if unknown:
@@ -199,13 +205,12 @@ class _Run:
     @cached_property
     def key(self) -> str:
         """Equal for a job and the record that answers it."""
-        return key_of(**self.asked)
+        return _key_of(self.asked)
 
     @cached_property
     def plain_key(self) -> str:
         """The key of the same training with nothing measured: a record answers that, too."""
-        plain: dict[str, Any] = {**self.asked, "measures": ()}
-        return key_of(**plain)
+        return _key_of({**self.asked, "measures": ()})
 
 
 @dataclass(frozen=True)
@@ -255,23 +260,15 @@ _ASKED = ("graph", "test", "method", "settings", "split_seed", "seed", "measures
 _WORDS = {"graphs": "dataset", "methods": "method", "test": "ratio", "protocols": "protocol"}
 
 
-def key_of(
-    graph: str,
-    test: int,
-    method: str,
-    settings: Mapping[str, Any],
-    split_seed: int,
-    seed: int,
-    measures: Sequence[str],
-) -> str:
+def _key_of(asked: Mapping[str, Any]) -> str:
     """Return what tells one run from another, as 16 hexadecimal digits.
 
     Settings count where they differ from the defaults, so that a setting which is added to a method
     later, with a default that changes nothing, leaves earlier results findable.
     """
-    named = differing(method, settings)
-    parts = [graph, test, method, named, split_seed, seed, list(measures)]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    counted = {**asked, "settings": differing(asked["method"], asked["settings"])}
+    parts = json.dumps([counted[name] for name in _ASKED], sort_keys=True)
+    return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
 
 def differing(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -482,6 +479,19 @@ def choose(
             own = {setting: best.settings[setting] for setting in searched[name]}
             chosen[name] = {**own, "val_auc": _validation_auc(best), "runs": len(complete)}
     return chosen
+
+
+def chosen_by_grid(
+    found: Mapping[str, Record], epochs: int | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return what the whole grid chooses, as far as it is complete.
+
+    Args:
+        found: What came out, by key.
+        epochs: What trainings were cut to, if they were.
+    """
+    grid = read_experiment("grid")
+    return choose(grid, jobs_of(grid, Selection(epochs=epochs), {}), found)
 
 
 def _validation_auc(record: Record) -> float:

@@ -20,13 +20,7 @@ from cgcl.experiments.statistics import (
     corrected,
     spread_of,
 )
-from cgcl.experiments.tables import (
-    NOTHING,
-    csv_text,
-    markdown_table,
-    mean_words,
-    p_words,
-)
+from cgcl.experiments.tables import NOTHING, csv_text, markdown_table, mean_words, p_words
 from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD, method_named
 from cgcl.metrics.table import METRICS
 from cgcl.wording import counted, joined

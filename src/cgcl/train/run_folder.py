@@ -98,6 +98,8 @@ def read_run(path: Path) -> dict[str, Any]:
         run = parse_json(file.read_bytes())
         # What tells of a sample, and of the model, came later.
         version, wrong = run["format"], misfits({**_LATER, **run}, _RUN_SHAPE)
+        measured = [name for name in ("val", "test") if run.get(name) is not None]
+        wrong += [name for name in measured if not {"auc", "ap"} <= run[name].keys()]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         version, wrong = 1, [str(error)]
     if version != 1:

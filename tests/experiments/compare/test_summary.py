@@ -6,7 +6,6 @@ The two cliques have 91 links: 9 to test on, 4 to choose by, 78 to learn from.
 
 import csv
 import io
-import json
 import math
 import re
 from dataclasses import replace
@@ -19,7 +18,6 @@ from cgcl.experiments.statistics import Difference
 from cgcl.experiments.summary import (
     NOTHING,
     as_csv,
-    as_json,
     as_markdown,
     as_table,
     best_rows,
@@ -86,14 +84,12 @@ def test_results_from_before_a_metric_are_compared_by_what_all_have(summarised):
 
 
 def test_the_difference_by_hand(plain):
-    """Differences -3/9, -2/9, -4/9: mean -3/9, s = 1/9, variance factor 1/3 + 9/78, two degrees."""
+    """Differences -3/9, -2/9, -4/9, over splits of 9 test links to 78."""
     assert plain.rows[0].difference is None
     found, against = plain.rows[1].difference, plain.rows[1].against
-    t = -3 / math.sqrt(1 / 3 + 9 / 78)
     assert against == "CGCL"
     assert found.mean == pytest.approx(-3 / 9)
-    assert found.t == pytest.approx(t)
-    assert found.p == pytest.approx(1 + t / math.sqrt(2 + t * t))
+    assert found.t == pytest.approx(-3 / math.sqrt(1 / 3 + 9 / 78))
     assert found.adjusted_p == found.p  # one comparison needs no correction
 
 
@@ -144,18 +140,6 @@ def test_one_common_run_has_no_p_value_and_without_cgcl_there_is_no_difference(s
     without = summarised({"mlp": [3, 5, 4], "adamic-adar": [5, 5, 5]}, out="other")
     assert all(row.difference is None for row in without.rows)
     assert "vs CGCL" not in as_table(without, by_degree=False)
-
-
-def test_a_method_that_always_fails_has_an_empty_row(summarised):
-    summary = summarised({"cgcl": [6, 7, 8], "mlp": [MemoryError()] * 3})
-    row = summary.rows[1]
-    assert (row.runs, row.metrics, row.seconds, row.difference) == (0, {}, None, None)
-    assert footnotes(summary)[0] == (
-        "Features only (MLP) failed in runs 1, 2 and 3: out of memory: The error says nothing more."
-    )
-    line = as_table(summary, by_degree=True).splitlines()[2]
-    assert line.split("  ")[0] == "Features only (MLP)"
-    assert "0/3" in line
 
 
 def test_tuned_methods_are_set_against_tuned_cgcl(summarised):
@@ -251,13 +235,3 @@ def test_csv_has_every_number_in_full(plain):
     assert [float(other[name]) for name in ("auc", "difference", "adjusted_p")] == numbers
     assert (ours["difference"], ours["hits@100"]) == ("", "")
     assert any(name.startswith("auc, degree") for name in ours)
-
-
-def test_json_has_everything(plain):
-    found = json.loads(as_json(plain, by_degree=False))
-    assert found["plan"] == {"runs": 3, "protocol": "splits", "val": 0.05, "test": 0.1}
-    assert found["sizes"] == {"train": 78, "val": 4, "test": 9}
-    assert found["rows"][1]["difference"]["mean"] == pytest.approx(-3 / 9)
-    assert found["rows"][0]["settings"]["hidden"] == 512
-    assert len(found["rows"][0]["by_degree"]) == len(found["strata"])
-    assert found["graph"]["title"] == "toy"

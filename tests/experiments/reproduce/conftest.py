@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cgcl.experiments.study import Experiment, Job, Record, Row, study_pages
+from cgcl.train.config import RunConfig
 
 study_pages()  # so that tests can import its modules, as cgcl_paper
 
@@ -29,6 +30,19 @@ def toy(*rows: Row, **changes: Any) -> Experiment:
 
 def row(name: str, method: str | None = None, **changes: Any) -> Row:
     return Row(**{"name": name, "title": name, "method": method or name, "settings": {}, **changes})
+
+
+def job(
+    method: str = "cgcl",
+    split_seed: int = 0,
+    measures: tuple[str, ...] = (),
+    *,
+    graph: str = "cora",
+    test: int = 10,
+    **settings: Any,
+) -> Job:
+    shares = {"val": test / 200, "test": test / 100}
+    return Job(graph, test, RunConfig.of(method, {**shares, **settings}), split_seed, measures)
 
 
 def record_of(job: Job, auc: float = 0.5, ap: float = 0.5, **changes: Any) -> Record:

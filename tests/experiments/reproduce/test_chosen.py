@@ -125,28 +125,6 @@ def test_no_test_link_of_the_split_that_is_tested_on_has_a_say():
         assert len(splits) == 1
 
 
-def test_methods_choose_for_themselves_from_grids_of_their_own(found):
-    places = places_of("grid", graphs=("photo",), test=(10,))
-    methods = {row.name: row.method for row in read_experiment("grid").rows}
-    best = {"cgcl": 7, "graphsage": 1, "vgae": 2, "s2gae": 0, "maskgae": 1}
-    numbers = dict.fromkeys(best, 0)
-    vals = []
-    for place in places:
-        method = methods[place.row]
-        vals.append(0.9 if numbers[method] == best[method] else 0.5)
-        numbers[method] += 1
-    chosen = choose(places, found(places, vals, [0.5] * len(vals)))
-    assert numbers == {"cgcl": COUNT, **dict.fromkeys([*best][1:], 3)}
-    about = {"val_auc": 0.9, "runs": 3}
-    assert chosen == {
-        "cgcl-photo-10": {**settings_of(places, 7), "val_auc": 0.9, "runs": COUNT},
-        "graphsage-photo-10": {"lr": 0.005, **about},
-        "vgae-photo-10": {"lr": 0.01, **about},
-        "s2gae-photo-10": {"lr": 0.001, **about},
-        "maskgae-photo-10": {"input_dropout": 0.5, **about},
-    }
-
-
 def test_a_grid_has_what_a_table_takes_from_it():
     """A setting that is chosen is searched, and what is not searched is the same in both."""
     keys = {job.key for own in places_of("grid").values() for job in own}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import cache
 
 import pytest
 from cgcl_paper.claims import CHECKS, Verdict, claims_markdown, verdict_of
@@ -18,6 +19,11 @@ Number = Callable[[CellId, Job], float]
 PAPER = study.read_data("paper")
 
 
+@cache
+def places_of(name: str) -> dict[CellId, list[Job]]:
+    return study.jobs_of(study.read_experiment(name), study.Selection(), CHOSEN)
+
+
 @pytest.fixture
 def reproduced(scored: Callable[..., Record]) -> Callable[..., Reproduced]:
     """All runs of some experiments, each with an AUC (and AP) in percent."""
@@ -25,9 +31,7 @@ def reproduced(scored: Callable[..., Record]) -> Callable[..., Reproduced]:
     def make(names: str, number: Number, measured: Callable[[Job], dict] | None = None):
         found: dict[str, Record] = {}
         for name in names.split():
-            for place, jobs in study.jobs_of(
-                study.read_experiment(name), study.Selection(), CHOSEN
-            ).items():
+            for place, jobs in places_of(name).items():
                 for job in jobs:
                     about = measured(job) if measured else {}
                     found[job.key] = scored(job, number(place, job), measured=about)

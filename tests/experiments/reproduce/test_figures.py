@@ -7,7 +7,6 @@ import math
 import random
 import re
 import statistics
-import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -19,32 +18,25 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from cgcl.errors import ConfigError
 from cgcl.experiments.study import Record
 from cgcl.experiments.tables import cut_note
 from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
 from cgcl.readers import DATASETS
+
+from .conftest import job, record_of
 
 WIDTHS, RATES, SHARES = (512, 256, 128, 64), (0.001, 0.005, 0.01, 0.05), (10, 20)
 LOSS, AUC, CONSISTENCY, GAP = range(4)
 EPOCHS = list(range(10, 101, 10))
 
 
-def a_record(**changes) -> Record:
-    blank = {"graph": "cora", "test": 10, "method": "cgcl", "settings": {}, "split_seed": 0}
-    blank |= {"split": "", "seed": 0, "fingerprint": "", "device": "cpu", "threads": 1}
-    return Record(**{**blank, "versions": {}, **changes})
-
-
 def grid_records(graph: str = "cora", runs: int = 3) -> list[Record]:
     rng = random.Random(1)
     return [
-        a_record(
-            graph=graph,
-            test=test,
-            settings={"hidden": width, "lr": rate, "input_dropout": 0.5},
-            seed=seed,
-            metrics={"auc": rng.uniform(0.92, 0.97), "ap": rng.uniform(0.92, 0.97)},
+        record_of(
+            job(graph=graph, test=test, hidden=width, lr=rate, seed=seed),
+            rng.uniform(0.92, 0.97),
+            rng.uniform(0.92, 0.97),
         )
         for test, width, rate, seed in itertools.product(SHARES, WIDTHS, RATES, range(runs))
     ]
@@ -60,7 +52,7 @@ def traced_records(graphs: tuple[str, ...] = ("cora", "photo")) -> list[Record]:
         return {"epoch": EPOCHS, **columns}
 
     return [
-        a_record(graph=graph, test=test, best_epoch=50, measured={"trace": trace()})
+        record_of(job(graph=graph, test=test), best_epoch=50, measured={"trace": trace()})
         for graph in graphs
         for test in SHARES
     ]
@@ -206,12 +198,3 @@ def test_nothing_yet_is_said(draw, tmp_path):
     figure = draw([])
     assert "no runs" in figure.texts[0].get_text()
     assert all(written(figure, tmp_path))
-
-
-@pytest.mark.parametrize("draw", [sensitivity_figure, convergence_figure])
-def test_without_matplotlib_the_way_to_get_it_is_told(draw, monkeypatch):
-    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ConfigError, match=re.escape('pip install "cgcl[figures]"')):
-        draw([])

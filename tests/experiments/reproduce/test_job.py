@@ -15,7 +15,6 @@ from cgcl.experiments.reproduction import read_records
 from cgcl.experiments.study import (
     NAMES,
     CellId,
-    Job,
     Record,
     Selection,
     having,
@@ -26,16 +25,11 @@ from cgcl.experiments.study import (
 from cgcl.methods.table import METHODS, method_named
 from cgcl.train.config import RunConfig
 
-from .conftest import record_of, row, toy
+from .conftest import job, record_of, row, toy
 
 LATER = {"cgcl": {"seen": 0.5}}
 """Settings that methods got after the first results were committed: what those runs had."""
 LATER_FOR_ALL = {"choose_by": "auc"}
-
-
-def job(graph="cora", test=10, method="cgcl", split_seed=0, measures=(), **settings):
-    shares = {"val": test / 200, "test": test / 100}
-    return Job(graph, test, RunConfig.of(method, {**shares, **settings}), split_seed, measures)
 
 
 def again(own):

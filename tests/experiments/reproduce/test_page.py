@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from cgcl_paper import page
 from cgcl_paper.claims import summary
-from cgcl_paper.page import (
-    Reproduced,
-    choices,
-    devices,
-    level,
-    progress,
-    repeats,
-    table,
-    verdict_on,
-)
+from cgcl_paper.page import Reproduced
 
 from cgcl.experiments.study import NAMES, CellId
 from cgcl.experiments.tables import Cell
@@ -39,19 +31,19 @@ def cell(mean: float | None, sd: float | None = None, published: float = 97.0) -
     ],
 )
 def test_when_a_cell_counts_as_reproduced(own: Cell, splits: Cell | None, expected: str) -> None:
-    assert verdict_on(own, splits) == expected
+    assert page.verdict_on(own, splits) == expected
 
 
 def test_without_runs_the_page_says_so() -> None:
     nothing = Reproduced({}, {})
-    assert table(nothing, "table2") == "Not run yet."
+    assert page.table(nothing, "table2") == "Not run yet."
     # Table I has two protocols.
-    assert progress(nothing).count("| 0 |") == len(NAMES) + 1
-    assert "`cgcl reproduce table1 --protocol splits`: Table I" in progress(nothing)
-    assert level(nothing).endswith("Of 0 cells, nothing has been run.")
-    assert devices(nothing) == ""
-    assert choices(nothing).count("\n") == 1  # a head and no row
-    assert repeats(nothing) == "No training was made twice."
+    assert page.progress(nothing).count("| 0 |") == len(NAMES) + 1
+    assert "`cgcl reproduce table1 --protocol splits`: Table I" in page.progress(nothing)
+    assert page.level(nothing).endswith("Of 0 cells, nothing has been run.")
+    assert page.devices(nothing) == ""
+    assert page.choices(nothing).count("\n") == 1  # a head and no row
+    assert page.repeats(nothing) == "No training was made twice."
     told = summary(nothing)
     assert "No comparison has enough splits to be tested yet." in told
     assert "10 of 10 runs of `fig4`" in told

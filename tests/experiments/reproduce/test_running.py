@@ -8,29 +8,20 @@ import pytest
 import torch
 
 from cgcl.experiments import reproduction as running
-from cgcl.experiments.reproduction import (
-    RUNS,
-    Records,
-    _batches,
-    pending_jobs,
-    read_records,
-    run_jobs,
-)
-from cgcl.experiments.study import Job
+from cgcl.experiments.reproduction import RUNS, Records, read_records
 from cgcl.split import random_split
-from cgcl.train.config import Resources, RunConfig
+from cgcl.train.config import Resources
 from cgcl.train.fit import fit
 
+from . import conftest
+
 CPU = Resources(device="cpu", threads=1)
-SMALL = {"hidden": 8, "epochs": 2, "evaluate_every": 1}
+QUICK = {"graph": "sbm", "test": 20}
+SMALL = {"cgcl": {"hidden": 8, "epochs": 2, "evaluate_every": 1}, "vgae": {"epochs": 2}}
 
 
-def job(method="cgcl", split_seed=0, measures=(), graph="sbm", test=20, **settings):
-    sizes = SMALL if method == "cgcl" else {"epochs": 2} if method == "vgae" else {}
-    shares = {"val": test / 200, "test": test / 100}
-    return Job(
-        graph, test, RunConfig.of(method, {**sizes, **shares, **settings}), split_seed, measures
-    )
+def job(method="cgcl", split_seed=0, measures=(), **asked):
+    return conftest.job(method, split_seed, measures, **{**QUICK, **SMALL.get(method, {}), **asked})
 
 
 BROKEN = job("vgae", measures=("embeddings",))
@@ -67,7 +58,7 @@ def run(graph, path):
             return stop(log)
 
         with Records(path) as records:
-            return run_jobs(jobs, records, read, CPU, ends, should_stop), log
+            return running.run_jobs(jobs, records, read, CPU, ends, should_stop), log
 
     return run_in
 
@@ -157,7 +148,7 @@ def test_what_else_is_measured_is_kept_and_serves_the_same_run_without(run, path
     with Records(path) as records:
         assert records.found[plain.key] == records.found[measured.key]
         # The other way round it must be: nobody looked.
-        assert pending_jobs([traced], records) == [traced]
+        assert running.pending_jobs([traced], records) == [traced]
     run(traced)
     one, other = read_records(path / RUNS)
     assert one.measured.keys() == {"embeddings"}
@@ -173,7 +164,7 @@ def test_one_batch_differs_in_seed_split_and_learning_rate_alone():
     others = [job(hidden=16), job(test=10), job(views="one"), job(epochs=3), job("vgae")]
     others += [job("adamic-adar"), *(job(seed=seed, measures=("trace",)) for seed in range(2))]
     mixed = [alike[0], *others[:4], *alike[1:], *others[4:]]
-    found = list(_batches(mixed, 10))
+    found = list(running._batches(mixed, 10))
     assert found[0] == alike
     assert found[1:] == [[own] for own in others]
 

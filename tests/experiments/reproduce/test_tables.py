@@ -4,26 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from cgcl.experiments.study import CellId, Experiment, Row
+from cgcl.experiments.study import CellId
 from cgcl.experiments.tables import Cell, Table, csv, latex, markdown
+
+from .conftest import row, toy
 
 DASH = "\N{EN DASH}"
 TITLES = {"cora": "Cora", "photo": "Photo"}
-
-
-def row(name, title):
-    return Row(name=name, title=title, method=name, settings={})
-
-
-TOY = Experiment(
-    name="toy",
-    title="Table I: a toy",
-    graphs=("cora", "photo"),
-    test=(10, 20),
-    protocols=("paper", "splits"),
-    runs=10,
-    rows=(row("cgcl", "CGCL"), row("vgae", "VGAE"), row("seal", "SEAL")),
-)
+ROWS = {"cgcl": "CGCL", "vgae": "VGAE", "seal": "SEAL"}
+TOY = toy(*(row(name, title=own) for name, own in ROWS.items()), title="Table I: a toy", runs=10)
 
 
 def cell(name, mean, *, graph="cora", metric="auc", runs=10, published=97.0, **changes):
@@ -120,13 +109,14 @@ def test_runs_that_are_missing_or_cut_short_have_a_footnote(changes, note):
 
 
 def test_markdown_is_not_broken_by_what_rows_are_called():
-    of = replace(TOY, rows=(row("cgcl", "a|b *c* <i>"),))
+    of = replace(TOY, rows=(row("cgcl", title="a|b *c* <i>"),))
     text = markdown(table(cell("cgcl", 97.0), of=of))
     assert r"| a\|b \*c\* \<i> | 97.00" in text
 
 
 def test_latex_escapes_what_it_would_take_for_commands():
-    of = replace(TOY, title="50 %\nof it", rows=(row("cgcl", r"[a]_b & {c} 5 % #1 $x \d ~ ^ < 2"),))
+    odd = row("cgcl", title=r"[a]_b & {c} 5 % #1 $x \d ~ ^ < 2")
+    of = replace(TOY, title="50 %\nof it", rows=(odd,))
     text = latex(table(cell("cgcl", 97.0, caps="10 % of a_b", published=None), of=of))
     assert text.startswith("% 50 \\% of it\n% In the preamble: \\usepackage{booktabs}\n")
     assert (

@@ -9,13 +9,7 @@ from dataclasses import replace
 import cgcl_paper as writing
 import pytest
 
-from cgcl.experiments.reproduction import (
-    Findings,
-    index,
-    known_places,
-    measured_csv,
-    records_of,
-)
+from cgcl.experiments.reproduction import Findings, index, known_places, measured_csv, records_of
 from cgcl.experiments.study import Selection, jobs_of, read_experiment
 
 from .conftest import CHOSEN, record_of

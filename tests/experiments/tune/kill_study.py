@@ -26,21 +26,23 @@ TRIALS = 8
 PAIRS = torch.tensor([*combinations(range(10), 2), *combinations(range(10, 20), 2)]).T
 GRAPH = Graph.from_pairs("toy", [str(node) for node in range(20)], PAIRS, torch.eye(20))
 SPLIT = random_split(GRAPH, 0.1, 0.2, 0)
+DISK = [(os, "fsync"), (os, "truncate"), *((Path, own) for own in ("replace", "open", "mkdir"))]
 
 
-def kill_at(number: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return what lets functions kill this process right before their Nth call in all."""
-    calls = itertools.count(1)
+def kill_at(number: int, calls: list[tuple[Any, str]]) -> None:
+    """Arrange for SIGKILL right before the Nth of these calls in all."""
+    count = itertools.count(1)
 
     def counted(function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if next(calls) == number:
+            if next(count) == number:
                 os.kill(os.getpid(), signal.SIGKILL)
             return function(*args, **kwargs)
 
         return wrapper
 
-    return counted
+    for owner, name in calls:
+        setattr(owner, name, counted(getattr(owner, name)))
 
 
 def attempt(folder: Path, number: int, kind: str) -> int:
@@ -49,13 +51,8 @@ def attempt(folder: Path, number: int, kind: str) -> int:
 
     child = os.fork()
     if child == 0:
-        train, counted = FakeTrain(), kill_at(number)
-        if kind == "disk":
-            calls = [(os, "fsync"), (os, "truncate")]
-            for owner, name in [*calls, *((Path, name) for name in ("replace", "open", "mkdir"))]:
-                setattr(owner, name, counted(getattr(owner, name)))
-        else:
-            train.before = counted(lambda _: None)
+        train = FakeTrain()
+        kill_at(number, DISK if kind == "disk" else [(train, "before")])
         tune(GRAPH, SPLIT, "mlp", TRIALS, folder=folder, train=train)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -67,19 +64,15 @@ def killed_and_resumed(folder: Path, number: int, kind: str) -> dict[str, Any]:
     while (code := attempt(folder, number if kills < 3 else 0, kind)) == -signal.SIGKILL:
         kills += 1
     trials = [json.loads(line) for line in (folder / "trials.jsonl").read_bytes().splitlines()]
-    for trial in trials:
-        trial["seconds"] = 0.0
     return {
         "kills": kills,
         "code": code,
-        "trials": trials,
+        "trials": [{**trial, "seconds": 0.0} for trial in trials],
         "best": (folder / "best.toml").read_text(),
         "files": sorted(path.name for path in folder.iterdir()),
     }
 
 
 if __name__ == "__main__":
-    cases = [("disk", n) for n in (0, *json.loads(sys.argv[1]))]
-    cases += [("trial", n) for n in json.loads(sys.argv[2])]
-    for case, at in cases:
+    for case, at in json.loads(sys.argv[1]):
         print(json.dumps(killed_and_resumed(Path(f"{case}-{at}"), at, case)), flush=True)
