@@ -57,7 +57,8 @@ def test_every_option_takes_part_below() -> None:
 @example(Reading(header=False))
 @example(Reading(header=True, one_hot=("a b", "[1, 2]", '{"a": 1}')))
 @example(Reading(separator="\t", time="None", words=""))
-def test_a_command_says_all_that_differs_from_the_defaults(reading) -> None:
+def test_a_command_says_all_that_differs_from_the_defaults(reading, monkeypatch) -> None:
+    monkeypatch.delenv("CGCL_DATA", raising=False)
     assert parsed(shlex.split(shlex.join(flags_of(reading)))) == reading
 
 

@@ -17,11 +17,13 @@ Start = Callable[..., subprocess.Popen]
 def start(tmp_path: Path) -> Start:
     """Start `cgcl`, or another program of Python, in a fresh folder without outer settings."""
 
-    def run(*arguments: str, program: tuple[str, ...] = ("-m", "cgcl")) -> subprocess.Popen:
+    def run(
+        *arguments: str, program: tuple[str, ...] = ("-m", "cgcl"), cwd: Path = tmp_path
+    ) -> subprocess.Popen:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("CGCL_")}
         return subprocess.Popen(
             [sys.executable, *program, *arguments],
-            cwd=tmp_path,
+            cwd=cwd,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -59,19 +59,11 @@ COMMANDS = [
 # Each command with one of the two signals: what differs is the exit code alone.
 @pytest.mark.parametrize(("case", "sign", "command"), [(n, *own) for n, own in enumerate(COMMANDS)])
 def test_a_signal_ends_a_command_with_a_sentence_and_nothing_half_written(
-    folder: Path, case: int, sign: str, command: str
+    start, folder: Path, case: int, sign: str, command: str
 ) -> None:
     number, code = [(signal.SIGINT, 130), (signal.SIGTERM, 143)][case % 2]
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-    with subprocess.Popen(
-        [sys.executable, "-c", WAITING, sign, *command.split()],
-        cwd=folder,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stderr is not None
+    with start(sign, *command.split(), program=("-c", WAITING), cwd=folder) as process:
         while "Here" not in (line := process.stderr.readline()):
             assert line, "ended before it came there"
         process.send_signal(number)

@@ -75,17 +75,6 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> str:
     return model_hash(folder / done.stdout.strip())
 
 
-def test_kill_9_from_outside(start, cgcl, untouched: str, tmp_path: Path) -> None:
-    process = start(*LONG)
-    wait_for(process, "epoch 120/400")
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    assert not (tmp_path / "runs/friends-1/model.safetensors").exists()
-    assert cgcl(*RESUME) == "runs/friends-1\n"
-    assert model_hash(tmp_path / "runs/friends-1") == untouched
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_polite_signal_saves_and_says_how_to_go_on(
     start, cgcl, untouched: str, tmp_path: Path, number, code: int

@@ -17,7 +17,7 @@ import cgcl
 from cgcl.errors import SplitError
 from cgcl.graph import Graph
 from cgcl.methods.heuristics import AdamicAdar, CommonNeighbours, ResourceAllocation
-from cgcl.metrics import ON_REQUEST, auc, own_ranks
+from cgcl.metrics import ON_REQUEST, auc
 from cgcl.predict import evaluate_against
 from cgcl.seeds import stream
 from cgcl.split import Split, random_split
@@ -230,12 +230,6 @@ class Sums:
 
     def factors(self) -> None:
         return None
-
-
-def test_each_link_is_ranked_among_its_own_negatives() -> None:
-    """Link 0 (score 5) has 6, 5, 5 and 1 beside it: rank 1 + 1 + 2 / 2; link 1 has nothing."""
-    ranks = own_ranks([5.0, 2.0, 0.0], [6, 5, 5, 1, 3], np.array([0, 0, 0, 0, 2]))
-    assert ranks.tolist() == [3.0, 1.0, 2.0]
 
 
 def test_heart_metrics_are_worked_out_by_hand() -> None:

@@ -127,15 +127,8 @@ def fit(
         limit = resources.time_limit_s
         train(trainer, on_epoch=on_epoch, should_stop=should_stop, time_limit_s=limit)
         on_stop(trainer)
-        fitted = _conclude(
-            graph,
-            trainer,
-            measure_test=measure_test,
-            top_of_list=top_of_list,
-            calibrated=calibrated,
-            on_trained=on_trained,
-            progress=progress,
-        )
+        how = {"measure_test": measure_test, "top_of_list": top_of_list, "calibrated": calibrated}
+        fitted = _conclude(graph, trainer, on_trained=on_trained, progress=progress, **how)
     return replace(fitted, seconds=time.perf_counter() - start)
 
 
@@ -360,13 +353,10 @@ class BatchedTrainer:
         split: Split,
         recipe: RunConfig,
         resources: Resources,
-        *,
-        should_stop: Callable[[], bool] = lambda: False,
-        measure_test: bool = True,
-        **told: Any,  # noqa: ANN401
+        **told: Any,  # noqa: ANN401, what `fit` can be told
     ) -> Fitted:
         """Return what came out of a run, which may have been trained before."""
-        how = {"should_stop": should_stop, "measure_test": measure_test}
+        how = {name: told[name] for name in ("should_stop", "measure_test") if name in told}
         if recipe in self._wanted and resolve_device(resources).type == _TOGETHER_ON:
             others = [own for own in self._wanted if own.name == recipe.name and own != recipe]
             group = [recipe, *others[: _MOST_TOGETHER - 1]]
@@ -377,7 +367,7 @@ class BatchedTrainer:
             self._wanted = [own for own in self._wanted if own not in group]
         if recipe in self._ready:
             return self._ready.pop(recipe)
-        return self._train(graph, split, recipe, resources, **how, **told)
+        return self._train(graph, split, recipe, resources, **told)
 
 
 def known_of(graph: Graph, links: Tensor, learner: nn.Module) -> TrainingGraph:

@@ -28,6 +28,7 @@ from cgcl.methods.method import PairScorer
 from cgcl.metrics import ON_REQUEST, Ranked, own_ranks
 from cgcl.seeds import stream
 from cgcl.split import Split, degree_negatives
+from cgcl.train.top_of_list import Part
 
 Against: TypeAlias = Literal["heart", "heart-released", "degree"]
 """HeaRT's hard negatives; the same with the flaws of the released generator; pairs whose ends have
@@ -171,7 +172,6 @@ def _errors(by_link: dict[str, npt.NDArray[np.float64]], m: int) -> dict[str, fl
 PER_LINK = 500
 """How many negatives a link is set against: half of them keep one end, half the other."""
 
-Part: TypeAlias = Literal["test", "val"]
 Row: TypeAlias = npt.NDArray[np.float32]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 

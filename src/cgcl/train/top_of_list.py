@@ -21,6 +21,9 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 """Told the name of what is computed, how much is done and how much there is. It may raise, such as
 KeyboardInterrupt, to end the computation there."""
 
+Part: TypeAlias = Literal["test", "val"]
+"""Which links of a split are hidden and asked about."""
+
 BUDGET = 4e11
 """How many operations measuring one method may take on a CPU, 10 s on two cores; each formula
 beside it has half of that, so that nobody waits more than half a minute unasked."""
@@ -67,11 +70,10 @@ class RankingMetrics:
 def ranking_metrics(
     scorer: PairScorer,
     split: Split,
-    part: Literal["test", "val"] = "test",
+    part: Part = "test",
     *,
     budget: float = BUDGET,
     most_links: int | None = None,
-    over_pairs: bool = True,
     seed: int = 0,
     progress: Progress = silent,
 ) -> RankingMetrics:
@@ -93,18 +95,17 @@ def ranking_metrics(
         part: Which links are hidden: `test`, where training and validation links are known, or
             `val`, where only training links are, and test links are pairs like any other.
         budget: How many operations it may take on a CPU; on a GPU 400 times as many.
-        most_links: Look at no more links than this.
-        over_pairs: Whether to go through all pairs at all.
+        most_links: Look at no more links than this, and not at all pairs.
         seed: Decides which links are sampled.
         progress: Told about blocks of nodes that were looked at.
     """
     links = split.test if part == "test" else split.val
     if links.shape[1] == 0:
         return RankingMetrics({})
-    sweep = _Sweep(scorer, split, links, split.val if part == "test" else links[:, :0], progress)
+    sweep = _Sweep(scorer, split, part, progress)
     budget *= _GPU if sweep.device.type != "cpu" else 1.0
     n, m = split.num_nodes, links.shape[1]
-    if over_pairs and most_links is None and sweep.cost(n, m) <= budget:
+    if most_links is None and sweep.cost(n, m) <= budget:
         ranks, counts = sweep.run(torch.arange(n), links, counting=True)
         pairs = {name: own.function(counts) for name, own in METRICS.items() if own.over == "pairs"}
         told = {name: value for name, value in pairs.items() if value is not None}
@@ -178,17 +179,11 @@ class PairCounts:
 class _Sweep:
     """Goes through rows of scores, a node against all nodes, block by block."""
 
-    def __init__(
-        self,
-        scorer: PairScorer,
-        split: Split,
-        links: Tensor,
-        more_known: Tensor,
-        progress: Progress = silent,
-    ) -> None:
-        self._progress = progress
-        known = torch.cat([split.train, more_known], dim=1)
-        self._scorer, self._links = scorer, links
+    def __init__(self, scorer: PairScorer, split: Split, part: Part, progress: Progress) -> None:
+        known, links = split.train, split.val
+        if part == "test":
+            known, links = torch.cat([known, links], dim=1), split.test
+        self._scorer, self._links, self._progress = scorer, links, progress
         self._rows: Callable[[Tensor], Tensor] | None = getattr(scorer, "rows", None)
         self._num_nodes = n = split.num_nodes
         self.device = torch.device("cpu") if self._rows is None else self._rows(links[0, :1]).device

@@ -322,7 +322,7 @@ class Trainer:
         best = self.best_weights or {}
         tensors |= {f"best.{name}": value for name, value in best.items()}
         if self.engine is not None:
-            for index, moments in self.engine.moments().items():
+            for index, moments in self.engine.optimizer.moments().items():
                 tensors |= {f"adam.{index}.{name}": value for name, value in moments.items()}
         numbers = {
             "epoch": self.epoch,
@@ -343,7 +343,7 @@ class Trainer:
             index, moment = name.split(".")
             moments.setdefault(int(index), {})[moment] = value
         if self.engine is not None:
-            self.engine.restore(moments)
+            self.engine.optimizer.restore(moments)
         self.epoch, self.best_epoch = numbers["epoch"], numbers["best_epoch"]
         self.best_val = numbers["best_val"]
         self._looks_at_chance = numbers["looks_at_chance"]
@@ -373,14 +373,9 @@ class Trainer:
         choose_by = getattr(self.recipe.settings, "choose_by", "auc")
         if choose_by == "node_mrr":
             # At every look the same links are asked for.
+            scorer, seed = seen.scorer or self.learner.scorer(self.known), self.recipe.split.seed
             found = ranking_metrics(
-                seen.scorer or self.learner.scorer(self.known),
-                self.split,
-                "val",
-                budget=_LOOK_BUDGET,
-                most_links=LOOK_LINKS,
-                over_pairs=False,
-                seed=self.recipe.split.seed,
+                scorer, self.split, "val", budget=_LOOK_BUDGET, most_links=LOOK_LINKS, seed=seed
             )
             return {name: value for name, value in found.metrics.items() if name == choose_by}
         if choose_by == "hits@100" and seen.negative.numel() >= _HITS:

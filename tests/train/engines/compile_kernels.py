@@ -17,6 +17,7 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.runtime.jit import mangle_type
 
 from cgcl.graph.features import Structure
 from cgcl.methods.cgcl import CrossViewLearner
@@ -26,26 +27,9 @@ from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.train.engines import all_pairs, fused, gpu, recorded
 
 HOPPER = GPUTarget("cuda", 90, 32)
-POINTERS = {
-    torch.float32: "*fp32",
-    torch.float16: "*fp16",
-    torch.bool: "*i1",
-    torch.bfloat16: "*bf16",
-    torch.int64: "*i64",
-    torch.int32: "*i32",
-    torch.int8: "*i8",
-}
 OPTIONS = {"num_warps", "num_stages"}
 
 compiled: dict[str, int] = {}
-
-
-def type_of(value: Any) -> str:
-    if isinstance(value, torch.Tensor):
-        return POINTERS[value.dtype]
-    if isinstance(value, float):
-        return "fp32"
-    return "i32" if abs(value) < 2**31 else "i64"
 
 
 def compile_instead(kernel: Any, *grid: int) -> Callable[..., None]:
@@ -55,7 +39,7 @@ def compile_instead(kernel: Any, *grid: int) -> Callable[..., None]:
         given |= {name: value for name, value in named.items() if name not in OPTIONS}
         fixed = {param.name for param in kernel.params if param.is_constexpr}
         signature = {
-            name: "constexpr" if name in fixed else type_of(given[name])
+            name: "constexpr" if name in fixed else mangle_type(given[name])
             for name in kernel.arg_names
         }
         source = ASTSource(kernel, signature, {name: given[name] for name in fixed})

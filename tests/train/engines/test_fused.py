@@ -189,12 +189,12 @@ def test_a_restored_engine_goes_on_as_if_nothing_had_happened() -> None:
     straight, first = a_learner(5, settings), a_learner(5, settings)
     losses = FusedEngine(alone(straight, known, settings)).run(1, 3)
     before = FusedEngine(alone(first, known, settings))
-    assert before.moments() == {}
+    assert before.optimizer.moments() == {}
     assert before.run(1, 1) == [pytest.approx(losses[0], rel=1e-5)]
     second = a_learner(6, settings)
     second.load_state_dict(first.state_dict())
     after = FusedEngine(alone(second, known, settings))
-    after.restore(before.moments())
+    after.optimizer.restore(before.optimizer.moments())
     assert after.run(2, 2) == [pytest.approx(own, rel=1e-4) for own in losses[1:]]
     assert_same_weights(second, straight, within=1e-5)
 
@@ -209,7 +209,7 @@ def test_an_empty_view_takes_no_step() -> None:
     assert sorted(turn) == [0, 1]
     losses = runs.advance(1, 1)[0, 0].tolist()
     assert losses[turn.index(0)] == 0
-    assert runs.weights.moments(0)[W1]["step"] == 1
+    assert runs.weights.moments()[W1]["step"] == 1
     optimizer = torch.optim.Adam(
         learner.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
     )

@@ -47,7 +47,7 @@ def a_loss(
     right, weights, terms = made
     width, prepared = right.shape[1], a_learner(known, RankSettings(hidden=8)).prepare(known)
     both = (precision, torch.bfloat16 if precision == torch.float16 else precision)
-    pairs = AllPairs(prepared, known.links, known.sides, width, share, both)
+    pairs = AllPairs(prepared, known, width, share, both)
     for out, own in ((pairs.left, right * weights), (pairs.right, right), (pairs.half, right)):
         out[:, :width].index_copy_(0, pairs.places, own.to(out.dtype))
     pairs.terms.index_copy_(0, pairs.places, terms)
@@ -291,10 +291,10 @@ def test_a_restored_engine_goes_on_as_if_nothing_had_happened() -> None:
     first = a_learner(known, settings)
     before = RecordedEngine(RankingSteps(first, known, settings, 0))
     before.run(1, 1)
-    moments = before.moments()
+    moments = before.optimizer.moments()
     state = {name: value.clone() for name, value in first.state_dict().items()}
     before.run(2, 1)
     first.load_state_dict(state)
-    before.restore(moments)
+    before.optimizer.restore(moments)
     gone_on = torch.tensor(before.run(2, 2))
     torch.testing.assert_close(gone_on, torch.tensor(losses[1:]), atol=1e-3, rtol=1e-3)

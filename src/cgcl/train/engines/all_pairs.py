@@ -13,15 +13,10 @@ import torch
 from torch import Tensor
 
 from cgcl.methods.cgcl_rank import Prepared
+from cgcl.methods.method import TrainingGraph
 from cgcl.train.engines.gpu import blocks, launch
-from cgcl.train.engines.kernels.ranking import (
-    TILE,
-    add_up,
-    add_up_rows,
-    link_costs,
-    share_tiles,
-    sum_tiles,
-)
+from cgcl.train.engines.kernels import ranking
+from cgcl.train.engines.kernels.ranking import TILE
 
 # The logarithm of an empty sum, as in `row_logsumexp`.
 _NOTHING = -1e30
@@ -35,25 +30,15 @@ _ROWS, _TILES, _SUMS = 32, 64, 1024
 _NEAR = 16
 
 
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """Rows and columns of tiles whose pairs are all there are between some nodes."""
-
-    rows: int
-    first_column: int
-    columns: int
-    across: bool
-    """Whether the columns are other nodes than the rows."""
-
-    def tiles(self) -> Tensor:
-        """List each pair's tile once, near ones together, int32 [2, any]."""
-        columns = torch.arange(self.first_column, self.first_column + self.columns)
-        one, other = torch.cartesian_prod(torch.arange(self.rows), columns).T
-        if not self.across:
-            one, other = one[one <= other], other[one <= other]
-        square = one // _NEAR * (self.first_column + self.columns) + other // _NEAR
-        order = square.argsort(stable=True)
-        return torch.stack([one[order], other[order]]).int()
+def _each_once(rows: int, columns: range) -> Tensor:
+    """List each pair's tile once, near ones together, int32 [2, any]."""
+    one, other = torch.cartesian_prod(
+        torch.arange(rows), torch.arange(columns.start, columns.stop)
+    ).T
+    if columns.start == 0:  # the same nodes as the rows
+        one, other = one[one <= other], other[one <= other]
+    order = (one // _NEAR * columns.stop + other // _NEAR).argsort(stable=True)
+    return torch.stack([one[order], other[order]]).int()
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +79,7 @@ class AllPairs:
     def __init__(
         self,
         prepared: Prepared,
-        links: Tensor,
-        sides: Tensor | None,
+        known: TrainingGraph,
         width: int,
         row_share: float,
         precision: tuple[torch.dtype, torch.dtype] = (torch.float16, torch.bfloat16),
@@ -104,36 +88,35 @@ class AllPairs:
 
         Args:
             prepared: The known links, both ways round.
-            links: The same, each once, int64 [2, m].
-            sides: Which side each node is on, bool [n]; None if all may link to all.
+            known: The same, each once, and which side each node is on.
             width: How many numbers a node's vector has.
             row_share: How much a link's place in its nodes' lists counts.
             precision: That of the factors of scores, and that of gradients. Half precision has as
                 many digits as TF32, and is enough for vectors that are normalised; others may be
                 too large for it.
         """
-        n, device = prepared.num_nodes, links.device
+        n, device, sides = known.num_nodes, known.device, known.sides
         self.row_share = row_share
         parts = [n] if sides is None else [int((~sides).sum()), int(sides.sum())]
         tiles = [blocks(count, TILE) for count in parts]
         self.num_tiles = sum(tiles)
         self.places = torch.arange(n, device=device)
-        if sides is None:
-            self._block = _Block(tiles[0], 0, tiles[0], across=False)
-        else:
+        # Rows and columns of tiles whose pairs are all there are.
+        self._rows, self._columns = tiles[0], range(self.num_tiles - tiles[-1], self.num_tiles)
+        self._across = sides is not None
+        if sides is not None:
             moved = self.places + (self.places >= parts[0]) * (tiles[0] * TILE - parts[0])
             order = sides.to(device).int().argsort(stable=True)
             self.places = torch.empty_like(moved).index_copy_(0, order, moved)
-            self._block = _Block(tiles[0], tiles[0], tiles[1], across=True)
-        self._pairs = self.places[links].contiguous()
-        self._tiles = self._block.tiles().to(device)
+        self._pairs = self.places[known.links].contiguous()
+        self._tiles = _each_once(self._rows, self._columns).to(device)
         row, column = self.places[prepared.entries.edge_index]
         tile, order = (row // TILE * self.num_tiles + column // TILE).sort()
         every = torch.arange(self.num_tiles**2 + 1, device=device)
         self._starts = torch.searchsorted(tile, every).int()
         self._entries = (row % TILE * TILE + column % TILE)[order].int()
         self.width = width + -width % _DEPTH
-        self._make_room(links.shape[1], precision, device)
+        self._make_room(known.links.shape[1], precision, device)
 
     def _make_room(
         self, count: int, precision: tuple[torch.dtype, torch.dtype], device: torch.device
@@ -156,27 +139,27 @@ class AllPairs:
         self._costs = torch.zeros(blocks(max(count, 1), _LINKS), device=device)
         self._partial = torch.zeros(size // _ROWS, device=device)
         self.log_total = torch.zeros((), device=device)
-        panel = min(_PANEL, blocks(self._block.rows, 2))  # not all of them, if there are two
-        self._held = self.half.new_zeros(panel * TILE, self._block.columns * TILE)
+        panel = min(_PANEL, blocks(self._rows, 2))  # not all of them, if there are two
+        self._held = self.half.new_zeros(panel * TILE, len(self._columns) * TILE)
 
     def forward(self, turn: int, turns: Turns, loss: Tensor) -> None:
         """Write the loss of what a step is to find, and what it asks of the links' scores."""
         count, left, right, terms = self._pairs.shape[1], self.left, self.right, self.terms
-        launch(sum_tiles, self._tiles.shape[1])(
+        launch(ranking.sum_tiles, self._tiles.shape[1])(
             left, right, terms, self._starts, self._entries, self._tiles[0], self._tiles[1],
             self._found, self.num_tiles, self.width, DEPTH=_DEPTH, ENTRIES=_ENTRIES,
             num_warps=8, num_stages=self._stages,
         )  # fmt: skip
-        launch(add_up_rows, self._partial.numel())(
+        launch(ranking.add_up_rows, self._partial.numel())(
             self._found, terms, self._log_sums, self.with_own, self.link_sums, self.link_terms,
             self._partial, self.num_tiles, ROWS=_ROWS, TILES=_TILES,
         )  # fmt: skip
         log_links = math.log(2 * max(count, 1))  # each pair is in two rows
-        launch(add_up, 1)(
+        launch(ranking.add_up, 1)(
             self._partial, self.log_total, turns.offset, turns.steps, turns.epoch,
             self._partial.numel(), log_links, turns.average, BLOCK=_SUMS,
         )  # fmt: skip
-        launch(link_costs, self._costs.numel())(
+        launch(ranking.link_costs, self._costs.numel())(
             left, right, terms, self._pairs, turns.seen[turn], turns.counts, self.with_own,
             self.log_total, self.to_scores, self.link_sums, self.link_terms, self._costs, count,
             self.width, self.row_share, TURN=turn, PAIRS=_LINKS, DEPTH=_DEPTH,
@@ -185,23 +168,23 @@ class AllPairs:
 
     def backward(self, turn: int, turns: Turns) -> None:
         """Write `products` by all pairs, without the links' own scores, and `to_terms`."""
-        block, held = self._block, self._held
-        columns = slice(block.first_column * TILE, (block.first_column + block.columns) * TILE)
+        held, first = self._held, self._columns.start
+        columns = slice(first * TILE, self._columns.stop * TILE)
         panel = held.shape[0] // TILE
-        if block.across:
+        if self._across:
             self.products[columns] = 0
-        for start in range(0, block.rows, panel):
-            count = min(panel, block.rows - start)
-            launch(share_tiles, count, block.columns)(
+        for start in range(0, self._rows, panel):
+            count = min(panel, self._rows - start)
+            launch(ranking.share_tiles, count, len(self._columns))(
                 self.left, self.right, self.terms, self._starts, self._entries, self._log_sums,
                 self.link_sums, self.with_own, self.log_total, turns.counts, held, self.to_terms,
-                start, block.first_column, self.num_tiles, self.width, held.shape[1],
-                self.row_share, TURN=turn, BOTH=block.across, DEPTH=_DEPTH, ENTRIES=_ENTRIES,
+                start, first, self.num_tiles, self.width, held.shape[1],
+                self.row_share, TURN=turn, BOTH=self._across, DEPTH=_DEPTH, ENTRIES=_ENTRIES,
                 num_warps=8, num_stages=self._stages,
             )  # fmt: skip
             rows, shares = slice(start * TILE, (start + count) * TILE), held[: count * TILE]
             product_into(self.products[rows], shares, self.half[columns])
-            if block.across:
+            if self._across:
                 more = torch.empty_like(self.products[columns])
                 self.products[columns] += product_into(more, shares.T, self.half[rows])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -64,45 +63,32 @@ class Coins:
         return torch.ge(numbers, self._threshold, out=out)
 
 
-@dataclass(frozen=True, eq=False)
-class CompressedRows:
-    """The entries of a sparse matrix, row by row."""
+def compressed(row: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Return a matrix in compressed rows from entries in the order of their rows, int64 [entries].
 
-    starts: Tensor
-    """Where each row begins in the other two, [rows + 1]."""
-    columns: Tensor
-    values: Tensor
-    num_columns: int
+    MKL counts in 32 bits: numbers of 64 would be converted for each product.
+    """
+    starts = torch.searchsorted(row, torch.arange(shape[0] + 1))
+    kind = torch.int32 if max(*shape, row.numel()) < 2**31 else torch.int64
+    return _compressed(starts.to(kind), column.to(kind), values, shape)
 
-    @classmethod
-    def from_sorted(
-        cls, row: Tensor, column: Tensor, values: Tensor, shape: tuple[int, int]
-    ) -> CompressedRows:
-        """Take entries in the order of their rows, int64 and numbers, [entries]."""
-        starts = torch.searchsorted(row, torch.arange(shape[0] + 1))
-        # MKL counts in 32 bits: numbers of 64 would be converted for each product.
-        kind = torch.int32 if max(*shape, row.numel()) < 2**31 else torch.int64
-        return cls(starts.to(kind), column.to(kind), values, shape[1])
 
-    def only(self, kept: Tensor) -> CompressedRows:
-        """Return the matrix with only those entries that are kept, bool [entries]."""
-        places = kept.nonzero().squeeze(1)
-        return CompressedRows(
-            torch.searchsorted(places, self.starts.long()).to(self.starts.dtype),
-            self.columns.index_select(0, places),
-            self.values.index_select(0, places),
-            self.num_columns,
-        )
+def only(matrix: Tensor, kept: Tensor) -> Tensor:
+    """Return a matrix in compressed rows with only those entries that are kept, bool [entries]."""
+    places, starts = kept.nonzero().squeeze(1), matrix.crow_indices()
+    return _compressed(
+        torch.searchsorted(places, starts.long()).to(starts.dtype),
+        matrix.col_indices().index_select(0, places),
+        matrix.values().index_select(0, places),
+        matrix.shape,
+    )
 
-    def tensor(self) -> Tensor:
-        """Return it as torch's sparse tensor."""
-        shape = (self.starts.numel() - 1, self.num_columns)
-        with warnings.catch_warnings():
-            # torch says once that these tensors are young; what is used of them is tested here.
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-            return torch.sparse_csr_tensor(
-                self.starts, self.columns, self.values, shape, check_invariants=False
-            )
+
+def _compressed(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    with warnings.catch_warnings():
+        # torch says once that these tensors are young; what is used of them is tested here.
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(starts, columns, values, shape, check_invariants=False)
 
 
 def propagation(
@@ -125,8 +111,7 @@ def propagation(
     def matrix(row: Tensor, column: Tensor) -> Tensor:
         row, column = decode(encode_ordered(row, column, num_nodes).sort().values, num_nodes)
         values = scale.index_select(0, row) * scale.index_select(0, column)
-        shape = (num_nodes, num_nodes)
-        return CompressedRows.from_sorted(row, column, values, shape).tensor()
+        return compressed(row, column, values, (num_nodes, num_nodes))
 
     forth = matrix(target, source)
     return forth, forth if is_symmetric else matrix(source, target)
@@ -208,12 +193,12 @@ class SparseFeatures(Features):
         self._rows = -(-column.numel() // _COLUMNS) if probability > 0 else 0
         self._coins = Coins(probability, _COLUMNS, self._rows)
         values, (num_nodes, num_features) = x.values() * self._coins.scale, x.shape
-        self._by_row = CompressedRows.from_sorted(row, column, values, (num_nodes, num_features))
+        self._by_row = compressed(row, column, values, (num_nodes, num_features))
         column, order = column.sort(stable=True)
         row, values = row.index_select(0, order), values.index_select(0, order)
-        self._by_column = CompressedRows.from_sorted(column, row, values, (num_features, num_nodes))
-        self._order = order.to(self._by_row.starts.dtype)
-        super().__init__(self._by_row.tensor(), self._by_column.tensor())
+        self._by_column = compressed(column, row, values, (num_features, num_nodes))
+        self._order = order.to(self._by_row.crow_indices().dtype)
+        super().__init__(self._by_row, self._by_column)
 
     def drop(self, generator: torch.Generator) -> None:
         """Toss the coins of a step."""
@@ -222,8 +207,8 @@ class SparseFeatures(Features):
         kept = torch.empty(self._rows, _COLUMNS, dtype=torch.bool)
         self._coins.toss(draw_words(self._rows, generator), out=kept)
         kept = kept.view(-1)[: self._order.numel()]
-        self.forth = self._by_row.only(kept).tensor()
-        self.back = self._by_column.only(kept.index_select(0, self._order)).tensor()
+        self.forth = only(self._by_row, kept)
+        self.back = only(self._by_column, kept.index_select(0, self._order))
 
 
 def features_for(x: Tensor, probability: float) -> Features:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -35,20 +36,8 @@ from cgcl.train.engines.gpu import (
     launch,
     power_of_2,
 )
-from cgcl.train.engines.kernels.cross_view import (
-    decode_backward,
-    decode_forward,
-    decode_only,
-    draw_negatives,
-    draw_views,
-    elu_backward,
-    first_layer_gradient,
-    multiply_sparse,
-    propagate,
-    scale_nodes,
-)
+from cgcl.train.engines.kernels import cross_view
 from cgcl.train.engines.kernels.shared import drop_features
-from cgcl.train.engines.plain import Moments
 
 INPUTS = ("inputs 1", "inputs 2")
 """The purpose of the coins that drop features in each turn."""
@@ -105,12 +94,12 @@ class FusedDraws:
         """Draw what the epoch in `epoch` asks for."""
         rows, runs = self.rows, self.num_runs
         self.counts.zero_()
-        launch(draw_views, blocks(self.num_links, _LINKS_BLOCK), runs)(
+        launch(cross_view.draw_views, blocks(self.num_links, _LINKS_BLOCK), runs)(
             rows.pairs, self.coins, self.ends, self.counts, self.keys, self.epoch,
             self.num_links, self.capacity, self._limit, KIND=self.kind, NUM_KEYS=NUM_KEYS,
             BLOCK=_LINKS_BLOCK,
         )  # fmt: skip
-        launch(draw_negatives, blocks(self.capacity, _LINKS_BLOCK), self.turns, runs)(
+        launch(cross_view.draw_negatives, blocks(self.capacity, _LINKS_BLOCK), self.turns, runs)(
             rows.codes, self.ends, self.counts, self.keys, self.epoch,
             self.num_nodes, self.num_links, self.capacity, NUM_KEYS=NUM_KEYS,
             STEPS=self.num_links.bit_length(), BLOCK=_LINKS_BLOCK,
@@ -119,10 +108,20 @@ class FusedDraws:
 
     def _scale(self, kind: str, scales: Tensor) -> None:
         rows = self.rows
-        launch(scale_nodes, self.num_nodes, self.num_runs)(
+        launch(cross_view.scale_nodes, self.num_nodes, self.num_runs)(
             rows.starts, rows.neighbours, rows.pair_of, self.coins, scales,
             self.num_nodes, self.num_links, KIND=kind, BLOCK=32, num_warps=1,
         )  # fmt: skip
+
+
+class _Sight(NamedTuple):
+    """Which links are seen, and how well."""
+
+    kind: str
+    """How views are drawn, or `all`."""
+    scales: Tensor
+    """What propagation scales each node by in each turn, [runs, 2, n]."""
+    dropout: float
 
 
 _MANY_LINKS = 16  # links per node, from which on smaller blocks of columns pay
@@ -143,10 +142,8 @@ class FusedEncoder:
             dropout: Chance of a feature to be dropped in a training step.
         """
         runs, nodes, device = draws.num_runs, draws.num_nodes, weights.values.device
-        self._weights = weights
-        self._features = features
-        self._draws = draws
-        self._dropout = dropout
+        self.weights, self.draws, self._features = weights, draws, features
+        self._training = _Sight(draws.kind, draws.scales, dropout)
         self._num_features, self._width = weights.value(W).shape[1:]
         self.z, self.dz, self._h = (
             torch.zeros(runs, nodes, self._width, device=device) for _ in range(3)
@@ -157,95 +154,81 @@ class FusedEncoder:
 
     def forward(self, turn: int) -> None:
         """Write `z` as one turn sees it, and clear `dz`."""
-        self._see(self._draws.kind, self._draws.scales, turn, self._dropout)
+        self._see(self._training, turn)
 
     def evaluate(self) -> None:
         """Write `z` as all links give it, dropout off."""
-        self._see("all", self._draws.full_scales, 0, dropout=0.0)
+        self._see(_Sight("all", self.draws.full_scales, 0.0), 0)
 
     def backward(self, turn: int) -> None:
         """Take `dz` back to the gradients of weight and bias, and count the step."""
-        draws, weights, height = self._draws, self._weights, 64
+        draws, weights, height = self.draws, self.weights, 64
         columns = min(128, power_of_2(self._width))
         grid = blocks(draws.num_nodes, height), blocks(self._width, columns), draws.num_runs
-        launch(elu_backward, *grid)(
+        launch(cross_view.elu_backward, *grid)(
             self.z, self.dz, weights.gradient(BIAS), weights.steps, draws.counts,
             draws.num_nodes, weights.per_run, self._width, TURN=turn, ROWS=height, COLUMNS=columns,
         )  # fmt: skip
-        self._propagate(draws.kind, draws.scales, turn, self.dz, self._h, backward=True)
+        self._propagate(self._training, turn, self.dz, self._h, backward=True)
         # The gradient of H stands where H stood.
         into, rows = weights.gradient(W), self._features.by_feature
         if rows is not None:
-            self._gather(rows, self._h, into, draws.kind, turn, self._dropout, transposed=True)
+            self._gather(rows, self._h, into, self._training, turn)
             return
-        x = self._dropped if self._dropout else self._dense
+        x = self._dropped if self._training.dropout else self._dense
         torch.bmm(x.transpose(1, 2), self._h, out=into)
 
-    def _see(self, kind: str, scales: Tensor, turn: int, dropout: float) -> None:
+    def _see(self, sight: _Sight, turn: int) -> None:
         """Write H = X W, after dropout, and Z."""
-        weight, rows = self._weights.value(W), self._features.by_node
+        weight, rows = self.weights.value(W), self._features.by_node
         if rows is not None:
-            self._gather(rows, weight, self._h, kind, turn, dropout)
+            self._gather(rows, weight, self._h, sight, turn)
         else:
-            if dropout:
+            if sight.dropout:
                 self._drop(turn)
-            torch.bmm(self._dropped if dropout else self._dense, weight, out=self._h)
-        self._propagate(kind, scales, turn, self._h, self.z)
+            torch.bmm(self._dropped if sight.dropout else self._dense, weight, out=self._h)
+        self._propagate(sight, turn, self._h, self.z)
 
     def _gather(
-        self,
-        rows: SparseRows,
-        dense: Tensor,
-        out: Tensor,
-        kind: str,
-        turn: int,
-        dropout: float,
-        *,
-        transposed: bool = False,
+        self, rows: SparseRows, dense: Tensor, out: Tensor, sight: _Sight, turn: int
     ) -> None:
+        transposed = rows is self._features.by_feature
         order, starts, others, values = rows
         # Some words are in many nodes, no node has very many words.
         entries, most = (32, 32) if transposed else (8, 128)
         columns = min(most, power_of_2(self._width))
         is_shared = starts.shape[0] == 1
         strides = [0 if is_shared else part.stride(0) for part in (order, starts, others)]
-        grid = starts.shape[1] - 1, blocks(self._width, columns), self._draws.num_runs
-        launch(multiply_sparse, *grid)(
-            order, starts, others, values, self._draws.coins, dense, out, self._draws.keys,
-            self._draws.epoch, *strides, self._draws.num_links, dense.stride(0), out.stride(0),
-            self._width, *dropping(dropout), INPUT_KEY + turn, NUM_KEYS=NUM_KEYS, VIEW=turn,
-            KIND=kind if self._features.are_links else "given", TRANSPOSED=transposed,
+        grid = starts.shape[1] - 1, blocks(self._width, columns), self.draws.num_runs
+        launch(cross_view.multiply_sparse, *grid)(
+            order, starts, others, values, self.draws.coins, dense, out, self.draws.keys,
+            self.draws.epoch, *strides, self.draws.num_links, dense.stride(0), out.stride(0),
+            self._width, *dropping(sight.dropout), INPUT_KEY + turn, NUM_KEYS=NUM_KEYS, VIEW=turn,
+            KIND=sight.kind if self._features.are_links else "given", TRANSPOSED=transposed,
             ENTRIES=entries, COLUMNS=columns, num_warps=1,
         )  # fmt: skip
 
     def _drop(self, turn: int) -> None:
         """Write the features that dropout leaves."""
-        dense, draws, count = self._dense, self._draws, self._num_features
+        dense, draws, count = self._dense, self.draws, self._num_features
         launch(drop_features, draws.num_nodes, blocks(count, _FEATURES_BLOCK), draws.num_runs)(
             dense, self._dropped, draws.keys, draws.epoch, draws.num_nodes, count, count,
-            dense.stride(0), *dropping(self._dropout), INPUT_KEY + turn,
+            dense.stride(0), *dropping(self._training.dropout), INPUT_KEY + turn,
             NUM_KEYS=NUM_KEYS, BLOCK=_FEATURES_BLOCK,
         )  # fmt: skip
 
     def _propagate(
-        self,
-        kind: str,
-        scales: Tensor,
-        view: int,
-        h: Tensor,
-        out: Tensor,
-        *,
-        backward: bool = False,
+        self, sight: _Sight, view: int, h: Tensor, out: Tensor, *, backward: bool = False
     ) -> None:
-        draws = self._draws
+        draws = self.draws
         rows, nodes, links = draws.rows, draws.num_nodes, draws.num_links
         entries, most = (16, 64) if 2 * links >= _MANY_LINKS * nodes else (8, 128)
         columns = min(most, power_of_2(self._width))
-        launch(propagate, nodes, blocks(self._width, columns), draws.num_runs)(
-            rows.order, rows.starts, rows.neighbours, rows.pair_of, draws.coins, scales, h, out,
-            self._weights.value(BIAS), self.dz, nodes, links, self._weights.per_run, self._width,
-            VIEW=view, KIND=kind, BACKWARD=backward, ENTRIES=entries, COLUMNS=columns,
-            num_warps=1,
+        launch(cross_view.propagate, nodes, blocks(self._width, columns), draws.num_runs)(
+            rows.order, rows.starts, rows.neighbours, rows.pair_of, draws.coins, sight.scales, h,
+            out, self.weights.value(BIAS), self.dz, nodes, links, self.weights.per_run,
+            self._width, VIEW=view, KIND=sight.kind, BACKWARD=backward, ENTRIES=entries,
+            COLUMNS=columns, num_warps=1,
         )  # fmt: skip
 
 
@@ -262,28 +245,17 @@ class FusedDecoder:
     at d_v 512.
     """
 
-    def __init__(
-        self,
-        weights: Weights,
-        encoder: FusedEncoder,
-        draws: FusedDraws,
-        settings: CGCLSettings,
-        precision: str,
-    ) -> None:
+    def __init__(self, encoder: FusedEncoder, settings: CGCLSettings, precision: str) -> None:
         """Make room for what is kept of each pair.
 
         Args:
-            weights: The weights of each run.
-            encoder: Has the embeddings, and takes their gradient.
-            draws: The pairs to score.
+            encoder: Has the embeddings, and takes their gradient; its draws are scored.
             settings: Dropout, the last layer and the targets.
             precision: How matrix products are computed: tf32 or fp32.
         """
+        self._encoder, self._settings = encoder, settings
+        self._weights, self._draws = weights, draws = encoder.weights, encoder.draws
         device = weights.values.device
-        self._weights = weights
-        self._encoder = encoder
-        self._draws = draws
-        self._settings = settings
         # Three products in TF32 come close to one in fp32, and tensor cores do them.
         self._precision = "tf32x3" if precision == "fp32" else precision
         self._width, self._hidden = settings.hidden, settings.hidden // 2
@@ -308,7 +280,7 @@ class FusedDecoder:
         wanted = (1 / (1 + math.exp(-1)), 0.5) if is_sigmoid else (1.0, 0.0)
         pairs = 64 if self._units <= 256 else 32
         programs = min(self._programs(2), 2 * blocks(draws.capacity, pairs))
-        launch(decode_forward, programs, draws.num_runs)(
+        launch(cross_view.decode_forward, programs, draws.num_runs)(
             self._encoder.z, *(weights.value(index) for index in (W1, B1, W2, B2)),
             *(weights.gradient(index) for index in (B1, W2, B2)),
             draws.ends, draws.counts, self._gradients, self._bits, self.losses,
@@ -322,7 +294,7 @@ class FusedDecoder:
         """Add up the gradient of Z."""
         weights, columns = self._weights, self._columns(128)
         grid = self._column_grid(columns, per_processor=4)
-        launch(decode_backward, *grid)(
+        launch(cross_view.decode_backward, *grid)(
             self._encoder.z, self._encoder.dz, weights.value(W1), weights.value(W2),
             *self._kept(), *self._sizes(), *dropping(self._settings.decoder_dropout),
             PAIR_KEY + turn, TURN=turn, NUM_KEYS=NUM_KEYS, PRECISION=self._precision,
@@ -334,7 +306,7 @@ class FusedDecoder:
         """Add up the gradient of W_1."""
         weights, columns = self._weights, self._columns(128 if self._units <= 256 else 64)
         grid = self._column_grid(columns, per_processor=1)
-        launch(first_layer_gradient, *grid)(
+        launch(cross_view.first_layer_gradient, *grid)(
             self._encoder.z, weights.value(W2), weights.gradient(W1), *self._kept(),
             *self._sizes(), *dropping(self._settings.decoder_dropout), PAIR_KEY + turn,
             TURN=turn, NUM_KEYS=NUM_KEYS, PRECISION=self._precision, PAIRS=64, COLUMNS=columns,
@@ -346,7 +318,7 @@ class FusedDecoder:
         weights, runs, count = self._weights, self._draws.num_runs, pairs.shape[2]
         logits = torch.empty(runs, count, device=pairs.device)
         together = 64 if self._units <= 256 else 32
-        launch(decode_only, max(blocks(count, together), 1), runs)(
+        launch(cross_view.decode_only, max(blocks(count, together), 1), runs)(
             self._encoder.z, *(weights.value(index) for index in (W1, B1, W2, B2)), pairs,
             logits, self._draws.num_nodes, count, weights.per_run, self._width, self._hidden,
             RELU=self._settings.last_layer == "relu", PRECISION=self._precision, PAIRS=together,
@@ -424,15 +396,13 @@ class FusedRuns:
         first, nodes = settings[0], known[0].num_nodes
         self._precision = precision
         self._device = known[0].device
-        self.weights = Weights(learners)
+        self.weights = Weights(learners, settings)
         rows = LinkRows.of([own.links for own in known], nodes)
         features = FeatureRows.of(known)
         with self._at_work():
             self.draws = FusedDraws(rows, nodes, first.views, first.seen, seeds)
         self.encoder = FusedEncoder(self.weights, features, self.draws, first.input_dropout)
-        self.decoder = FusedDecoder(self.weights, self.encoder, self.draws, first, precision)
-        told = [[own.lr for own in settings], [own.weight_decay for own in settings]]
-        self._told = torch.tensor(told, device=self._device)
+        self.decoder = FusedDecoder(self.encoder, first, precision)
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def advance(self, first: int, count: int) -> Tensor:
@@ -469,13 +439,12 @@ class FusedRuns:
 
     def run_epoch(self) -> None:
         """Draw, then take the steps; everything is only queued."""
-        weights = self.weights
         self.draws.draw()
         for turn in range(self.draws.turns):
             self.encoder.forward(turn)
             self.decoder.step(turn)
             self.encoder.backward(turn)
-            weights.step(turn, self.draws.counts, self._told, self.draws.epoch)
+            self.weights.step(turn, self.draws.counts, self.draws.epoch)
         self.draws.epoch.add_(1)
 
     def _record(self, epoch: int) -> torch.cuda.CUDAGraph:
@@ -515,16 +484,8 @@ class FusedEngine:
 
     def __init__(self, runs: FusedRuns) -> None:
         """Take what was made for one learner."""
-        self._runs = runs
+        self._runs, self.optimizer = runs, runs.weights
 
     def run(self, first: int, count: int) -> list[list[float]]:
         """Run some epochs and return the losses of the steps of each."""
         return self._runs.advance(first, count)[:, 0].tolist()
-
-    def moments(self) -> Moments:
-        """Return Adam's memory."""
-        return self._runs.weights.moments(0)
-
-    def restore(self, moments: Moments) -> None:
-        """Take over what `moments` gave."""
-        self._runs.weights.restore(0, moments)

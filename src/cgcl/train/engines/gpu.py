@@ -11,6 +11,7 @@ import triton
 from torch import Tensor, nn
 
 from cgcl.methods.method import TrainingGraph
+from cgcl.methods.settings import TrainedSettings
 from cgcl.train.engines.kernels.shared import adam_step
 from cgcl.train.engines.plain import Moments
 
@@ -58,8 +59,13 @@ class Weights:
     The learners' own parameters become windows into it.
     """
 
-    def __init__(self, learners: Sequence[nn.Module]) -> None:
-        """Take over the weights of learners of the same shape."""
+    def __init__(self, learners: Sequence[nn.Module], settings: Sequence[TrainedSettings]) -> None:
+        """Take over the weights of learners of the same shape.
+
+        Args:
+            learners: One for each run.
+            settings: Learning rate and L2 penalty of each run.
+        """
         parameters = [list(learner.parameters()) for learner in learners]
         device = parameters[0][0].device
         self._shapes = [weight.shape for weight in parameters[0]]
@@ -73,20 +79,27 @@ class Weights:
             torch.zeros(len(learners), self.per_run, device=device) for _ in range(4)
         )
         self.steps = torch.zeros(len(learners), device=device)
+        told = [[own.lr for own in settings], [own.weight_decay for own in settings]]
+        self._told = torch.tensor(told, device=device)
+        self._averages, self._follow = self.values, 0.0
         for run, own in enumerate(parameters):
             for index, weight in enumerate(own):
                 window = self._window(self.values, run, index)
                 window.copy_(weight.detach())
                 weight.data = window
 
-    def taking_over(self, others: Sequence[Tensor]) -> Tensor:
-        """Return room for as many numbers, into which tensors of one run's shapes are windows."""
-        room = torch.zeros_like(self.values[0])
-        for index, other in enumerate(others):
-            window = self._window(room.unsqueeze(0), 0, index)
-            window.copy_(other)
-            other.data = window
-        return room
+    def average_into(self, averages: Sequence[Tensor], follow: float) -> None:
+        """Let moving averages follow the weights of the only run; they become windows, too.
+
+        Args:
+            averages: Where they are kept, in the order of the weights.
+            follow: How far they follow in the end; not at all if 0.
+        """
+        self._averages, self._follow = torch.zeros_like(self.values), follow
+        for index, average in enumerate(averages):
+            window = self._window(self._averages, 0, index)
+            window.copy_(average)
+            average.data = window
 
     def value(self, index: int) -> Tensor:
         """Return one weight of every run, [runs, ...], as a window."""
@@ -96,55 +109,45 @@ class Weights:
         """Return the gradient of one weight of every run, [runs, ...], as a window."""
         return self._all(self.gradients, index)
 
-    def step(
-        self,
-        turn: int,
-        counts: Tensor,
-        told: Tensor,
-        epoch: Tensor,
-        averages: Tensor | None = None,
-        follow: float = 0.0,
-    ) -> None:
+    def step(self, turn: int, counts: Tensor, epoch: Tensor) -> None:
         """Change the weights once by their gradients, as Adam does, and clear these.
 
         Args:
             turn: The number of the step within its epoch.
             counts: How many links each run's turn asks for, int32 [runs, 2]; without any there is
                 no step.
-            told: Learning rate and L2 penalty of each run, [2, runs].
             epoch: The number of the epoch, int32 [1].
-            averages: The moving averages of the weights, if there are any.
-            follow: How far they follow in the end; not at all if 0.
         """
         launch(adam_step, self.per_run // _ADAM_BLOCK, self.steps.numel())(
-            self.values, self.gradients, self.first, self.second, self.steps, counts, told[0],
-            told[1], self.values if averages is None else averages, epoch, self.per_run, follow,
-            TURN=turn, FOLLOW=follow > 0, BLOCK=_ADAM_BLOCK,
+            self.values, self.gradients, self.first, self.second, self.steps, counts,
+            self._told[0], self._told[1], self._averages, epoch, self.per_run, self._follow,
+            TURN=turn, FOLLOW=self._follow > 0, BLOCK=_ADAM_BLOCK,
         )  # fmt: skip
 
-    def moments(self, run: int) -> Moments:
-        """Return Adam's memory of one run; nothing before its first step."""
-        if float(self.steps[run]) == 0:
+    def moments(self) -> Moments:
+        """Return Adam's memory of the first run; nothing before its first step."""
+        if float(self.steps[0]) == 0:
             return {}
         return {
             index: {
-                "step": self.steps[run].clone(),
-                "exp_avg": self._window(self.first, run, index).clone(),
-                "exp_avg_sq": self._window(self.second, run, index).clone(),
+                "step": self.steps[0].clone(),
+                "exp_avg": self._window(self.first, 0, index).clone(),
+                "exp_avg_sq": self._window(self.second, 0, index).clone(),
             }
             for index in range(len(self._shapes))
         }
 
-    def restore(self, run: int, moments: Moments) -> None:
-        """Take over what `moments` gave."""
+    def restore(self, moments: Moments) -> None:
+        """Take over what `moments` gave, from any device."""
         for index, saved in moments.items():
-            self._window(self.first, run, index).copy_(saved["exp_avg"])
-            self._window(self.second, run, index).copy_(saved["exp_avg_sq"])
-            self.steps[run] = saved["step"].to(self.steps.device)
+            self._window(self.first, 0, index).copy_(saved["exp_avg"])
+            self._window(self.second, 0, index).copy_(saved["exp_avg_sq"])
+            self.steps[0] = saved["step"].to(self.steps.device)
 
     def state(self) -> list[Tensor]:
         """Return all that a step changes."""
-        return [self.values, self.gradients, self.first, self.second, self.steps]
+        memory = [self.first, self.second, self.steps]
+        return [self.values, self.gradients, *memory, self._averages]
 
     def _window(self, tensor: Tensor, run: int, index: int) -> Tensor:
         return self._all(tensor, index)[run]

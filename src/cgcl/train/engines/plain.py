@@ -16,6 +16,18 @@ Moments = dict[int, dict[str, Tensor]]
 """Adam's memory by the number of the weight: `step`, `exp_avg` and `exp_avg_sq`."""
 
 
+class Optimizer(Protocol):
+    """What steps the weights, and remembers how."""
+
+    def moments(self) -> Moments:
+        """Return Adam's memory, to be saved; nothing before the first step."""
+        ...
+
+    def restore(self, moments: Moments) -> None:
+        """Take over what `moments` gave, from any device."""
+        ...
+
+
 class Engine(Protocol):
     """Changes a learner's weights, epoch by epoch.
 
@@ -28,6 +40,11 @@ class Engine(Protocol):
     epochs_at_once: int
     """How many epochs may be run before anyone asks for their losses."""
 
+    @property
+    def optimizer(self) -> Optimizer:
+        """What steps the weights."""
+        ...
+
     def run(self, first: int, count: int) -> list[list[float]]:
         """Run some epochs and return the losses of the steps of each.
 
@@ -38,14 +55,6 @@ class Engine(Protocol):
         Raises:
             SplitError: There are no counter-examples to draw.
         """
-        ...
-
-    def moments(self) -> Moments:
-        """Return Adam's memory, to be saved; nothing before the first step."""
-        ...
-
-    def restore(self, moments: Moments) -> None:
-        """Take over what `moments` gave."""
         ...
 
 
@@ -143,14 +152,6 @@ class PlainEngine:
     def run(self, first: int, count: int) -> list[list[float]]:
         """Run some epochs and return the losses of the steps of each."""
         return [self._run_epoch(Epoch(first + index, self._seed)) for index in range(count)]
-
-    def moments(self) -> Moments:
-        """Return Adam's memory."""
-        return self.optimizer.moments()
-
-    def restore(self, moments: Moments) -> None:
-        """Take over what `moments` gave."""
-        self.optimizer.restore(moments)
 
     def _run_epoch(self, epoch: Epoch) -> list[float]:
         with seeded(epoch.seed, "epoch", epoch.number, self._known.device):

@@ -23,28 +23,9 @@ from cgcl.methods.method import TrainingGraph
 from cgcl.methods.settings import RankSettings
 from cgcl.model.ranker import signatures
 from cgcl.train.engines.all_pairs import AllPairs, Turns, product_into
-from cgcl.train.engines.gpu import (
-    LinkRows,
-    Weights,
-    blocks,
-    dropping,
-    launch,
-    power_of_2,
-)
-from cgcl.train.engines.kernels.ranking import (
-    activate,
-    add_columns,
-    add_links,
-    first_layer,
-    normalise,
-    normalise_back,
-    see_links,
-    send,
-    send_back,
-    sort_links,
-)
+from cgcl.train.engines.gpu import LinkRows, Weights, blocks, dropping, launch, power_of_2
+from cgcl.train.engines.kernels import ranking
 from cgcl.train.engines.kernels.shared import drop_features
-from cgcl.train.engines.plain import Moments
 
 _BLOCK = 1024
 # Entries of whole rows that a program holds.
@@ -79,32 +60,21 @@ class RankingSteps:
         self.learner, self._known, self._settings = learner, known, settings
         self.device, n, m = known.device, known.num_nodes, known.links.shape[1]
         self._names = {name: index for index, (name, _) in enumerate(learner.named_parameters())}
-        self.weights = Weights([learner])
+        self.weights = Weights([learner], [settings])
         for index, weight in enumerate(learner.parameters()):
             weight.grad = self.weights.gradient(index)[0]
-        self._averages = self.weights.taking_over(learner.averages())
+        follow = 1 - settings.average if settings.average > 0 else 0.0
+        self.weights.average_into(learner.averages(), follow)
         self._rows = LinkRows.of([known.links], n)
         self._layers = settings.layers
         width = settings.hidden + settings.signatures
         self._prepared = learner.prepare(known)
         is_small = settings.norm and half != torch.float32
-        self._pairs = AllPairs(
-            self._prepared,
-            known.links,
-            known.sides,
-            width,
-            settings.row_share,
-            (torch.float16 if is_small else torch.float32, half),
-        )
-        self.epoch = self._zeros(1, dtype=torch.int32)
-        self._turns = Turns(
-            self._zeros(2, m, dtype=torch.int8),
-            self._zeros(2, dtype=torch.int32),
-            self.epoch,
-            self.weights.steps,
-            learner.offset,
-            settings.average,
-        )
+        precision = torch.float16 if is_small else torch.float32, half
+        self._pairs = AllPairs(self._prepared, known, width, settings.row_share, precision)
+        self.epoch, counts = (self._zeros(own, dtype=torch.int32) for own in (1, 2))
+        seen, offset = self._zeros(2, m, dtype=torch.int8), learner.offset
+        self._turns = Turns(seen, counts, self.epoch, self.weights.steps, offset, settings.average)
         # The coins of views, then those of each step: features, layers, the decoder.
         purposes = ("inputs", *(f"layer {number}" for number in range(self._layers)))
         self._keys = torch.tensor(
@@ -115,13 +85,11 @@ class RankingSteps:
         self._make_room(known)
         # A view that asks for nothing steps, too, as the plain engine does.
         self._always = torch.ones(2, dtype=torch.int32, device=self.device)
-        told = [[settings.lr], [settings.weight_decay]]
-        self._told = torch.tensor(told, device=self.device)
 
     @property
     def state(self) -> list[Tensor]:
         """All that an epoch changes and the next one reads."""
-        return [*self.weights.state(), self._averages, self._turns.offset]
+        return [*self.weights.state(), self._turns.offset]
 
     def _make_room(self, known: TrainingGraph) -> None:
         n, d, layers, half = known.num_nodes, self._settings.hidden, self._layers, self._half
@@ -170,7 +138,7 @@ class RankingSteps:
         turns, count = self._turns, self._known.links.shape[1]
         turns.counts.zero_()
         share = self._settings.target_share
-        launch(see_links, blocks(count, _BLOCK))(
+        launch(ranking.see_links, blocks(count, _BLOCK))(
             self._rows.pairs, turns.seen, turns.counts, self._keys, self.epoch, count,
             words_below(1 - share), words_below(share), BLOCK=_BLOCK,
         )  # fmt: skip
@@ -180,7 +148,7 @@ class RankingSteps:
 
     def _step(self, turn: int) -> None:
         rows = self._rows
-        launch(sort_links, self._known.num_nodes)(
+        launch(ranking.sort_links, self._known.num_nodes)(
             rows.starts, rows.neighbours, rows.pair_of, self._turns.seen[turn],
             self._pairs.places, self._neighbours, self._numbers, self._middles, self._scales,
             BLOCK=32, num_warps=1,
@@ -197,8 +165,7 @@ class RankingSteps:
         self._encode_back(turn)
         self._inputs_back(made)
         self._clip()
-        follow = 1 - self._settings.average if self._settings.average > 0 else 0.0
-        self.weights.step(turn, self._always, self._told, self.epoch, self._averages, follow)
+        self.weights.step(turn, self._always, self.epoch)
 
     def _inputs(self, turn: int) -> Tensor | None:
         """Write H, and return it as torch computed it if features are made of links."""
@@ -218,7 +185,7 @@ class RankingSteps:
         return None
 
     def _inputs_back(self, made: Tensor | None) -> None:
-        launch(send, *self._grid)(
+        launch(ranking.send, *self._grid)(
             *self._links, self._to_first, self._to_first.stride(0), self._to_h,
             self._to_h.stride(0), self._settings.hidden, **self._blocks,
         )  # fmt: skip
@@ -231,17 +198,19 @@ class RankingSteps:
     def _encode(self, turn: int) -> None:
         d, epoch, links = self._settings.hidden, self.epoch, self._links
         drop = dropping(self._settings.hidden_dropout)
-        launch(first_layer, *self._grid)(
+        launch(ranking.first_layer, *self._grid)(
             *links, self._h, self._h.stride(0), self.learner.encode.bias, self._pre[0], self._z,
             self._dropped, self._keys, epoch, d, *drop, self._key(turn, 1), OWN=self._own,
             NEXT=self._layers > 1, **self._blocks,
         )  # fmt: skip
         for number in range(1, self._layers):
             messages, pre = self._messages[number - 1], self._pre[number]
-            launch(send, *self._grid)(*links, self._dropped, d, messages, d, d, **self._blocks)
+            launch(ranking.send, *self._grid)(
+                *links, self._dropped, d, messages, d, d, **self._blocks
+            )
             name = f"encode.deeper.{number - 1}"
             product_into(pre, messages, self._copies[f"{name}.weight"].T)
-            launch(activate, blocks(self._z.numel(), _BLOCK))(
+            launch(ranking.activate, blocks(self._z.numel(), _BLOCK))(
                 pre, self.learner.encode.deeper[number - 1].bias, self._z, self._dropped,
                 self._keys, epoch, d, self._z.numel(), *drop, self._key(turn, number + 1),
                 NEXT=number + 1 < self._layers, BLOCK=_BLOCK,
@@ -255,7 +224,7 @@ class RankingSteps:
             product_into(self._gradient(f"{name}.weight"), to_pre.T, self._messages[number - 1])
             product_into(self._to_messages, to_pre, self._copies[f"{name}.weight"])
             below = self._to_below(number)
-            launch(send_back, *self._grid)(
+            launch(ranking.send_back, *self._grid)(
                 *self._links, self._to_messages, d, self._to_z, self._pre[number - 1], below,
                 below.stride(0), self._keys, epoch, d, *dropping(self._settings.hidden_dropout),
                 self._key(turn, number), **self._blocks,
@@ -273,7 +242,7 @@ class RankingSteps:
         with torch.enable_grad():
             weights = decode.weights(d + settings.signatures)
         told = weights.detach()
-        launch(normalise, self._held_blocks)(
+        launch(ranking.normalise, self._held_blocks)(
             self._z, pairs.places, told, popular.weight if popular else told,
             popular.bias if popular else told, pairs.left, pairs.right, pairs.half, pairs.terms,
             self._keys, self.epoch, self._known.num_nodes, d, pairs.width,
@@ -293,7 +262,7 @@ class RankingSteps:
     def _decode_back(self, turn: int, weights: Tensor) -> None:
         pairs, settings, rows = self._pairs, self._settings, self._rows
         d, n, popular = settings.hidden, self._known.num_nodes, self.learner.decode.popularity
-        launch(add_links, n, blocks(pairs.width, self._blocks["COLUMNS"]))(
+        launch(ranking.add_links, n, blocks(pairs.width, self._blocks["COLUMNS"]))(
             rows.order, rows.starts, self._middles, self._neighbours, self._numbers,
             pairs.to_scores, pairs.places, pairs.right, pairs.products, pairs.width, pairs.width,
             **self._blocks,
@@ -302,7 +271,7 @@ class RankingSteps:
         below = self._to_below(self._layers)
         names = ("decode.popularity.weight", "decode.popularity.bias")
         to_popular = [self._gradient(name) if popular else to_weights for name in names]
-        launch(normalise_back, min(self._held_blocks, _PROGRAMS))(
+        launch(ranking.normalise_back, min(self._held_blocks, _PROGRAMS))(
             pairs.products, self._z, self._pre[-1], pairs.places, told,
             popular.weight if popular else told, pairs.to_terms, pairs.link_terms,
             pairs.link_sums, pairs.with_own, pairs.log_total, self._turns.counts, to_weights,
@@ -324,7 +293,7 @@ class RankingSteps:
     def _add_columns(self, x: Tensor, name: str) -> None:
         """Add the sum over all nodes to a bias' gradient."""
         n, d = x.shape
-        launch(add_columns, blocks(n, 64), blocks(d, 128))(
+        launch(ranking.add_columns, blocks(n, 64), blocks(d, 128))(
             x, x.stride(0), self._gradient(name), n, d, ROWS=64, COLUMNS=128
         )
 
@@ -373,7 +342,7 @@ class RecordedEngine:
 
     def __init__(self, steps: RankingSteps) -> None:
         """Take what was arranged for a learner; nothing is trained yet."""
-        self._steps, self._device = steps, steps.device
+        self._steps, self._device, self.optimizer = steps, steps.device, steps.weights
         self._graph: torch.cuda.CUDAGraph | None = None
         self._stream: torch.cuda.Stream | None = None
         self._history = torch.zeros(0, 2)
@@ -403,14 +372,6 @@ class RecordedEngine:
         if self._stream is not None:
             self._stream.synchronize()
         return self._history.tolist()
-
-    def moments(self) -> Moments:
-        """Return Adam's memory."""
-        return self._steps.weights.moments(0)
-
-    def restore(self, moments: Moments) -> None:
-        """Take over what `moments` gave."""
-        self._steps.weights.restore(0, moments)
 
     def _record(self, epoch: int) -> torch.cuda.CUDAGraph:
         """Run an epoch to compile its kernels, record another, and undo both."""

@@ -13,7 +13,7 @@ needed.
 import triton
 import triton.language as tl
 
-from cgcl.train.engines.kernels.shared import elu, epoch_key, keeps, mix, word
+from cgcl.train.engines.kernels.shared import elu, epoch_key, keeps, mix, some_of, word
 
 
 @triton.jit
@@ -229,11 +229,7 @@ def multiply_sparse(
             coin = tl.load(coins + link // 2, mask=kept, other=0).to(tl.int32)
             kept &= is_seen(coin, link % 2 == 1, VIEW, KIND)
             value = tl.where(kept, scale, 0.0)
-        rows = tl.load(
-            dense + other.to(tl.int64)[:, None] * width + column[None, :],
-            mask=kept[:, None] & (column < width)[None, :],
-            other=0.0,
-        )
+        rows = some_of(dense, other, column, width, kept, column < width)
         total += tl.sum(value[:, None] * rows, 0)
     place = out + run * out_per_run + row.to(tl.int64) * width + column
     tl.store(place, total, mask=column < width)
@@ -274,11 +270,7 @@ def propagate(
         along = (neighbour > node) if BACKWARD else (neighbour < node)
         seen = inside & is_seen(coin, along, VIEW, KIND)
         scale = tl.load(scales + neighbour, mask=seen, other=0.0)
-        rows = tl.load(
-            h + neighbour.to(tl.int64)[:, None] * width + column[None, :],
-            mask=seen[:, None] & in_row[None, :],
-            other=0.0,
-        )
+        rows = some_of(h, neighbour, column, width, seen, in_row)
         total += tl.sum(scale[:, None] * rows, 0)
     total *= own_scale
     place = (run * num_nodes + node) * width + column
@@ -336,11 +328,10 @@ def _ends_of(ends, label, slot, inside, capacity):
 @triton.jit
 def _product(z, one, other, inside, row_word, column, width, threshold):
     """Return both ends' embeddings and which entries of their product are kept."""
+    left = some_of(z, one, column, width, inside, column < width)
+    right = some_of(z, other, column, width, inside, column < width)
     mask = inside[:, None] & (column < width)[None, :]
-    left = tl.load(z + one[:, None] * width + column[None, :], mask=mask, other=0.0)
-    right = tl.load(z + other[:, None] * width + column[None, :], mask=mask, other=0.0)
-    kept = mask & keeps(row_word[:, None], column[None, :], threshold)
-    return left, right, kept
+    return left, right, mask & keeps(row_word[:, None], column[None, :], threshold)
 
 
 @triton.jit
@@ -477,11 +468,7 @@ def decode_backward(
         dh = tl.zeros((PAIRS, COLUMNS), tl.float32)
         for start in range(0, HIDDEN, UNITS):
             unit = start + tl.arange(0, UNITS)
-            weight = tl.load(
-                w1 + unit[:, None] * width + column[None, :],
-                mask=(unit < hidden)[:, None] & (column < width)[None, :],
-                other=0.0,
-            )
+            weight = some_of(w1, unit, column, width, unit < hidden, column < width)
             weight *= tl.load(w2 + unit, mask=unit < hidden, other=0.0)[:, None]
             dh += _dot(_open_units(bits, place, inside, unit), weight, PRECISION)
         one, other = _ends_of(ends, label, slot, inside, capacity)

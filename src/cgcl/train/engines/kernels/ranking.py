@@ -9,7 +9,7 @@ All pairs are gone through in tiles of scores that are summed, or shared out, an
 import triton
 import triton.language as tl
 
-from cgcl.train.engines.kernels.shared import elu, epoch_key, keeps, mix, word
+from cgcl.train.engines.kernels.shared import elu, epoch_key, keeps, mix, some_of, word
 
 TILE = 128
 """Rows and columns of a tile."""
@@ -340,12 +340,8 @@ def _arrived(
         entry = at + tl.arange(0, ENTRIES)
         neighbour = tl.load(neighbours + entry, mask=entry < end, other=0)
         scale = tl.load(scales + neighbour, mask=entry < end, other=0.0)
-        rows = tl.load(
-            h + neighbour.to(tl.int64)[:, None] * stride + column[None, :],
-            mask=(entry < end)[:, None] & in_row[None, :],
-            other=0.0,
-        )
-        total += scale[:, None] * rows.to(tl.float32)
+        rows = some_of(h, neighbour, column, stride, entry < end, in_row)
+        total += scale[:, None] * rows
     total = own_scale * (own_scale * own.to(tl.float32) + tl.sum(total, 0))
     return node, column, in_row, total
 
@@ -451,12 +447,8 @@ def add_links(
         link = tl.load(links + entry, mask=entry < end, other=0)
         other = tl.load(others + entry, mask=entry < end, other=0)
         share = tl.load(to_scores + link, mask=entry < end, other=0.0)
-        rows = tl.load(
-            right + other.to(tl.int64)[:, None] * stride + column[None, :],
-            mask=(entry < end)[:, None] & in_row[None, :],
-            other=0.0,
-        )
-        total += share[:, None] * rows.to(tl.float32)
+        rows = some_of(right, other, column, stride, entry < end, in_row)
+        total += share[:, None] * rows
     before = tl.load(place, mask=in_row, other=0.0)
     tl.store(place, before + tl.sum(total, 0), mask=in_row)
 
@@ -477,9 +469,7 @@ def normalise(
     column = tl.arange(0, COLUMNS)
     here, in_row = node < num_nodes, column < width
     inside = here[:, None] & in_row[None, :]
-    value = tl.load(
-        z + node.to(tl.int64)[:, None] * width + column[None, :], mask=inside, other=0.0
-    )
+    value = some_of(z, node, column, width, here, in_row)
     normal, _ = _normal(value, inside, width, NORM)
     row_word = mix(node.to(tl.uint32) ^ epoch_key(tl.load(keys + KEY), tl.load(epoch)))
     normal = tl.where(keeps(row_word[:, None], column[None, :], threshold), normal * scale, 0.0)
@@ -582,9 +572,7 @@ def add_columns(x, stride, out, num_rows, width, ROWS: tl.constexpr, COLUMNS: tl
     """Add the sum of each column of a matrix to what is there."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    inside = (row < num_rows)[:, None] & (column < width)[None, :]
-    place = x + row.to(tl.int64)[:, None] * stride + column[None, :]
-    value = tl.load(place, mask=inside, other=0.0).to(tl.float32)
+    value = some_of(x, row, column, stride, row < num_rows, column < width)
     tl.atomic_add(out + column, tl.sum(value, 0), mask=column < width)
 
 

@@ -28,7 +28,7 @@ def epoch_key(base, epoch):
 
 @triton.jit
 def word(key, row, column):
-    """Return the word of a row and a column, as `coins.words` does."""
+    """Return the word of a row and a column, as `counter_rng.words` does."""
     return mix(mix(row.to(tl.uint32) ^ key) + column.to(tl.uint32) * _GOLDEN)
 
 
@@ -40,6 +40,17 @@ def keeps(row_word, column, threshold):
     """
     coin = mix(row_word + column.to(tl.uint32) * _GOLDEN)
     return (coin >> 8).to(tl.int32) >= threshold
+
+
+@triton.jit
+def some_of(matrix, row, column, stride, is_row, is_column):
+    """Return some rows and columns of a matrix in full precision; 0 where there is no entry.
+
+    Its rows are `stride` apart.
+    """
+    place = matrix + row.to(tl.int64)[:, None] * stride + column[None, :]
+    found = tl.load(place, mask=is_row[:, None] & is_column[None, :], other=0.0)
+    return found.to(tl.float32)
 
 
 @triton.jit
