@@ -181,6 +181,9 @@ class Reading:
     """A column of text: each of its words becomes a feature."""
     row_names: Path | None = None
     """The node of each row of a feature matrix: a text file with a name per line."""
+    max_memory: str | None = None
+    """How much memory reading a file may take, such as 8GB; by default four fifths of what is free.
+    What would take more is refused before it is read."""
     data_root: Annotated[Path | None, Parameter(env_var="CGCL_DATA")] = None
     """Where data sets lie, or are downloaded to; also the environment's CGCL_DATA."""
 
@@ -214,11 +217,13 @@ class Reading:
         Raises:
             GraphFormatError: It cannot be read.
         """
+        from cgcl.memory import reading_at_most
         from cgcl.readers.edge_table import LinkOptions, prefix_names_by_column
         from cgcl.readers.formats import read_links
 
         options = LinkOptions(self.source, self.target, self.separator, self.header)
-        table = read_links(file, options)
+        with reading_at_most(self.max_memory):
+            table = read_links(file, options)
         return prefix_names_by_column(table) if self.bipartite == "columns" else table
 
 

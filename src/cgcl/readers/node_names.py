@@ -13,12 +13,14 @@ import pyarrow as pa
 from pyarrow import compute
 
 from cgcl.errors import GraphFormatError, ResourceError
+from cgcl.memory import require_readable
 from cgcl.readers.regular_file import MAX_NAME_LENGTH
 from cgcl.wording import shown
 
 # From here on one hash table for all names would not stay in the processor's cache.
 _MANY = 1_000_000
 _PARTS = 16
+_NAME_BYTES = 250
 _THREADS = min(4, os.cpu_count() or 1)
 
 
@@ -33,6 +35,8 @@ class EncodedNames:
 
     def ranked(self) -> tuple[tuple[str, ...], np.ndarray]:
         """Return the texts sorted by code points, and every cell's place among them, int64."""
+        # Each becomes a text of Python's own.
+        require_readable("all names", len(self.distinct) * _NAME_BYTES + 2 * self.distinct.nbytes)
         order = _order(self.distinct)
         rank = np.empty(len(order), dtype=np.int32)
         rank[order.to_numpy()] = np.arange(len(order), dtype=np.int32)

@@ -14,6 +14,7 @@ from typing import Any
 
 from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.graph.graph import Graph
+from cgcl.memory import reading_at_most
 from cgcl.readers.datasets import DATASETS, load_dataset
 from cgcl.readers.edge_table import Bipartite, Directed, EdgeTable, LinkOptions, as_one, settled
 from cgcl.tensors import usual_defaults
@@ -40,6 +41,7 @@ def read(
     feature_separator: str | None = None,
     row_names: str | Path | Sequence[str] | None = None,
     also: Sequence[str | Path] = (),
+    max_memory: str | float | None = None,
     data_root: str | Path | None = None,
     download: bool = True,
 ) -> Graph:
@@ -63,6 +65,8 @@ def read(
         feature_separator: As `separator`; None means the same for files of the same suffix.
         row_names: A text file with the node of each row of a matrix.
         also: Files with further links of the graph, such as those held out for a test.
+        max_memory: How much memory reading a file may take, such as "8GB"; four fifths of what is
+            free if None. What would take more is refused before it is read.
         data_root: The folder with the data sets; see `load_dataset`.
         download: Whether a missing data set may be fetched.
 
@@ -78,9 +82,10 @@ def read(
     if _is_data_set(graph):
         return load_dataset(graph, data_root, download=download)
     options = LinkOptions(source, target, separator, header, time)
-    table = as_one(_tables(graph, also, options), directed, bipartite)
-    about["separator"] = feature_separator or _shared(separator, graph, features)
-    table, labels = _with_features(table, features, header is not False, about)
+    with reading_at_most(max_memory):
+        table = as_one(_tables(graph, also, options), directed, bipartite)
+        about["separator"] = feature_separator or _shared(separator, graph, features)
+        table, labels = _with_features(table, features, header is not False, about)
     return _assembled(_title(graph), settled(table, directed, bipartite), labels)
 
 

@@ -27,14 +27,15 @@ from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes, told
 from cgcl.wording import listed, shown
 
 MAX_COLUMNS = 100_000
-MAX_BYTES = 4_000_000_000
-# A cell costs a number of 4 bytes while it is read, and one of 8 afterwards.
-_BYTES_PER_CELL = 12
+# What a cell takes at worst until links are made of it, but for names; measured by
+# benchmarks/reading.py.
+_BYTES_PER_CELL = 48
 # A table of numbers is held by Arrow, as one array, and once more in the order of the names.
 _COPIES = 3
 NO_HEADER = "If the file has no header line, add `header=False`."
 """What may be wrong with column names that are no names."""
 _BATCH_ROWS = 1 << 16
+_FEWER = "Keep fewer rows and columns, or use shorter texts"
 _TIME_REMEDY = (
     "Every link needs a time: fill it in, delete the row, or name another column with `time`."
 )
@@ -351,7 +352,7 @@ def open_parquet(path: Path) -> Table:
             if len(wanted) == len(columns):
                 groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
                 size += sum(group.total_byte_size for group in groups)
-            _check_size(path.name, rows, size)
+            require_readable(path.name, size, on_disk=content.getbuffer().nbytes, remedy=_FEWER)
             data = _unpacked(path.name, file, wanted)
             data.validate(full=True)  # a damaged file may point outside its dictionary
             return data
@@ -381,28 +382,16 @@ def _check_width(place: str, columns: Sequence[str]) -> None:
         )
 
 
-def _check_size(file: str, rows: int, size: int) -> None:
-    """Refuse what is too large: by the footer before any cell is unpacked, and then by its batches.
-
-    The footer also tells the size of every column, but asking a damaged one for it ends the process
-    (pyarrow 26: a C++ exception that nobody catches).
-    """
-    if size > MAX_BYTES:
-        raise GraphFormatError(
-            f"{file} unpacks to {rows:,} rows and {size / 1e9:,.1f} GB, at most "
-            f"{MAX_BYTES / 1e9:,.1f} GB is accepted.\n"
-            f"Keep fewer rows and columns, or use shorter texts."
-        )
-
-
 def _unpacked(file: str, reader: parquet.ParquetFile, columns: list[str]) -> pa.Table:
+    # The footer also tells the size of every column, but asking a damaged one for it ends the
+    # process (pyarrow 26: a C++ exception that nobody catches), and it may lie.
     batches: list[pa.RecordBatch] = []
-    rows = size = 0
+    size, allowed = 0, readable_memory()
     for batch in reader.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
         batches.append(batch)
-        rows += batch.num_rows
         size += batch.nbytes
-        _check_size(file, rows, size)  # the footer may have lied
+        if size > allowed:
+            require_readable(file, size, remedy=_FEWER)
     if not batches:
         return reader.schema_arrow.empty_table().select(columns)
     return pa.Table.from_batches(batches)
@@ -419,16 +408,11 @@ def check_memory(place: str, rows: int, columns: int) -> None:
     Raises:
         ResourceError: It would not fit.
     """
-    from cgcl.memory import free_memory
-
-    needed, free = _COPIES * 4 * rows * columns, free_memory()
-    if needed > free:
-        raise ResourceError(
-            f"{place} has {rows:,} rows of {columns:,} numbers, about {needed / 1e9:,.1f} GB while "
-            f"it is read; {free / 1e9:,.1f} GB is free.\n"
-            f"If most numbers are zero, save them as a sparse matrix: .npz (scipy.sparse.save_npz) "
-            f"or .mtx."
-        )
+    remedy = (
+        "If most numbers are zero, save them as a sparse matrix: .npz (scipy.sparse.save_npz) or "
+        ".mtx"
+    )
+    require_readable(place, _COPIES * 4 * rows * columns, remedy=remedy)
 
 
 # --- Times ---
