@@ -1,6 +1,7 @@
 """The options that say how a graph is read: all of them arrive, and a command repeats them."""
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +22,14 @@ app = App(default_parameter=OPTIONS)
 @app.command
 def echo(graph: str = "cora", *, reading: Annotated[Reading, FLAT] = Reading()) -> Reading:  # noqa: B008
     return reading
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_data_folder() -> Iterator[None]:
+    """Whoever runs this may have named one, which is an option as well."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("CGCL_DATA", raising=False)
+        yield
 
 
 def parsed(words: list[str]) -> Reading:
@@ -57,8 +66,7 @@ def test_every_option_takes_part_below() -> None:
 @example(Reading(header=False))
 @example(Reading(header=True, one_hot=("a b", "[1, 2]", '{"a": 1}')))
 @example(Reading(separator="\t", time="None", words=""))
-def test_a_command_says_all_that_differs_from_the_defaults(reading, monkeypatch) -> None:
-    monkeypatch.delenv("CGCL_DATA", raising=False)
+def test_a_command_says_all_that_differs_from_the_defaults(reading) -> None:
     assert parsed(shlex.split(shlex.join(flags_of(reading)))) == reading
 
 

@@ -337,15 +337,16 @@ def test_every_kernel_belongs_to_a_part() -> None:
     engines = ROOT / "src" / "cgcl" / "train" / "engines"
     sources = "".join(path.read_text() for path in (engines / "kernels").glob("*.py"))
     defined = set(re.findall(r"^@triton\.jit.*\ndef (\w+)", sources, re.MULTILINE))
-    # Those that the engine imports are launched; the others are parts of them.
-    imported = {
-        name.name
-        for path in engines.glob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and ".kernels." in (node.module or "")
-        for name in node.names
+    # Those that an engine names are launched; the others are parts of them.
+    nodes = [n for path in engines.glob("*.py") for n in ast.walk(ast.parse(path.read_text()))]
+    imports = [n for n in nodes if isinstance(n, ast.ImportFrom) and "kernels" in (n.module or "")]
+    named = {name.name for own in imports for name in own.names}  # modules, or kernels themselves
+    named |= {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") in named
     }
-    kernels = defined & imported
+    kernels = defined & named
     assert {"adam_step", "propagate"} <= kernels
     for kernel in kernels:
         assert breakdown.part_of_kernel(kernel) != "other", kernel
