@@ -90,8 +90,8 @@ def require_readable(
     allowed = readable_memory()
     if needed > allowed:
         raise ResourceError(
-            f"Reading {place} takes up to {in_words(needed)} of memory, and {in_words(allowed)} may "
-            f"be taken.\n{remedy or 'Use a machine with more memory'}, or allow more with "
+            f"Reading {place} takes up to {in_words(needed)} of memory; {in_words(allowed)} may be "
+            f"taken.\n{remedy or 'Use a machine with more memory'}, or allow more with "
             f"`max_memory`."
         )
 

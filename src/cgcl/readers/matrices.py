@@ -15,7 +15,7 @@ from torch import Tensor
 from cgcl.errors import ConfigError, FeatureError, GraphFormatError
 from cgcl.graph.features import compact
 from cgcl.readers.edge_table import EdgeTable, LinkOptions
-from cgcl.readers.node_names import sorted_names
+from cgcl.readers.node_names import require_names, sorted_names
 from cgcl.readers.npz import npz_array_names, read_npz_arrays
 from cgcl.readers.regular_file import told
 from cgcl.readers.sparse import PARTS, Entries, as_float32, check_shape, stored_entries
@@ -92,6 +92,7 @@ def links_of_index(
         sorted_names(names, place)  # for its checks: the order of rows is that of the features
     if num_nodes is None:
         distinct, places = np.unique(pairs, return_inverse=True)
+        require_names(len(distinct))
         called = tuple(map(str, distinct.tolist()))
         below = int((distinct < 0).sum())
         if below:

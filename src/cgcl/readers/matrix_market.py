@@ -20,8 +20,9 @@ from cgcl.wording import counted, shown
 
 _FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
 _SIZE = re.compile(r"(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+(\d{1,18}))?", re.ASCII)
-# What a row, and an entry, takes at worst; measured by benchmarks/reading.py.
-_ROW_BYTES, _ENTRY_BYTES = 160, 100
+# What a row, an entry with its place, and one without take at worst; measured by
+# benchmarks/reading.py.
+_ROW_BYTES, _ENTRY_BYTES, _DENSE_BYTES = 120, 60, 24
 _REMEDY = "Write it again, such as with scipy.io.mmwrite."
 
 
@@ -96,7 +97,7 @@ def _header(
         raise _damaged(f"{file} claims {entries:,} entries but has {characters:,} characters only.")
     if is_dense:
         check_memory(file, rows, columns)
-    needed = rows * _ROW_BYTES + entries * _ENTRY_BYTES
+    needed = rows * _ROW_BYTES + entries * (_DENSE_BYTES if is_dense else _ENTRY_BYTES)
     require_readable(file, needed, on_disk=characters)
     return (rows, columns), entries, is_dense, field == "pattern"
 

@@ -20,7 +20,8 @@ import pyarrow as pa
 import torch
 from pyarrow import compute, parquet
 
-from cgcl.errors import ConfigError, GraphFormatError, ResourceError
+from cgcl.errors import ConfigError, GraphFormatError
+from cgcl.memory import readable_memory, require_readable
 from cgcl.readers.edge_table import EdgeTable, LinkOptions, ignored_note
 from cgcl.readers.node_names import EncodedNames, encode_names
 from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes, told
@@ -34,7 +35,7 @@ _BYTES_PER_CELL = 48
 _COPIES = 3
 NO_HEADER = "If the file has no header line, add `header=False`."
 """What may be wrong with column names that are no names."""
-_BATCH_ROWS = 1 << 16
+_BATCH_ROWS = 1 << 20
 _FEWER = "Keep fewer rows and columns, or use shorter texts"
 _TIME_REMEDY = (
     "Every link needs a time: fill it in, delete the row, or name another column with `time`."

@@ -18,15 +18,15 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from cgcl.errors import ConfigError, GraphFormatError
-from cgcl.readers.edge_table import EdgeTable, LinkOptions
 from cgcl.memory import require_readable
+from cgcl.readers.edge_table import EdgeTable, LinkOptions
 from cgcl.readers.regular_file import MAX_LINE_BYTES, read_text
 from cgcl.readers.tables import MAX_COLUMNS, NO_HEADER, Table, check_memory, links_of, refuse_twice
 from cgcl.wording import counted, listed, shown
 
 # What each row of links takes at worst while it is read, but for names; measured by
 # benchmarks/reading.py.
-_ROW_BYTES = 100
+_ROW_BYTES = 150
 _SEPARATORS = {";": "';'", "\t": "'\\t'", "|": "'|'", ",": "','", " ": "' '"}
 _AFTER_QUOTE = re.compile(r'(?:^|[,;\t|])"(?:[^"]|"")*"([,;\t|])')
 _ANYTHING = re.compile(rb"[^\r\n]")

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
 from cgcl.errors import GraphFormatError
+from cgcl.memory import require_readable
 from cgcl.readers.edge_table import EdgeTable, LinkOptions
 from cgcl.readers.objects import links_of_networkx
-from cgcl.memory import require_readable
 from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes, told
 from cgcl.wording import shown
 
 if TYPE_CHECKING:
     import networkx as nx
 
-# What networkx takes for a node, a link and a value of either; measured by benchmarks/reading.py.
-_BYTES = {"node": 1500, "edge": 1200, "data": 300, "attvalue": 300}
+# What networkx takes for a node, for a link with a new node, and for a value of either; measured
+# by benchmarks/reading.py.
+_BYTES = {"node": 1100, "edge": 1900, "data": 300, "attvalue": 300}
 # Deeper than any graph; networkx follows nested nodes by recursion.
 _MAX_DEPTH = 100
 _NEEDED = {"node": ("id",), "edge": ("source", "target")}
