@@ -108,6 +108,19 @@ def test_only_training_links_are_encoded(model: Learner, x: torch.Tensor) -> Non
     assert others.logits.tolist() == decode_pairs(model, z, others.pairs).tolist()
 
 
+def test_the_curve_is_fitted_by_training_links_and_its_shift_measured_with_test_links(
+    model: Learner, x: torch.Tensor
+) -> None:
+    split, encoded = make_split(), []
+
+    def scorer_for(links: torch.Tensor):
+        encoded.append(links.tolist())
+        return scoring(model, x)(links)
+
+    calibrate(scorer_for, split, seed=0)
+    assert encoded == [split.train.tolist(), torch.cat([split.train, split.test], 1).tolist()]
+
+
 def test_how_many_pairs_are_scored_follows_from_what_one_costs() -> None:
     assert pairs_to_score(0.0) == pairs_to_score(1000.0) == 2**24
     assert pairs_to_score(2.0**16) == 2**22

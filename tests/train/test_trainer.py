@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 
@@ -295,16 +296,19 @@ def test_a_loss_that_is_not_finite_later_keeps_the_best_epoch(sbm: Build) -> Non
     assert all(torch.isfinite(weight).all() for weight in trainer.best_weights.values())
 
 
-def test_weights_that_overflow_in_the_last_step_are_noticed_at_the_look(sbm: Build) -> None:
+@pytest.mark.parametrize("weight", ["encode.weight", "decode.layer_2.bias"])
+def test_weights_that_overflow_in_the_last_step_are_noticed_at_the_look(
+    sbm: Build, weight: str
+) -> None:
     """The loss of an epoch is computed before its last step: it may be the last finite number."""
     trainer = trainer_for(sbm(0), epochs=4, evaluate_every=1)
-    step = trainer.engine.optimizer.step
+    step, steps = trainer.engine.optimizer.step, itertools.count(1)
 
     def overflow(*args, **kwargs) -> None:
         step(*args, **kwargs)
-        if trainer.epoch == 2:  # the third is running
+        if next(steps) == 6:  # the second of the third epoch
             with torch.no_grad():
-                trainer.learner.encode.weight.fill_(math.inf)
+                trainer.learner.get_parameter(weight).fill_(math.inf)
 
     trainer.engine.optimizer.step = overflow
     kept: list[EpochRecord] = []
