@@ -27,6 +27,8 @@ from cgcl.methods.heuristics import (
     _from_tables,
     as_logits,
 )
+from cgcl.methods.method import TrainingGraph
+from cgcl.methods.table import method_named
 
 SHARED = [CommonNeighbours, AdamicAdar, ResourceAllocation]
 
@@ -207,6 +209,13 @@ def test_item_cosine_is_worked_out_as_by_hand() -> None:
     # Without sides both count.
     both = item_cosine(RATED, 8).values(pairs[:, :1])
     assert both == pytest.approx([1 + 4 / 6**0.5])
+
+
+@pytest.mark.parametrize("sides", [IS_ITEM, ~IS_ITEM, None], ids=["items", "people", "none"])
+def test_the_method_tells_item_cosine_the_sides_of_the_graph(sides) -> None:
+    method, known = method_named("item-cosine"), TrainingGraph(8, RATED, sides=sides)
+    found = method.build(0, method.settings()).scorer(known).logits(all_pairs(8))
+    assert torch.equal(found, ItemCosine(RATED, 8, sides).logits(all_pairs(8)))
 
 
 def test_three_step_paths_are_counted_as_by_hand() -> None:

@@ -36,7 +36,7 @@ _STEP, _TABLE_ENTRY, _PRODUCT = 2000.0, 50.0, 250.0
 # What no link at one end counts, where one link at each end counts 1.
 _NO_LINK = 0.1
 # How many numbers one table of a spread holds: 2^19 take 4 MB and stay near the processor. A graph
-# of more nodes takes a table of one column; three tables are held at once.
+# of more nodes takes a table of one column; three or four tables are held at once.
 _TABLE = 2**19
 # So many neighbours are added up at once; the sums of a node that has more are added up then. It
 # keeps rounding small at hubs.
