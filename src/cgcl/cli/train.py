@@ -78,8 +78,8 @@ def train(
         method: cgcl-rank (this project's own, for the top of the list; taken if none is named),
             cgcl (the paper's model; taken for --preset paper), graphsage, vgae, seal, s3grl,
             s2gae, maskgae, ncn, gcn, mlp, or a heuristic: common-neighbours, adamic-adar,
-            resource-allocation, preferential-attachment, katz, pagerank. `cgcl methods` says
-            what each is, `cgcl methods NAME` what it can be told.
+            resource-allocation, preferential-attachment, katz, pagerank, three-step-paths,
+            item-cosine. `cgcl methods` says what each is, `cgcl methods NAME` what it can be told.
         reading: The files.
         test_edges: A file with the links to test on, instead of drawing them. They may be in the
             graph's file or not; either way they are not learned from.
