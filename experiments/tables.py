@@ -64,6 +64,17 @@ def candidates_table() -> str:
     )
 
 
+def reading_table() -> str:
+    """What each reader takes for the worst files."""
+    rows: list[list[str]] = []
+    for one in benchmark("reading"):
+        size, peak = one["file_bytes"] / 1e6, one["peak_bytes"] / 1e6
+        refused = f"{one['half_peak_bytes'] / 1e6:,.0f}" if "half_peak_bytes" in one else "refused"
+        times = f"{peak / size:,.0f}" if size >= 0.1 else ""
+        rows.append([one["case"], f"{size:,.1f}", f"{peak:,.0f}", times, refused])
+    return table("file | MB | peak, MB | times the file | MB taken when refused", rows)
+
+
 def cost_table() -> str:
     """Reading and asking: seconds and memory."""
     read, ask = benchmark("read_links"), benchmark("predict")
@@ -137,6 +148,7 @@ _OF_RUNS: dict[str, Callable[[page.Reproduced], str]] = {
 TABLES: dict[str, Callable[[], str]] = {
     "candidates": candidates_table,
     "cost": cost_table,
+    "reading-memory": reading_table,
     **{f"reproduced-{name}": partial(figure_block, name) for name in FIGURES},
     **{f"reproduced-{name}": lambda own=own: own(reproduced()) for name, own in _OF_RUNS.items()},
 }

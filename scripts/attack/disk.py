@@ -154,10 +154,11 @@ def run(
         os.environ["CGCL_CACHE"] = "cache"
         from cgcl.cli.main import main
 
-        library = ctypes.CDLL(os.environ[LIBRARY])
-        library.attack_arm(
-            os.fsencode(folder), ctypes.c_long(call), harm, os.fsencode(log) if log else None
-        )
+        if LIBRARY in os.environ:
+            library = ctypes.CDLL(os.environ[LIBRARY])
+            library.attack_arm(
+                os.fsencode(folder), ctypes.c_long(call), harm, os.fsencode(log) if log else None
+            )
         try:
             main(line.split())
         except SystemExit as end:

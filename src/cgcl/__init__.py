@@ -55,7 +55,7 @@ def load(folder: str | Path, device: str = "auto") -> LinkPredictor:
     """Return the predictor that `save`, or `cgcl train`, wrote to a folder."""
     from cgcl.predict import LinkPredictor
 
-    return LinkPredictor.load(Path(folder), device)
+    return LinkPredictor.load(folder, device)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

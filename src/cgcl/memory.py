@@ -1,8 +1,14 @@
-"""How much memory this process may still take, and whether that was too little."""
+"""How much memory this process may still take, and how much reading a file may."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
+
+from cgcl.errors import ConfigError, GraphFormatError, ResourceError
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
@@ -24,6 +30,70 @@ def free_memory(cgroups: Path = _CGROUPS, own_groups: Path = _OWN_GROUPS) -> int
     import psutil
 
     return min([psutil.virtual_memory().available, *_within_limits(cgroups, own_groups)])
+
+
+_SHARE = 0.8
+# A file that claims to hold more than this, and so many times its own size, holds little else but
+# that claim: links, names and numbers take a byte or two each however well they are packed.
+_HARMLESS, _MAX_RATIO = 5e8, 200
+_limit: ContextVar[float | None] = ContextVar("limit", default=None)
+_UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+
+
+@contextmanager
+def reading_at_most(limit: str | float | None) -> Iterator[None]:
+    """Let readers take so much memory for a file: bytes, or words such as "8GB".
+
+    Args:
+        limit: How much; None leaves what was said before, or else four fifths of what is free.
+
+    Raises:
+        ConfigError: It is no amount of memory.
+    """
+    found = re.fullmatch(r"\s*([\d.]+)\s*([kmgt]?)b?\s*", str(limit or "1"), re.IGNORECASE)
+    if found is None or found[1].count(".") > 1 or float(found[1]) <= 0:
+        raise ConfigError(f"max_memory is {limit!r}; it must be an amount such as 8GB.")
+    token = _limit.set(float(found[1]) * _UNITS[found[2].lower()] if limit else _limit.get())
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def readable_memory() -> float:
+    """Return how many bytes reading a file may take."""
+    limit = _limit.get()
+    return _SHARE * free_memory() if limit is None else limit
+
+
+def require_readable(
+    place: str, needed: float, *, on_disk: int | None = None, remedy: str = ""
+) -> None:
+    """Refuse to read what takes too much memory, before it is read.
+
+    Args:
+        place: What messages call the file.
+        needed: About how many bytes reading takes at worst, as it says itself or as was counted.
+        on_disk: How large the file is, if it only says so.
+        remedy: What would take less, a sentence.
+
+    Raises:
+        GraphFormatError: It says many times more than it can hold.
+        ResourceError: More than may be taken.
+    """
+    if on_disk is not None and needed > max(_HARMLESS, _MAX_RATIO * on_disk):
+        raise GraphFormatError(
+            f"{place} has {on_disk:,} bytes and claims to hold what takes {in_words(needed)}, more "
+            f"than {_MAX_RATIO} times as much.\nThat is how files look that are made to fill a "
+            f"memory. It was not read."
+        )
+    allowed = readable_memory()
+    if needed > allowed:
+        raise ResourceError(
+            f"Reading {place} takes up to {in_words(needed)} of memory; {in_words(allowed)} may be "
+            f"taken.\n{remedy or 'Use a machine with more memory'}, or allow more with "
+            f"`max_memory`."
+        )
 
 
 def in_words(size: float) -> str:

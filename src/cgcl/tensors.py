@@ -1,16 +1,18 @@
-"""Tensor files: safetensors with a checksum, never pickle.
+"""Tensor files: safetensors with a checksum, never pickle; and tensors of callers.
 
-Everything the package stores in binary goes through these two functions, so that a damaged,
-foreign or malicious file is refused in one place and with one voice.
+Everything the package stores in binary goes through two functions, so that a damaged, foreign or
+malicious file is refused in one place and with one voice.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import safetensors
 import safetensors.torch
@@ -19,10 +21,35 @@ from torch import Tensor
 
 from cgcl.errors import ModelFileError
 from cgcl.files import write_atomically
+from cgcl.stored import fits, parse_json
 
 _HEADER = "cgcl"
+_HEADER_SHAPE = {"kind": str, "about": str, "sha256": str}
 _PICKLE_PROTOCOLS = (b"\x02", b"\x03", b"\x04", b"\x05")
 _MAX_HEADER_BYTES = 100_000_000  # safetensors' own limit
+
+_Record = TypeVar("_Record")
+
+
+@contextmanager
+def usual_defaults() -> Iterator[None]:
+    """Make tensors on the CPU, numbers of 32 bits, whatever the caller has set for all of torch."""
+    dtype, device = torch.get_default_dtype(), torch.get_default_device()
+    torch.set_default_dtype(torch.float32)
+    try:
+        with nullcontext() if device.type == "cpu" else torch.device("cpu"):
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+
+
+def with_own_tensors(record: _Record) -> _Record:
+    """Return a dataclass whose tensors are its own: writing to the caller's changes nothing."""
+    assert is_dataclass(record)
+    assert not isinstance(record, type)
+    held = {field.name: getattr(record, field.name) for field in fields(record)}
+    own = {name: value.clone() for name, value in held.items() if isinstance(value, Tensor)}
+    return replace(record, **own)
 
 
 def write_tensors(
@@ -58,9 +85,14 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
     where = f"{path.name} in {path.parent}"
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            header = json.loads((file.metadata() or {}).get(_HEADER, "{}"))
+            header = parse_json((file.metadata() or {}).get(_HEADER, "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        if not fits(header, _HEADER_SHAPE) and header != {}:
+            raise ValueError("its header is none of ours")
+        about = parse_json(header.get("about", "{}"))
+        if not isinstance(about, dict):
+            raise ValueError("its description has no names")
+    except (safetensors.SafetensorError, OSError, ValueError, MemoryError) as error:
         raise ModelFileError(f"{where} is damaged and cannot be read ({error}).") from error
     found = header.get("kind")
     if found is None:
@@ -68,14 +100,18 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
             f"{where} is a safetensors file, but not one of cgcl's. "
             f"Models from other tools cannot be opened."
         )
-    description = header.get("about", "")
-    if header.get("sha256") != _checksum(found, description, tensors):
+    if header["sha256"] != _checksum(found, header["about"], tensors):
         raise ModelFileError(f"{where} is damaged (its checksum does not match).")
     if found != kind:
         raise ModelFileError(
             f"{where} holds '{found}', expected '{kind}'. It may come from another version of cgcl."
         )
-    return tensors, json.loads(description)
+    return tensors, about
+
+
+def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
+    """Return a SHA-256 of tensors with their names, which no description changes."""
+    return _checksum("", "", tensors)
 
 
 def _checksum(kind: str, description: str, tensors: Mapping[str, Tensor]) -> str:

@@ -159,9 +159,11 @@ def test_tables_are_read_as_told(ask, cli, run) -> None:
     assert ends(ask("--pairs", "named.csv", "--source", "from", "--target", "to")) == [
         ("007", "NA")
     ]
-    result = cli("predict", run, "--exclude", "named.csv")
+    assert ends(ask("--pairs", "named.csv")) == [("007", "NA")]  # by their place
+    Path("dated.csv").write_text("from,to,at\n007,NA,1\n")
+    result = cli("predict", run, "--exclude", "dated.csv")
     assert result.code == 1
-    assert "cgcl predict RUN --exclude named.csv --source from --target to" in result.err
+    assert "cgcl predict RUN --exclude dated.csv --source from --target to" in result.err
 
 
 def test_node_sources_and_targets_restrict_their_end(ask, unknown) -> None:

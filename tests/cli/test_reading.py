@@ -40,8 +40,8 @@ def parsed(words: list[str]) -> Reading:
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
 paths = st.builds(Path, texts.filter(bool))
 OTHERS: dict[str, st.SearchStrategy] = {
-    "source": texts,
-    "target": texts,
+    "source": st.none() | texts,
+    "target": st.none() | texts,
     "separator": st.none() | texts,
     "header": st.none() | st.booleans(),
     "time": st.none() | texts,
@@ -52,6 +52,7 @@ OTHERS: dict[str, st.SearchStrategy] = {
     "one_hot": st.lists(texts, max_size=3).map(tuple),
     "words": st.none() | texts,
     "row_names": st.none() | paths,
+    "max_memory": st.none() | texts,
     "data_root": st.none() | paths,
 }
 

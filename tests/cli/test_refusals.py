@@ -23,7 +23,7 @@ def files(friends: Path) -> None:
         ("test", "source,target", pairs[:5]),
         ("val", "source,target", pairs[5:8]),
         ("both", "source,target", pairs[3:8]),
-        ("other", "from,to", pairs[:5]),
+        ("other", "from,to,at", [f"{pair},1" for pair in pairs[:5]]),
     ):
         Path(f"{name}.csv").write_text("\n".join([header, *part]) + "\n")
     Path("damaged.toml").write_text("[cora")

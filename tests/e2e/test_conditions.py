@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import signal
 import subprocess
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from cgcl.cli.main import main
 
 WAITING = """
 import sys
@@ -75,6 +78,22 @@ def test_a_signal_ends_a_command_with_a_sentence_and_nothing_half_written(
     assert {path: after[path] for path in after.keys() - locks} == {
         path: before[path] for path in before.keys() - locks
     }
+
+
+@pytest.mark.parametrize("where", ["cgcl.train.fit.Trainer", "cgcl.train.fit.train"])
+def test_a_run_that_memory_does_not_suffice_for_is_marked_as_failed(
+    tmp_path: Path, folder: Path, monkeypatch, capsys, where: str
+) -> None:
+    def too_much(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(where, too_much)
+    words = ["train", str(folder / "toy.csv"), "--quiet", "--out", str(tmp_path)]
+    with pytest.raises(SystemExit, match="1"):
+        main(words)
+    run = json.loads((tmp_path / "toy-1" / "run.json").read_text())
+    assert (run["status"], run["stopped"]["message"]) == ("failed", "MemoryError")
+    assert "not enough memory" in capsys.readouterr().err
 
 
 FULL = Path("/dev/full")

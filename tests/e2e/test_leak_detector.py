@@ -84,6 +84,8 @@ def test_nor_by_any_way_to_draw_views(noise, views: str) -> None:
         ("preferential-attachment", {}),
         ("katz", {}),
         ("pagerank", {}),
+        ("three-step-paths", {}),
+        ("item-cosine", {}),
     ],
     ids=str,
 )

@@ -14,6 +14,7 @@ from cgcl.methods import heuristics as module
 from cgcl.methods.heuristics import (
     AdamicAdar,
     CommonNeighbours,
+    ItemCosine,
     Katz,
     KatzSettings,
     Neighbourhoods,
@@ -22,9 +23,12 @@ from cgcl.methods.heuristics import (
     PreferentialAttachment,
     ResourceAllocation,
     Spreading,
+    ThreeStepPaths,
     _from_tables,
     as_logits,
 )
+from cgcl.methods.method import TrainingGraph
+from cgcl.methods.table import method_named
 
 SHARED = [CommonNeighbours, AdamicAdar, ResourceAllocation]
 
@@ -40,6 +44,10 @@ def katz(links: torch.Tensor, nodes: int, **told) -> Katz:
 
 def page_rank(links: torch.Tensor, nodes: int, **told) -> PageRank:
     return PageRank(links, nodes, PageRankSettings(**told))
+
+
+def item_cosine(links: torch.Tensor, nodes: int) -> ItemCosine:
+    return ItemCosine(links, nodes, None)
 
 
 def all_pairs(nodes: int) -> torch.Tensor:
@@ -96,7 +104,9 @@ def test_preferential_attachment_is_multiplied_as_by_hand() -> None:
     assert torch.equal(logits.argsort(), torch.from_numpy(scorer.values(PAIRS)).argsort())
 
 
-@pytest.mark.parametrize("make", [*SHARED, partial(katz, beta=0.3), page_rank])
+@pytest.mark.parametrize(
+    "make", [*SHARED, partial(katz, beta=0.3), page_rank, ThreeStepPaths, item_cosine]
+)
 def test_a_score_reads_the_value_as_odds(make) -> None:
     scorer, pairs = make(LINKS, 8), torch.combinations(torch.arange(8)).T
     values, scores = scorer.values(pairs), torch.sigmoid(scorer.logits(pairs)).numpy()
@@ -177,8 +187,66 @@ def test_any_graph_agrees_with_networkx(links, alpha) -> None:
     require_same_both_ways(scorer, all_pairs(10))
 
 
-# Rounding plays a part in each: 1/d in one, more than 2^53 walks in the other.
-KINDS = [partial(page_rank, tolerance=0.01), partial(katz, beta=0.3, length=20)]
+# People 0 to 3, items 4 to 7: 0 has 4 and 5, 1 has 4 and 6, 2 has 4, 5 and 6, 3 has none; 7 nobody.
+RATED = torch.tensor([[0, 0, 1, 1, 2, 2, 2], [4, 5, 4, 6, 4, 5, 6]])
+IS_ITEM = torch.arange(8) >= 4
+
+
+def test_item_cosine_is_worked_out_as_by_hand() -> None:
+    """Links of items: 4 has 3, 5 has 2, 6 has 2.
+
+    0 and 6: 4 and 6 share 1 and 2, 5 and 6 share 2. 1 and 5: 4 and 5 share 0 and 2, 6 and 5 share
+    2. 0 and 4 are linked: 4 is as 4 is, 5 and 4 share 0 and 2. Within a side there is nothing.
+    """
+    pairs = torch.tensor([[0, 1, 0, 3, 0, 0, 4], [6, 5, 4, 4, 7, 1, 6]])
+    expected = [2 / 6**0.5 + 1 / 2, 2 / 6**0.5 + 1 / 2, 1 + 2 / 6**0.5, 0, 0, 0, 0]
+    scorer = ItemCosine(RATED, 8, IS_ITEM)
+    assert scorer.values(pairs) == pytest.approx(expected, abs=1e-12)
+    require_same_both_ways(scorer, all_pairs(8))
+    # Were the people the items: 1 has 4 and 6, 2 has 4, 5 and 6; they share with 0, which has 2.
+    other = ItemCosine(RATED, 8, ~IS_ITEM).values(pairs[:, :1])
+    assert other == pytest.approx([1 / 2 + 2 / 6**0.5])
+    # Without sides both count.
+    both = item_cosine(RATED, 8).values(pairs[:, :1])
+    assert both == pytest.approx([1 + 4 / 6**0.5])
+
+
+@pytest.mark.parametrize("sides", [IS_ITEM, ~IS_ITEM, None], ids=["items", "people", "none"])
+def test_the_method_tells_item_cosine_the_sides_of_the_graph(sides) -> None:
+    method, known = method_named("item-cosine"), TrainingGraph(8, RATED, sides=sides)
+    found = method.build(0, method.settings()).scorer(known).logits(all_pairs(8))
+    assert torch.equal(found, ItemCosine(RATED, 8, sides).logits(all_pairs(8)))
+
+
+def test_three_step_paths_are_counted_as_by_hand() -> None:
+    """From 0 to 6: by 4 and 1, by 4 and 2, by 5 and 2. 0 and 4 are linked, and may go back."""
+    pairs = torch.tensor([[0, 1, 0, 3, 0, 0], [6, 5, 4, 4, 7, 1]])
+    # 0 - 4 and on to any of its three, of which each goes back; and 0 - 5 - 0, 0 - 5 - 2 - 4.
+    assert ThreeStepPaths(RATED, 8).values(pairs).tolist() == [3, 3, 5, 0, 0, 0]
+
+
+@settings(max_examples=50, deadline=None)
+@given(graphs(10, 30), st.none() | st.lists(st.booleans(), min_size=11, max_size=11))
+def test_paths_and_cosines_agree_with_the_definition(links, told) -> None:
+    sides = None if told is None else torch.tensor(told)
+    if sides is not None:
+        links = links[:, sides[links[0]] != sides[links[1]]]
+    near = dense(links, 11)
+    paths = ThreeStepPaths(links, 11)
+    assert (paths.values(all_pairs(11)) == np.linalg.matrix_power(near, 3).ravel()).all()
+    assert paths.rounding == 0
+    require_same_both_ways(paths, all_pairs(11))
+    length = np.maximum(np.linalg.norm(near, axis=0), 1)
+    cosine = (near @ near) / np.outer(length, length)  # of the columns of two nodes
+    one_way = near @ cosine * (1 if told is None else np.array(told))
+    scorer = ItemCosine(links, 11, sides)
+    expected = (one_way + one_way.T).ravel()
+    assert scorer.values(all_pairs(11)) == pytest.approx(expected, rel=1e-12)
+    require_same_both_ways(scorer, all_pairs(11))
+
+
+# Rounding plays a part in each: 1/d in one, more than 2^53 walks in another, roots in the last.
+KINDS = [partial(page_rank, tolerance=0.01), partial(katz, beta=0.3, length=20), item_cosine]
 
 
 def a_graph(seed: int, nodes: int = 40, links: int = 150) -> torch.Tensor:

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from cgcl.errors import GraphFormatError
-from cgcl.readers import read, tables
+from cgcl import memory
+from cgcl.errors import GraphFormatError, ResourceError
+from cgcl.memory import reading_at_most
+from cgcl.readers import read
 from cgcl.readers.formats import read_links
 from cgcl.readers.tables import read_times
 
@@ -88,7 +90,7 @@ def test_a_bad_cell_is_refused_with_place_and_remedy(tmp_path, source, target, m
 
 @pytest.mark.parametrize(
     ("columns", "found"),
-    [("from to", "from, to.\nName them: --source from --target to"), ("a", "a.")],
+    [("from to at", "from, to, at.\nName them: --source from --target to"), ("a", "a.")],
 )
 def test_missing_columns_are_named(tmp_path, columns, found):
     with pytest.raises(GraphFormatError) as caught:
@@ -127,8 +129,8 @@ def test_a_small_file_that_unpacks_to_much_is_refused_by_its_footer(tmp_path, mo
     path = write(tmp_path / "bomb.parquet", source=column, target=column)
     assert path.stat().st_size < 400_000  # as text these would be 3.6 GB
     assert read_links(path).names == ("x" * 900,)
-    monkeypatch.setattr(tables, "MAX_BYTES", 40_000_000)
-    with pytest.raises(GraphFormatError, match=r"unpacks to 2,000,000 rows and 0\.0 GB"):
+    monkeypatch.setattr(memory, "_HARMLESS", 40_000_000)
+    with pytest.raises(GraphFormatError, match=r"bytes and claims to hold what takes 192 MB, more"):
         read_links(path)
 
 
@@ -136,9 +138,9 @@ def test_a_file_with_long_texts_is_refused_while_it_is_read(tmp_path, monkeypatc
     texts = [f"{row:0900d}" for row in range(1000)]
     path = write(tmp_path / "a.parquet", source=texts, target=texts)
     assert len(read_links(path).names) == 1000
-    monkeypatch.setattr(tables, "MAX_BYTES", 100_000)
-    with pytest.raises(GraphFormatError, match="unpacks to 1,000 rows"):
-        read_links(path)  # 24 bytes a row would be fine
+    # 96 bytes a row would be fine.
+    with reading_at_most(100_000), pytest.raises(ResourceError, match=r"Reading a\.parquet takes"):
+        read_links(path)
 
 
 def test_a_null_in_a_dictionary_matters_only_if_a_row_points_to_it():

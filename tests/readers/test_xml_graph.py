@@ -5,8 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cgcl.errors import GraphFormatError
-from cgcl.readers import read, xml_graph
+from cgcl.errors import GraphFormatError, ResourceError
+from cgcl.readers import read
 
 fuzzed = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 # XML has no control characters, and turns line breaks and tabs in ids into blanks.
@@ -131,8 +131,7 @@ def test_a_bad_file_is_refused_with_place_and_remedy(write, case):
     assert str(caught.value).count("\n") < 4
 
 
-def test_a_file_that_is_too_large_is_not_parsed(write, monkeypatch):
-    monkeypatch.setattr(xml_graph, "MAX_BYTES", 50)
+def test_a_file_that_takes_too_much_memory_is_not_parsed(write):
     path = write("a.graphml", wrapped("<node id='a'/>"))
-    with pytest.raises(GraphFormatError, match="at most 0 MB of XML is read"):
-        read(path)
+    with pytest.raises(ResourceError, match="Save the links as CSV or Parquet, or allow more with"):
+        read(path, max_memory=1000)

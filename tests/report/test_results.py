@@ -121,7 +121,7 @@ def test_what_is_damaged_or_of_another_model_is_made_again(
     first = read_results(run)
     worked.clear()
     if damage is None:
-        for name in ("model.safetensors", "split.safetensors", "graph.safetensors"):
+        for name in ("model.safetensors", "split.safetensors", "graph.safetensors", "run.json"):
             shutil.copy(trained / "two" / "people-1" / name, run / name)
     for name in (COMPARISON, SUGGESTIONS) if damage is not None else ():
         whole = json.loads((run / name).read_text())
@@ -178,11 +178,14 @@ def test_a_dear_method_scores_what_a_formula_proposes(run: Path, monkeypatch) ->
     assert shown.items() <= known.items()
 
 
+SEARCHED = ("cgcl.report.results._SEARCHED_PAIRS", "cgcl.report.results._SEARCHED_BY_PRODUCTS")
+
+
 @pytest.mark.parametrize(
     "limits",
     [
         {"cgcl.report.results.DEAR": 0.0, "cgcl.report.results._DEAR_BUDGET": 0.0},
-        {"cgcl.report.results._SEARCHED_PAIRS": 24 * 23 // 2 - 1},
+        dict.fromkeys(SEARCHED, 24 * 23 // 2 - 1),
         {"cgcl.predict.strategy._NEVER_REFUSED": 0, "cgcl.predict.strategy._MAX_SECONDS": 0.0},
     ],
 )
@@ -191,8 +194,10 @@ def test_what_is_too_large_or_dear_or_refused_is_not_searched(run, monkeypatch, 
     for name, limit in limits.items():
         monkeypatch.setattr(name, limit)
     found = read_results(run, compare=False)
-    assert found.suggestions is None
-    assert "New links, best first" not in text_of(write_report(run, found))
+    assert found.suggestions is not None
+    page = text_of(write_report(run, found))
+    assert "New links, best first" not in page
+    assert f"{found.suggestions.why_none} Ask for the best ones" in page
 
 
 def test_the_test_pairs_are_set_against_probabilities_at_even_odds(run: Path) -> None:

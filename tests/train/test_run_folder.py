@@ -37,9 +37,12 @@ def test_a_model_is_read_back_with_its_options(tmp_path) -> None:
         assert torch.equal(value, again.state_dict()[name])
 
 
+ABOUT = {"graph": "", "split": "", "best_epoch": 1, "val": None, "test": None, "calibration": None}
+
+
 def stored(tmp_path, tensors, num_features: int = 5, kind: str = "cgcl model 2", **told):
     recipe = {"method": "cgcl", "hidden": 8, "product": "inner", **told}
-    description = {"recipe": recipe, "num_features": num_features, "about": {}}
+    description = {"recipe": recipe, "num_features": num_features, "about": ABOUT}
     write_tensors(tmp_path / "m", kind, tensors, description)
     return tmp_path / "m"
 
@@ -90,7 +93,7 @@ def test_a_huge_model_in_a_small_file_is_refused_before_memory_is_taken(tmp_path
         ({"hidden": "8"}, "hidden is '8'; it must be a whole number"),
         ({"method": "oracle"}, "method is 'oracle'; it must be one of cgcl, "),
         ({"method": None}, "method is None; it must be one of"),
-        ({"num_features": "many"}, "invalid literal"),
+        ({"num_features": "many"}, "num_features is missing or of another kind"),
     ],
 )
 def test_settings_that_make_no_model_are_refused(tmp_path, told, found: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -27,10 +27,11 @@ def audit(
     test: Path | None = None,
     val_negatives: Path | None = None,
     test_negatives: Path | None = None,
-    source: str = "source",
-    target: str = "target",
+    source: str | None = None,
+    target: str | None = None,
     separator: str | None = None,
     header: bool | None = None,
+    bipartite: Literal["auto", "columns"] = "auto",
     pairs: int = 5,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> int:
@@ -45,11 +46,14 @@ def audit(
         test: A file of the links for the test.
         val_negatives: A file of the unlinked pairs for validation.
         test_negatives: A file of the unlinked pairs for the test.
-        source: The column with one end of each pair, in all files.
-        target: The column with the other end.
+        source: The column with one end of each pair, in all files; by default source, or the first
+            of two columns.
+        target: The column with the other end; by default target, or the second of two columns.
         separator: What separates the columns.
         header: Whether the first row holds column names; by default yes, in edge lists (.txt,
             .edges) only if it does.
+        bipartite: With columns, equal names in the two columns are different nodes, as in cgcl
+            train --bipartite columns.
         pairs: How many pairs to show for each finding; --json has them all.
         as_json: Print the findings as JSON instead of text.
     """
@@ -66,7 +70,8 @@ def audit(
     from cgcl.readers.edge_table import LinkOptions
 
     options = LinkOptions(source, target, separator, header)
-    found = _audit_files(given, options) if run is None else _audit_run(run)
+    by_column = bipartite == "columns"
+    found = _audit_files(given, options, by_column) if run is None else _audit_run(run)
     answer = json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else ""
     print(answer or found.text(pairs))  # noqa: T201
     return 0 if found.is_clean else 1
@@ -87,7 +92,8 @@ def _audit_run(run: Path) -> Audit:
     return audit_split(read_split(run / SPLIT), read_stored_graph(run / GRAPH))
 
 
-def _audit_files(files: Mapping[str, Path], options: LinkOptions) -> Audit:
+def _audit_files(files: Mapping[str, Path], options: LinkOptions, by_column: bool) -> Audit:
+    from cgcl.readers.edge_table import prefix_names_by_column
     from cgcl.readers.text import read_text_links
     from cgcl.split import audit_split
 
@@ -99,7 +105,8 @@ def _audit_files(files: Mapping[str, Path], options: LinkOptions) -> Audit:
     tables = {}
     for part, path in files.items():
         usage = f"cgcl audit --{part.replace('_', '-')} {{file}}"
-        tables[part] = read_text_links(path, replace(options, usage=usage))
+        table = read_text_links(path, replace(options, usage=usage))
+        tables[part] = prefix_names_by_column(table) if by_column else table
     names = sorted({name for table in tables.values() for name in table.names})
     parts = {part: table.numbers_among(names)[table.pairs] for part, table in tables.items()}
     return audit_split(parts, names)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from cgcl.cli.terminal import say_fact
+from cgcl.cli.terminal import loaded, say_fact
 from cgcl.errors import RunFolderError
 
 
@@ -34,13 +34,13 @@ def evaluate(
         as_json: Print the figures as JSON instead of a table.
     """
     from cgcl.metrics import link_metrics
-    from cgcl.predict import LinkPredictor, evaluate_against
+    from cgcl.predict import evaluate_against
     from cgcl.settings import pick
     from cgcl.train.config import Resources
     from cgcl.train.execution import computing_with
     from cgcl.train.top_of_list import ranking_metrics
 
-    predictor = LinkPredictor.load(run, device).set_params(threads=threads)
+    predictor = loaded(run, device, threads)
     if predictor.split_.test.shape[1] == 0:
         raise RunFolderError(
             f"{run} was trained without a test set (--test 0), so there is nothing to evaluate.\n"

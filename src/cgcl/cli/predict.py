@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from cyclopts import Parameter
 
 from cgcl.cli.settings import FLAT, flag_of, given_settings
-from cgcl.cli.terminal import Format, choose_format, say, say_fact, write_answer
+from cgcl.cli.terminal import Format, choose_format, loaded, print_path, say, say_fact, write_answer
 from cgcl.errors import ConfigError
 
 if TYPE_CHECKING:
+    from cgcl.graph import Graph
     from cgcl.predict import LinkPredictor, Links, Query
 
 Tell: TypeAlias = Callable[[str, str], None]
@@ -59,10 +60,10 @@ class Question:
     """A table of links between new nodes and known ones; the answer is about the new nodes."""
     new_features: Path | None = None
     """A table with the features of the new nodes, in the columns of the training file."""
-    source: str = "source"
-    """The column with one end of each pair."""
-    target: str = "target"
-    """The column with the other end."""
+    source: str | None = None
+    """The column with one end of each pair; by default source, or the first of two columns."""
+    target: str | None = None
+    """The column with the other end; by default target, or the second of two columns."""
     separator: str | None = None
     """What separates the columns."""
     header: bool | None = None
@@ -72,21 +73,20 @@ class Question:
     words: str | None = None
     """A column of --new-features with text, as in training."""
 
-    def table(self, path: Path, flag: str) -> list[tuple[str, str]]:
-        """Return the pairs of names in a table.
+    def table(self, path: Path, flag: str, graph: Graph) -> list[tuple[str, str]]:
+        """Return the pairs of names in a table, as the graph has them.
 
         Raises:
             GraphFormatError: The file is not a table of pairs.
         """
-        from cgcl.readers.edge_table import LinkOptions
+        from cgcl.readers.edge_table import LinkOptions, names_of_pairs
         from cgcl.readers.formats import read_links
 
         columns = self.source, self.target, self.separator, self.header
         usage = f"cgcl predict RUN {flag} {{file}}"
-        table = read_links(path, LinkOptions(*columns, usage=usage))
-        return [(table.names[a], table.names[b]) for a, b in table.pairs.T.tolist()]
+        return names_of_pairs(read_links(path, LinkOptions(*columns, usage=usage)), graph)
 
-    def query(self, new: list[str]) -> Query:
+    def query(self, new: list[str], graph: Graph) -> Query:
         """Return the query, its files read; about new nodes if there are any and no others."""
         from cgcl.predict import Query
         from cgcl.readers.regular_file import read_names
@@ -99,7 +99,7 @@ class Question:
             count=count,
             sources=sources if self.node is None else [self.node],
             targets=read_names(self.targets) if self.targets else None,
-            exclude=self.table(self.exclude, "--exclude") if self.exclude else (),
+            exclude=self.table(self.exclude, "--exclude", graph) if self.exclude else (),
             min_probability=lowest,
             prior=self.prior,
             candidates=self.candidates,
@@ -136,17 +136,17 @@ def predict(
     """
     _check(question, out)
     form: Format = "table" if question.complete else choose_format(output, out)
-    from cgcl.predict import LinkPredictor
+    from cgcl.predict.writers import formula_note
     from cgcl.train.trainer import learned_nothing
 
-    predictor = LinkPredictor.load(run, device).set_params(threads=threads)
+    predictor = loaded(run, device, threads)
     warning = learned_nothing(predictor.val_)
     if warning:
         say(f"Warning: {warning}")
     new: list[str] = []
     if question.new_links is not None or question.new_features is not None:
         predictor, new = _with_new_nodes(predictor, question)
-    query = question.query(new)
+    query = question.query(new, predictor.graph_)
     tell: Tell = (lambda *_: None) if quiet else say_fact
     if question.pairs is None:
         answer = _search(predictor, query, tell)
@@ -156,8 +156,10 @@ def predict(
         _complete(predictor, query, answer, out, tell)
     else:
         write_answer(answer, form, out, excel=excel)
+    if form == "csv" and not excel and (note := formula_note(predictor.graph_.names)):
+        tell("Note", note)
     if out is not None:
-        print(out)  # noqa: T201
+        print_path(out)
 
 
 def _check(question: Question, out: Path | None) -> None:
@@ -191,7 +193,7 @@ def _check(question: Question, out: Path | None) -> None:
 
 def _score(predictor: LinkPredictor, question: Question, file: Path, tell: Tell) -> Iterator[Links]:
     """Yield the scores of the pairs in a file, block by block."""
-    pairs = question.table(file, "--pairs")
+    pairs = question.table(file, "--pairs", predictor.graph_)
     for start in range(0, max(len(pairs), 1), _BLOCK):
         block = pairs[start : start + _BLOCK]
         yield predictor.score_pairs(block, prior=question.prior, explain=question.explain)
@@ -265,7 +267,8 @@ def _with_new_nodes(
 ) -> tuple[LinkPredictor, list[str]]:
     """Return a predictor that knows the new nodes, and their names in order."""
     known, file = predictor.graph_.node_of, question.new_links
-    links = question.table(file, "--new-links") if file is not None else []
+    graph = predictor.graph_
+    links = question.table(file, "--new-links", graph) if file is not None else []
     names = sorted({name for pair in links for name in pair if name not in known})
     features = None
     if question.new_features is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cgcl.cli.terminal import StepLine
+from cgcl.cli.terminal import StepLine, print_path
 
 
 def report(run: Path, /, *, compare: bool | None = None) -> None:
@@ -26,4 +26,4 @@ def report(run: Path, /, *, compare: bool | None = None) -> None:
         with RunFolder(run):
             results = read_results(run, compare=compare, progress=line.show)
             page = write_report(run, results)
-    print(page)  # noqa: T201
+    print_path(page)

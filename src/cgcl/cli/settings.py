@@ -155,10 +155,10 @@ def flags_of(options: Any) -> list[str]:  # noqa: ANN401
 class Reading:
     """The files."""
 
-    source: str = "source"
-    """The column with one end of each link."""
-    target: str = "target"
-    """The column with the other end."""
+    source: str | None = None
+    """The column with one end of each link; by default source, or the first of two columns."""
+    target: str | None = None
+    """The column with the other end; by default target, or the second of two columns."""
     separator: str | None = None
     """What separates the columns of links; by default a comma, a tab in .tsv files, and in edge
     lists (.txt, .edges) what the first line shows."""
@@ -181,6 +181,9 @@ class Reading:
     """A column of text: each of its words becomes a feature."""
     row_names: Path | None = None
     """The node of each row of a feature matrix: a text file with a name per line."""
+    max_memory: str | None = None
+    """How much memory reading a file may take, such as 8GB; by default four fifths of what is free.
+    What would take more is refused before it is read."""
     data_root: Annotated[Path | None, Parameter(env_var="CGCL_DATA")] = None
     """Where data sets lie, or are downloaded to; also the environment's CGCL_DATA."""
 
@@ -214,10 +217,14 @@ class Reading:
         Raises:
             GraphFormatError: It cannot be read.
         """
-        from cgcl.readers.edge_table import LinkOptions
+        from cgcl.memory import reading_at_most
+        from cgcl.readers.edge_table import LinkOptions, prefix_names_by_column
         from cgcl.readers.formats import read_links
 
-        return read_links(file, LinkOptions(self.source, self.target, self.separator, self.header))
+        options = LinkOptions(self.source, self.target, self.separator, self.header)
+        with reading_at_most(self.max_memory):
+            table = read_links(file, options)
+        return prefix_names_by_column(table) if self.bipartite == "columns" else table
 
 
 @dataclass(frozen=True)

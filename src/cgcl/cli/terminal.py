@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from cgcl.graph import Graph
-    from cgcl.predict import Links
+    from cgcl.predict import LinkPredictor, Links
     from cgcl.predict.links import Link
     from cgcl.train.trainer import EpochRecord
 
@@ -37,6 +38,33 @@ _ENDLESS = 100_000
 _INDENT = 14
 # Nobody asks about a step that takes less, in seconds.
 _PATIENCE = 2.0
+# What a terminal obeys instead of showing it, but for line breaks and tabs.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def plain(text: str) -> str:
+    r"""Return text whose control characters, such as those of a file's name, are written out.
+
+    Example:
+        >>> plain("a\x1b[31m.csv")
+        'a\\x1b[31m.csv'
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def print_path(path: Path) -> None:
+    """Print where an answer lies: as it is for a program, for a person as `plain` has it."""
+    print(plain(str(path)) if sys.stdout.isatty() else path)  # noqa: T201
+
+
+def loaded(run: Path, device: str, threads: int) -> LinkPredictor:
+    """Return the predictor in a folder, and tell what is not known of it for sure."""
+    from cgcl.predict import LinkPredictor
+
+    predictor = LinkPredictor.load(run, device).set_params(threads=threads)
+    for note in predictor.notes_:
+        say_fact("Note", note)
+    return predictor
 
 
 def say(text: str) -> None:
@@ -45,7 +73,7 @@ def say(text: str) -> None:
     If nobody listens any more, because a pipe was closed, that must not end what is being told.
     """
     try:
-        print(with_flags(text), file=sys.stderr, flush=True)  # noqa: T201
+        print(plain(with_flags(text)), file=sys.stderr, flush=True)  # noqa: T201
     except OSError:
         forget(sys.stderr)
 
@@ -79,7 +107,7 @@ def tell_graph(graph: Graph, more: str = "") -> None:
 
 def fact(what: str, text: str, stream: TextIO) -> str:
     """Return such a line as it is printed to a stream."""
-    text = with_flags(text)
+    text = plain(with_flags(text))
     if stream.isatty():
         width = max(shutil.get_terminal_size().columns - _INDENT, 20)
         text = f"\n{'':<{_INDENT}}".join(textwrap.wrap(text, width, break_on_hyphens=False))

@@ -24,7 +24,7 @@ from cgcl.cli.settings import (
     flags_of,
     given_settings,
 )
-from cgcl.cli.terminal import StepLine, TrainingLine, say, say_fact, tell_graph
+from cgcl.cli.terminal import StepLine, TrainingLine, print_path, say, say_fact, tell_graph
 from cgcl.errors import ConfigError
 from cgcl.methods.settings import CGCLSettings, RankSettings
 from cgcl.methods.table import DEFAULT_METHOD, PAPER_METHOD, method_named
@@ -78,8 +78,8 @@ def train(
         method: cgcl-rank (this project's own, for the top of the list; taken if none is named),
             cgcl (the paper's model; taken for --preset paper), graphsage, vgae, seal, s3grl,
             s2gae, maskgae, ncn, gcn, mlp, or a heuristic: common-neighbours, adamic-adar,
-            resource-allocation, preferential-attachment, katz, pagerank. `cgcl methods` says
-            what each is, `cgcl methods NAME` what it can be told.
+            resource-allocation, preferential-attachment, katz, pagerank, three-step-paths,
+            item-cosine. `cgcl methods` says what each is, `cgcl methods NAME` what it can be told.
         reading: The files.
         test_edges: A file with the links to test on, instead of drawing them. They may be in the
             graph's file or not; either way they are not learned from.
@@ -233,7 +233,7 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
     _warn(run)
     if not quiet:
         _tell_result(run, page, results.comparison, time.monotonic() - begun)
-    print(path)  # noqa: T201
+    print_path(path)
     return 0
 
 

@@ -28,6 +28,7 @@ from cgcl.methods.settings import TrainedSettings
 from cgcl.methods.table import METHODS, method_named
 from cgcl.metrics import auc, link_metrics
 from cgcl.split import Split, random_split
+from cgcl.stored import fits
 from cgcl.train.config import Resources, RunConfig
 from cgcl.train.execution import computing_with, machine, resolve_device, versions
 from cgcl.train.fit import BatchedTrainer, Fit, Fitted, fit
@@ -317,8 +318,11 @@ class Result(RunLine):
 
     def is_sound(self) -> bool:
         """Tell whether there is a result or a failure of settings on a split."""
-        is_asked = isinstance(self.settings, dict) and isinstance(self.split, str)
-        return is_asked and (isinstance(self.test, dict) or isinstance(self.failure, dict))
+        strata = all(fits(own, _STRATUM, exactly=False) for own in self.by_degree or ())
+        return strata and (self.test is not None or self.failure is not None)
+
+
+_STRATUM = {"low": int, "high": (int, None), "links": int, "others": int, "auc": (float, None)}
 
 
 def _key(method: str, settings: Mapping[str, Any], split: str, init_seed: int | None) -> str:

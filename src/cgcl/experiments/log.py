@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from cgcl.errors import ConfigError, ResourceError, RunFolderError
 from cgcl.files import append_whole, is_leftover, make_folder, sync_folder, write_atomically
+from cgcl.stored import misfits, parse_json, shapes_of
 from cgcl.train.run_folder import LOCK, RunFolder
 
 _FORMAT = 1
@@ -74,7 +75,7 @@ def parse_line(line: bytes | str, needed: Collection[str]) -> dict[str, Any]:
         ...
         ValueError: auc is missing
     """
-    values = json.loads(line)
+    values = parse_json(line)
     if not isinstance(values, dict):
         raise ValueError("not a table of names and values")
     missing = [name for name in needed if name not in values]
@@ -132,7 +133,12 @@ class Line:
             if own.default is own.default_factory is MISSING or own.name in cls.NEEDED
         ]
         values = parse_line(line, needed)
-        result = cls(**{own.name: values[own.name] for own in fields(cls) if own.name in values})
+        own_values = {own.name: values[own.name] for own in fields(cls) if own.name in values}
+        shapes = shapes_of(cls)
+        wrong = misfits(own_values, {name: shapes[name] for name in own_values})
+        if wrong:
+            raise ValueError(f"its values are of other kinds: {', '.join(wrong)}")
+        result = cls(**own_values)
         try:
             sound = result.is_sound()
         except (TypeError, AttributeError, ConfigError) as error:

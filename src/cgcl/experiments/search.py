@@ -93,14 +93,7 @@ class Trial(Line):
 
     def is_sound(self) -> bool:
         """Tell whether a trial of settings has a result, or none."""
-        numbers = (self.auc, self.ap)
-        return (
-            type(self.number) is int
-            and self.origin in get_args(Origin)
-            and isinstance(self.settings, dict)
-            and (all(type(n) is float for n in numbers) or all(n is None for n in numbers))
-            and (self.node_mrr is None or type(self.node_mrr) is float)
-        )
+        return self.origin in get_args(Origin) and (self.auc is None) == (self.ap is None)
 
 
 def best_of(trials: Iterable[Trial], goal: Goal = "auc") -> Trial | None:
@@ -110,14 +103,14 @@ def best_of(trials: Iterable[Trial], goal: Goal = "auc") -> Trial | None:
 
 def table_of(trials: Sequence[Trial]) -> bytes:
     """Return the trials as CSV, a row each, a column for each setting."""
-    settings = list(trials[0].settings) if trials else []
+    settings = list(dict.fromkeys(name for trial in trials for name in trial.settings))
     measured = ["auc", "ap", "best_epoch"]
     if any(trial.node_mrr is not None for trial in trials):
         measured.insert(0, "node_mrr")
     rows: list[list[Any]] = []
     for one in trials:
         found = [getattr(one, name) for name in ("number", "origin", *measured)]
-        own = [one.settings[name] for name in settings]
+        own = [one.settings.get(name) for name in settings]
         rows.append([*found, f"{one.seconds:.2f}", *own, one.failure])
     head = ["trial", "origin", *measured, "seconds", *settings, "failure"]
     return csv_text(head, rows).encode()

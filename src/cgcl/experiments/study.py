@@ -442,8 +442,7 @@ class Record(_Run, RunLine):
         reached = [(self.metrics or {}).get(name) for name in ("auc", "ap")]
         # As fractions; NaN is none.
         is_result = all(isinstance(own, float | int) and 0 <= own <= 1 for own in reached)
-        is_asked = isinstance(self.settings, dict) and isinstance(self.graph, str)
-        return is_asked and (bool(self.failure) or is_result)
+        return bool(self.failure) or is_result
 
 
 def choose(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor
 from cgcl.errors import CGCLError, FeatureError, GraphContentError, ModelFileError
 from cgcl.graph.features import Structure, coalesced
 from cgcl.graph.pairs import decode, encode, encode_ordered, unique_sorted
+from cgcl.stored import misfits
 from cgcl.tensors import read_tensors, write_tensors
 from cgcl.wording import counted, listed
 
@@ -362,6 +364,16 @@ def _check_features(x: Tensor, names: tuple[str, ...]) -> None:
 
 
 _KIND = "cgcl graph 1"
+_EARLIER: dict[str, Any] = {"feature_names": [], "num_nonzeros": 0}
+"""What earlier versions did not say."""
+_ABOUT_SHAPE = {
+    "title": str,
+    "notes": [str],
+    "num_features": int,
+    "num_nonzeros": int,
+    "feature_names": [str],
+    "fingerprint": str,
+}
 _OPTIONAL = ("sides", "times", "feature_scale")
 
 
@@ -399,6 +411,17 @@ def write_graph(path: Path, graph: Graph) -> None:
     write_tensors(path, _KIND, tensors, about)
 
 
+def _check_structure(graph: Graph) -> None:
+    if graph.structure is None:
+        return
+    features, count = graph.structure.feature_of_node, graph.structure.num_features
+    is_right = features.dtype == torch.int64 and features.shape == (graph.num_nodes,)
+    if not is_right or (
+        features.numel() and not -1 <= int(features.min()) <= int(features.max()) < count
+    ):
+        raise FeatureError("features that are made of links do not belong to its nodes")
+
+
 def read_stored_graph(path: Path) -> Graph:
     """Return the graph that `write_graph` stored.
 
@@ -406,7 +429,10 @@ def read_stored_graph(path: Path) -> Graph:
         ModelFileError: The file is missing, damaged or not one of ours.
     """
     tensors, about = read_tensors(path, _KIND)
+    about = {**_EARLIER, **about}
     try:
+        if wrong := misfits(about, _ABOUT_SHAPE):
+            raise ValueError(f"{', '.join(wrong)} is missing or of another kind")
         joined, ends = tensors["name_bytes"].numpy().tobytes(), tensors["name_ends"].tolist()
         x, num_features = tensors.get("x"), about["num_features"]
         if "x_indices" in tensors:
@@ -419,14 +445,15 @@ def read_stored_graph(path: Path) -> Graph:
             edges=tensors["edges"],
             x=x,
             notes=tuple(about["notes"]),
-            feature_names=tuple(about.get("feature_names", ())),
+            feature_names=tuple(about["feature_names"]),
             # Graphs of earlier versions hold the features that were made themselves.
             structure=None
             if feature is None
             else Structure(feature, num_features, about["num_nonzeros"]),
             **{part: tensors.get(part) for part in _OPTIONAL},
         )
-    except (KeyError, CGCLError) as error:
+        _check_structure(graph)
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError, CGCLError) as error:
         raise ModelFileError(f"{path} does not hold a whole graph ({error}).") from error
     if graph.fingerprint != about["fingerprint"]:
         raise ModelFileError(f"{path} is damaged (its graph is not the one that was stored).")

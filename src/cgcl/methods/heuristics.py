@@ -36,7 +36,7 @@ _STEP, _TABLE_ENTRY, _PRODUCT = 2000.0, 50.0, 250.0
 # What no link at one end counts, where one link at each end counts 1.
 _NO_LINK = 0.1
 # How many numbers one table of a spread holds: 2^19 take 4 MB and stay near the processor. A graph
-# of more nodes takes a table of one column; three tables are held at once.
+# of more nodes takes a table of one column; three or four tables are held at once.
 _TABLE = 2**19
 # So many neighbours are added up at once; the sums of a node that has more are added up then. It
 # keeps rounding small at hubs.
@@ -65,13 +65,24 @@ def _method(
     title: str,
     formula: Callable[..., PairScorer],
     settings: type[MethodSettings] = MethodSettings,
+    *,
+    needs_sides: bool = False,
     **about: Any,  # noqa: ANN401
 ) -> Method:
-    """Return the method of a formula of links, a number of nodes and settings, if it has any."""
+    """Return the method of a formula.
+
+    It is given the links, the number of nodes, the sides if it needs them, and its settings if it
+    has any.
+    """
 
     def build(_: int, told: MethodSettings) -> Heuristic:
-        given = [told] if fields(told) else []
-        return Heuristic(lambda known: formula(known.links, known.num_nodes, *given))
+        own = [told] if fields(told) else []
+
+        def scorer(known: TrainingGraph) -> PairScorer:
+            sides = [known.sides] if needs_sides else []
+            return formula(known.links, known.num_nodes, *sides, *own)
+
+        return Heuristic(scorer)
 
     return Method(title, settings, build, needs_features=False, **about)
 
@@ -363,6 +374,12 @@ class Spreading(PairScorer):
         """Return what reaches every node, 0 or more, float64 [n, s]: a column for each source."""
         raise NotImplementedError
 
+    def at(self, sources: Numbers) -> Sums:
+        """Return what is where before the first step: 1 at each source, float64 [n, s]."""
+        table = np.zeros((self.num_nodes, sources.size))
+        table[sources, np.arange(sources.size)] = 1
+        return table
+
     def between(self, source: Numbers, target: Numbers, reached: Sums) -> Sums:  # noqa: ARG002
         """Return the measure of pairs from what reached the targets, float64 [p]."""
         return reached
@@ -434,6 +451,29 @@ def _in_parts(adjacency: csr_array) -> tuple[csr_array, csr_array | None]:
     return parts, whole
 
 
+class Walks(Spreading):
+    """A measure that counts walks: as many lead to as fro."""
+
+    def __init__(self, links: Tensor, num_nodes: int, steps: int) -> None:
+        """Lay out the links, and see whether all walks can be counted exactly.
+
+        Args:
+            links: Each link once in any direction, int64 [2, m].
+            num_nodes: Number of nodes, isolated ones included.
+            steps: How many steps the longest walks have.
+        """
+        super().__init__(links, num_nodes, steps)
+        walks = np.ones(num_nodes)
+        for _ in range(steps):
+            walks = self.step(walks)
+        self._is_exact = float(walks.max(initial=0)) < _EXACT
+
+    @property
+    def rounding(self) -> float:
+        """0 while walks are counted exactly: then there are as many to as fro, to the last bit."""
+        return 0.0 if self._is_exact else super().rounding
+
+
 @dataclass(frozen=True)
 class KatzSettings(MethodSettings):
     """The settings of Katz."""
@@ -450,7 +490,7 @@ class KatzSettings(MethodSettings):
     }
 
 
-class Katz(Spreading):
+class Katz(Walks):
     r"""Counts walks between two nodes: $\sum_{l=1}^{L} \beta^l (A^l)_{uv}$.
 
     Katz, "A new status index derived from sociometric analysis", 1953. There is one difference:
@@ -476,25 +516,93 @@ class Katz(Spreading):
         self._weights = settings.beta ** np.arange(1, settings.length + 1)  # beta^l
         # A tenth of what a single walk of the full length counts.
         self.nothing = 0.1 * float(self._weights[-1])
-        walks = np.ones(num_nodes)
-        for _ in range(settings.length):
-            walks = self.step(walks)
-        self._is_exact = float(walks.max(initial=0)) < _EXACT
 
     def spread(self, sources: Numbers) -> Sums:
         """Return the weighted number of walks to every node, float64 [n, s]."""
-        walks = np.zeros((self.num_nodes, sources.size))
-        walks[sources, np.arange(sources.size)] = 1  # A^0
+        walks = self.at(sources)  # A^0
         total = np.zeros_like(walks)
         for weight in self._weights:
             walks = self.step(walks)
             total += weight * walks
         return total
 
-    @property
-    def rounding(self) -> float:
-        """0 while walks are counted exactly: then there are as many to as fro, to the last bit."""
-        return 0.0 if self._is_exact else super().rounding
+
+class ThreeStepPaths(Walks):
+    r"""Counts walks of three steps between two nodes: $(A^3)_{uv}$.
+
+    For two unlinked nodes on different sides of a bipartite graph these are the paths
+    u - i - w - v, the shortest there are: nodes on different sides share no neighbour.
+
+    Example:
+        >>> path = torch.tensor([[0, 1, 1], [2, 2, 3]])  # 0 - 2 - 1 - 3
+        >>> ThreeStepPaths(path, 4).values(torch.tensor([[0, 0, 0], [3, 2, 1]]))
+        array([1., 2., 0.])
+    """
+
+    nothing = _NOTHING
+    """Less than a single walk."""
+
+    def __init__(self, links: Tensor, num_nodes: int) -> None:
+        """Lay out the links.
+
+        Args:
+            links: Each link once in any direction, int64 [2, m].
+            num_nodes: Number of nodes, isolated ones included.
+        """
+        super().__init__(links, num_nodes, steps=3)
+
+    def spread(self, sources: Numbers) -> Sums:
+        """Return the number of walks to every node, float64 [n, s]."""
+        walks = self.at(sources)
+        for _ in range(self.steps):
+            walks = self.step(walks)
+        return walks
+
+
+class ItemCosine(Spreading):
+    r"""Sums how alike an item is to those that a node has: $\sum_{i \in N(u)} \cos(i, v)$.
+
+    $\cos(i, v) = |N(i) \cap N(v)| / \sqrt{|N(i)| \cdot |N(v)|}$ is the cosine of two items' rows of
+    links. Items are the nodes of the second side. In a graph without sides every node is one, and
+    the sums from both ends are added: a path u - w - x - v counts $1 / \sqrt{|N(w)| \cdot |N(v)|}$
+    if v is an item, and $1 / \sqrt{|N(x)| \cdot |N(u)|}$ if u is.
+
+    Sarwar and others, "Item-based collaborative filtering recommendation algorithms", 2001. There
+    is one difference: similarities are added up instead of taking their weighted mean, as links
+    have no ratings to take the mean of.
+
+    Example:
+        >>> path = torch.tensor([[0, 1, 1], [2, 2, 3]])  # 0 - 2 - 1 - 3
+        >>> sides = torch.tensor([False, False, True, True])
+        >>> scorer = ItemCosine(path, 4, sides)
+        >>> scorer.values(torch.tensor([[0], [3]])).round(3)  # 2 and 3 share 1: 1 / sqrt(2 * 1)
+        array([0.707])
+    """
+
+    nothing = 1e-9
+    """Less than a path between items of a hundred million links each."""
+
+    def __init__(self, links: Tensor, num_nodes: int, sides: Tensor | None) -> None:
+        """Lay out the links.
+
+        Args:
+            links: Each link once in any direction, int64 [2, m].
+            num_nodes: Number of nodes, isolated ones included.
+            sides: True for every item of a bipartite graph, bool [n], or None.
+        """
+        # The first step serves both directions; each has two more.
+        super().__init__(links, num_nodes, steps=5)
+        self._scale = np.where(self.degree > 0, 1 / np.sqrt(np.maximum(self.degree, 1)), 0.0)
+        items = np.ones(num_nodes, dtype=bool) if sides is None else sides.cpu().numpy()
+        self._items = np.where(items, self._scale, 0.0)
+
+    def spread(self, sources: Numbers) -> Sums:
+        """Return the sum for every node as the item, and for each source as the item, added up."""
+        scale = self._scale[:, None]  # [n, 1]
+        near = self.step(self.at(sources))
+        forth = self.step(self.step(near * scale)) * self._items[:, None]
+        back = self.step(self.step(near) * scale) * self._items[sources]
+        return forth + back
 
 
 @dataclass(frozen=True)
@@ -596,3 +704,9 @@ PAGERANK = _method(
     "Rooted PageRank", PageRank, PageRankSettings, search={"alpha": (0.05, 0.15, 0.3, 0.5)}
 )
 """Rooted PageRank: how often a walker that keeps coming home to one node is at the other."""
+
+THREE_STEP_PATHS = _method("Three-step paths", ThreeStepPaths)
+"""Three-step paths: how many lead from one node to the other, the shortest across two sides."""
+
+ITEM_COSINE = _method("Item cosine", ItemCosine, needs_sides=True)
+"""Item cosine: how alike an item is to those that a node has, by who else has them."""

@@ -35,6 +35,8 @@ METHODS: dict[str, str] = {
     "preferential-attachment": "cgcl.methods.heuristics:PREFERENTIAL_ATTACHMENT",
     "katz": "cgcl.methods.heuristics:KATZ",
     "pagerank": "cgcl.methods.heuristics:PAGERANK",
+    "three-step-paths": "cgcl.methods.heuristics:THREE_STEP_PATHS",
+    "item-cosine": "cgcl.methods.heuristics:ITEM_COSINE",
 }
 """Every method of this package by the name that users give it: where its `Method` is."""
 GROUP = "cgcl.methods"

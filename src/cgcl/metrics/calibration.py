@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from cgcl.errors import ConfigError, ModelFileError
 from cgcl.metrics.ranking import Scores, as_scores
+from cgcl.stored import fits, misfits
 
 Floats = npt.NDArray[np.float64]
 
@@ -233,7 +234,7 @@ class Calibration:
         # Earlier versions knew of no margin.
         parts: dict[str, Any] = {"margin": None, **found} if isinstance(found, dict) else {}
         _require(parts.keys() == _SHAPES.keys(), f"it should have {', '.join(_SHAPES)}")
-        wrong = [name for name, shape in _SHAPES.items() if not _fits(parts[name], shape)]
+        wrong = misfits(parts, _SHAPES, exactly=True)
         _require(not wrong, f"no calibration has such a {' and '.join(wrong)}")
         method, prior, margin = parts["method"], float(parts["prior"]), parts["margin"]
         _require(method in _CURVES, f"its method is not one of {', '.join(_CURVES)}")
@@ -259,8 +260,7 @@ def _as_array(logits: Logits) -> Floats:
 
 
 _MAX_KNOTS = 10_000
-# What is stored: a type, a list of one, a mapping of names, or of any text; a tuple has
-# alternatives. Numbers are finite.
+# What is stored, as `cgcl.stored.fits` takes it.
 _LINE = {"slope": float, "offset": float}
 _STEPS = {"logits": [float], "log_ratios": [float]}
 _CURVES = {
@@ -274,7 +274,7 @@ _SHAPES: dict[str, Any] = {
     "method": str,
     "curve": tuple(_CURVES.values()),
     "prior": float,
-    "losses": {str: {str: float}},
+    "losses": {str: {"even_odds": float, "base_rate": float, "unexplained": float}},
     "counts": {"links": int, "non_links": int, "unknown_pairs": int},
     "shift": (None, {**_LINKS, "top": {"pairs": float, **_LINKS}, "warning": (str, None)}),
     "notes": [str],
@@ -282,25 +282,8 @@ _SHAPES: dict[str, Any] = {
 }
 
 
-def _fits(found: Any, shape: Any) -> bool:  # noqa: ANN401
-    """Say whether a part of a stored calibration has a shape."""
-    if isinstance(shape, tuple):
-        return any(_fits(found, one) for one in shape)
-    if isinstance(shape, list):
-        return isinstance(found, list) and all(_fits(own, shape[0]) for own in found)
-    if isinstance(shape, dict):
-        if not isinstance(found, dict) or (str not in shape and found.keys() != shape.keys()):
-            return False
-        return all(_fits(own, shape.get(str) or shape[name]) for name, own in found.items())
-    if shape is None or isinstance(found, bool):  # a bool is an int to Python
-        return found is shape
-    if shape is float:  # written so that NaN fails, and whole numbers of hundreds of digits
-        return isinstance(found, int | float) and abs(found) < 1e300
-    return isinstance(found, shape)
-
-
 def _read_curve(found: dict[str, Any], method: str) -> Curve:
-    _require(_fits(found, _CURVES[method]), f"its curve is none of {method}")
+    _require(fits(found, _CURVES[method]), f"its curve is none of {method}")
     slopes = [float(found.get(name, 0)) for name in ("slope", "below", "above")]
     _require(min(slopes) >= 0, "its curve falls, so that better scores would mean fewer links")
     if "slope" in found:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from cgcl.errors import ConfigError, GraphContentError, NotFittedError
+from cgcl.errors import ConfigError, NotFittedError
 from cgcl.graph import Graph
 from cgcl.methods.method import PairScorer
 from cgcl.methods.scoring import EmbeddingScorer
@@ -22,10 +22,12 @@ from cgcl.predict.engine import QueryEngine
 from cgcl.predict.links import Links
 from cgcl.predict.new_nodes import with_new_nodes
 from cgcl.predict.query import Asked, Pairs, Query, checked_pairs
-from cgcl.predict.saved import Fitted, read_fitted, write_fitted
+from cgcl.predict.saved import Fitted, folder_called, read_fitted, write_fitted
 from cgcl.predict.search import require_finite
+from cgcl.readers import read
 from cgcl.settings import pick
 from cgcl.split import Split, random_split
+from cgcl.tensors import with_own_tensors
 from cgcl.train.config import Resources, RunConfig, SplitConfig
 from cgcl.train.execution import computing_with, resolve_device
 from cgcl.train.fit import fit
@@ -52,6 +54,7 @@ class LinkPredictor:
         val_: Validation AUC and AP at that epoch, or None.
         test_: Metrics on the test links as fractions, or None.
         stopped_: Why training ended early, or None.
+        notes_: What is not known for sure of a predictor that was loaded, a sentence each.
 
     Example:
         >>> import cgcl
@@ -148,11 +151,12 @@ class LinkPredictor:
         """Checks of `cgcl.testing` that the method cannot keep by its nature."""
         return method_named(self.method).exceptions if is_method(self.method) else frozenset()
 
-    def fit(self, graph: Graph, split: Split | None = None) -> LinkPredictor:
+    def fit(self, graph: Any, split: Split | None = None) -> LinkPredictor:  # noqa: ANN401
         """Split the graph's links, train, keep the best epoch, calibrate and test it.
 
         Args:
-            graph: The graph to learn from.
+            graph: The graph to learn from: what `cgcl.read` returns, or what it takes, such as a
+                networkx graph, a data frame, an edge_index or the name of a file.
             split: A split of its links, such as `given_split` or `time_split` makes; drawn at
                 random if None.
 
@@ -160,6 +164,7 @@ class LinkPredictor:
             The predictor itself.
 
         Raises:
+            GraphFormatError: It is no graph.
             ConfigError: A setting is out of range.
             SplitError: The graph has too few links, or too few unlinked pairs; or the split
                 belongs to another graph.
@@ -167,16 +172,17 @@ class LinkPredictor:
             ResourceError: The device does not exist.
         """
         if not isinstance(graph, Graph):
-            raise GraphContentError(
-                f"fit needs a graph, as cgcl.read returns it; found {type(graph).__name__}."
-            )
+            graph = read(graph)
         params = self.get_params()
         resources = pick(Resources, params)
         told = {n: v for n, v in params.items() if n not in {"method", *vars(resources)}}
         recipe = RunConfig.for_graph(self.method, told, graph)
-        graph = replace(graph)  # checked anew: a tensor may have been written to since
+        # Checked anew, for a tensor may have been written to since; and may be from here on.
+        graph = with_own_tensors(graph)
         if split is None:
             split = random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)
+        else:
+            split = with_own_tensors(split)
         fitted = fit(graph, split, recipe, resources, calibrated=True)
         self._take(fitted)
         return self
@@ -326,7 +332,8 @@ class LinkPredictor:
         fitted = self._fitted()
         extended = type(self)(**self.get_params())
         pairs = checked_pairs(links)
-        graph = with_new_nodes(fitted.graph, list(names), pairs, features)
+        with self._computing():
+            graph = with_new_nodes(fitted.graph, list(names), pairs, features)
         extended._take(replace(fitted, graph=graph))
         return extended
 
@@ -362,9 +369,10 @@ class LinkPredictor:
 
         Raises:
             NotFittedError: `fit` was not called.
+            ConfigError: `folder` names none.
             ResourceError: The folder cannot be written.
         """
-        write_fitted(Path(folder), self._fitted())
+        write_fitted(folder_called(folder), self._fitted())
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> LinkPredictor:
@@ -375,11 +383,12 @@ class LinkPredictor:
             device: Where to compute from now on; it need not be where it was trained.
 
         Raises:
+            ConfigError: `folder` names none.
             RunFolderError: The folder holds no model; the message says what it is instead.
             ModelFileError: A file is missing, damaged, foreign or does not belong to the others.
             ResourceError: The device does not exist.
         """
-        return cls.of(read_fitted(Path(folder)), device)
+        return cls.of(read_fitted(folder_called(folder)), device)
 
     @classmethod
     def of(cls, fitted: Fitted, device: str = "auto") -> LinkPredictor:
@@ -410,7 +419,8 @@ class LinkPredictor:
         Raises:
             NotFittedError: `fit` was not called.
         """
-        return self._engine().scorer
+        with self._computing():
+            return self._engine().scorer
 
     def _take(self, fitted: Fitted) -> None:
         self._device = resolve_device(pick(Resources, self.get_params()))
@@ -421,7 +431,7 @@ class LinkPredictor:
         self.settings_ = fitted.recipe.settings.to_json()
         self.calibration_, self.history_ = fitted.calibration, fitted.history
         self.best_epoch_, self.val_, self.test_ = fitted.best_epoch, fitted.val, fitted.test
-        self.stopped_ = fitted.stopped
+        self.stopped_, self.notes_ = fitted.stopped, fitted.notes
 
     def _fitted(self) -> Fitted:
         if not hasattr(self, "_learned"):

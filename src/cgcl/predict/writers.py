@@ -22,7 +22,7 @@ from cgcl.errors import ConfigError, GraphContentError
 from cgcl.files import writing_atomically
 from cgcl.graph import Graph
 from cgcl.predict.links import Links, schema_of
-from cgcl.wording import shown
+from cgcl.wording import counted, shown
 
 LinkFormat: TypeAlias = Literal["csv", "json", "parquet"]
 EmbeddingFormat: TypeAlias = Literal["parquet", "npz", "csv"]
@@ -36,8 +36,9 @@ _BLOCK, _ROWS = 2**16, 2**14
 # What XML 1.0 has no way to write, not even as a character reference.
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
-# What a spreadsheet takes for the beginning of a formula.
+# What a spreadsheet takes for the beginning of a formula; a number does no harm.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
 def write_links(
@@ -114,6 +115,27 @@ def _guard(cell: Any) -> Any:  # noqa: ANN401
         ("'=cmd()", 'Anna')
     """
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+
+
+def guarded_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names of which no spreadsheet takes one for a formula."""
+    return tuple(map(_guard, names))
+
+
+def formula_note(names: Sequence[str]) -> str | None:
+    """Return a sentence about names that a spreadsheet takes for formulas; None without any.
+
+    Example:
+        >>> formula_note(["=cmd()", "Anna"])
+        "A spreadsheet would take 1 name for a formula, such as '=cmd()'; `excel` prevents that."
+    """
+    risky = [name for name in names if name.startswith(_FORMULA) and not _NUMBER.fullmatch(name)]
+    if not risky:
+        return None
+    count, such = counted(len(risky), "name"), shown(risky[0], 30)
+    return (
+        f"A spreadsheet would take {count} for a formula, such as '{such}'; `excel` prevents that."
+    )
 
 
 def write_completed(path: Path, graph: Graph, new: Iterable[Links]) -> int:

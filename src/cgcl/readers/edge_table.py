@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import torch
@@ -16,8 +16,11 @@ from torch import Tensor
 
 from cgcl.errors import ConfigError, GraphContentError
 from cgcl.graph.adjacency import two_sides
-from cgcl.graph.pairs import encode
+from cgcl.graph.pairs import encode, encode_ordered
 from cgcl.wording import counted, listed, shown
+
+if TYPE_CHECKING:
+    from cgcl.graph import Graph
 
 Bipartite = Literal["auto", "yes", "no", "columns"]
 """Whether a graph has two sides; see `find_sides`."""
@@ -25,6 +28,29 @@ Directed = Literal["drop", "error"]
 """What to do with links that have a direction."""
 DROPPED = "Direction dropped: links are treated as undirected."
 _EVIDENCE = 10
+# What the two columns are called where both hold nodes of one kind, and which share of rows may be
+# there the other way round where they hold two.
+_ONE_KIND = {
+    frozenset(pair)
+    for pair in (
+        ("source", "target"),
+        ("from", "to"),
+        ("src", "dst"),
+        ("head", "tail"),
+        ("node1", "node2"),
+        ("node_1", "node_2"),
+        ("id1", "id2"),
+        ("id_1", "id_2"),
+        ("a", "b"),
+        ("u", "v"),
+        ("i", "j"),
+        ("x", "y"),
+        ("citing", "cited"),
+        ("follower", "followee"),
+        ("column 1", "column 2"),
+    )
+}
+_FEW_MIRRORED = 0.02
 
 
 @dataclass(frozen=True)
@@ -32,9 +58,10 @@ class LinkOptions:
     """How links are written in a file."""
 
     source: str | None = None
-    """The column with the one end of each link; "source" if not given."""
+    """The column with the one end of each link; if neither is given, "source" and "target", or
+    the two columns of a table that has no more."""
     target: str | None = None
-    """The column with the other end; "target" if not given."""
+    """The column with the other end."""
     separator: str | None = None
     """The character between columns of text; None finds it by the file."""
     header: bool | None = None
@@ -162,6 +189,34 @@ def prefix_names_by_column(table: EdgeTable) -> EdgeTable:
     order = sorted(range(len(nodes)), key=nodes.__getitem__)
     rank = torch.tensor(order, dtype=torch.int64).argsort()
     return replace(table, names=tuple(nodes[node] for node in order), pairs=rank[pairs])
+
+
+def column_prefixes(graph: Graph) -> tuple[str, str] | None:
+    """Return what `prefix_names_by_column` put before the names of the two sides, if it did."""
+    if graph.sides is None:
+        return None
+    found: list[str] = []
+    for side in (graph.sides.logical_not(), graph.sides):
+        names = [graph.names[node] for node in side.nonzero().flatten().tolist()]
+        prefix = names[0].partition(":")[0] if names else ""
+        if not names or not all(name.startswith(f"{prefix}:") for name in names):
+            return None
+        found.append(prefix)
+    return found[0], found[1]
+
+
+def names_of_pairs(table: EdgeTable, graph: Graph) -> list[tuple[str, str]]:
+    """Return the names in each row, as the graph has them.
+
+    Where the graph's names begin with the column that they were in, and the table has the same
+    columns, its names get the same beginning, unless a node is called just so.
+    """
+    ends = table.ends
+    called: list[Sequence[str]] = [table.names, table.names]
+    if ends is not None and set(ends) == set(column_prefixes(graph) or ()):
+        known = graph.node_of
+        called = [[n if n in known else f"{end}:{n}" for n in table.names] for end in ends]
+    return [(called[0][a], called[1][b]) for a, b in table.pairs.T.tolist()]
 
 
 def merge_edge_tables(first: EdgeTable, others: Sequence[EdgeTable]) -> EdgeTable:
@@ -297,7 +352,7 @@ def find_sides(
     if by_column is not None and (bipartite != "auto" or _is_convincing(table, by_column)):
         return by_column, (*_unlinked(table), _note(table, by_column, table.ends))
     if bipartite == "auto":
-        return None, ()
+        return None, _perhaps_two_kinds(table) if by_column is None else ()
     sides, components = _by_colour(table)
     notes = (*_unlinked(table), _note(table, sides, None))
     if components > 1:
@@ -323,6 +378,44 @@ def _is_convincing(table: EdgeTable, sides: Tensor) -> bool:
     if 2 * links.numel() - int((degree > 0).sum()) < _EVIDENCE:
         return False
     return all(int((degree[side] > 1).sum()) >= 2 for side in (sides, ~sides))
+
+
+def _perhaps_two_kinds(table: EdgeTable) -> tuple[str, ...]:
+    """Return a note where numbers in two columns may count different things, as in ratings.
+
+    The numbers overlap, next to no row is there the other way round, and the columns are called
+    differently, or each counts up to a number of its own without many gaps.
+    """
+    if table.ends is None or table.lists_both_ways or table.is_directed is not None:
+        return ()
+    columns = [end.unique() for end in table.pairs]
+    both = columns[0][torch.isin(columns[0], columns[1])]
+    names, n = [table.names[node] for node in both.tolist()], len(table.names)
+    if not names or not all(name.isdecimal() for name in names):
+        return ()
+    source, target = table.pairs
+    rows = torch.unique(encode_ordered(source, target, n))
+    mirrored = int(torch.isin(rows, encode_ordered(target, source, n)).sum())
+    is_called_apart = frozenset(map(str.lower, table.ends)) not in _ONE_KIND
+    by_chance = len(rows) / (len(columns[0]) * len(columns[1]))
+    is_mirrored = mirrored > len(rows) * max(_FEW_MIRRORED, 2 * by_chance)
+    if is_mirrored or not (is_called_apart or _count_apart(table)):
+        return ()
+    first, second = map(shown, table.ends)
+    what = counted(len(names), "number is", "numbers are")
+    return (
+        f"{what} in both columns, such as '{names[0]}', and taken for one node each. If '{first}' "
+        f"and '{second}' are two kinds of things, use `bipartite=columns`.",
+    )
+
+
+def _count_apart(table: EdgeTable) -> bool:
+    """Return whether both columns count from 0 or 1 with few gaps, but not equally far."""
+    number = torch.tensor([int(name) if name.isdecimal() else -1 for name in table.names])
+    columns = [number[end].unique() for end in table.pairs]
+    low, high = ([int(one.min()) for one in columns], [int(one.max()) for one in columns])
+    is_dense = all(len(one) > 0.8 * (top + 1) for one, top in zip(columns, high, strict=True))
+    return set(low) <= {0, 1} and is_dense and max(high) > 1.2 * min(high)
 
 
 def _by_colour(table: EdgeTable) -> tuple[Tensor, int]:

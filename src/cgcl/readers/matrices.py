@@ -15,12 +15,12 @@ from torch import Tensor
 from cgcl.errors import ConfigError, FeatureError, GraphFormatError
 from cgcl.graph.features import compact
 from cgcl.readers.edge_table import EdgeTable, LinkOptions
-from cgcl.readers.node_names import sorted_names
+from cgcl.readers.node_names import require_names, sorted_names
 from cgcl.readers.npz import npz_array_names, read_npz_arrays
 from cgcl.readers.regular_file import told
 from cgcl.readers.sparse import PARTS, Entries, as_float32, check_shape, stored_entries
 from cgcl.readers.tables import read_times
-from cgcl.wording import listed, shown
+from cgcl.wording import counted, listed, shown
 
 MAX_ISOLATED = 10_000_000
 """Nodes without links that a number may claim: a name for each of them takes memory."""
@@ -45,7 +45,8 @@ def index_columns(array: np.ndarray | Tensor, place: str) -> np.ndarray:
             raise GraphFormatError(
                 f"{place} is a sparse tensor.\nGive its entries: matrix.coalesce().indices()."
             )
-        array = array.detach().cpu().numpy()
+        with told(f"{place} cannot be read", "Give a plain tensor of whole numbers."):
+            array = array.detach().cpu().numpy()
     shape = " x ".join(f"{length:,}" for length in array.shape) or "no dimensions"
     if array.ndim != 2 or array.shape[0] != 2:
         advice = (
@@ -91,7 +92,12 @@ def links_of_index(
         sorted_names(names, place)  # for its checks: the order of rows is that of the features
     if num_nodes is None:
         distinct, places = np.unique(pairs, return_inverse=True)
+        require_names(len(distinct))
         called = tuple(map(str, distinct.tolist()))
+        below = int((distinct < 0).sum())
+        if below:
+            what = counted(below, "negative number is a node", "negative numbers are nodes")
+            notes += (f"{what}, such as {distinct[0]}: if they stand for no node, leave them out.",)
         pairs = places.reshape(2, -1).astype(np.int64)
     else:
         _check_range(pairs, num_nodes, place)
@@ -305,12 +311,14 @@ def matrix_of_object(matrix: Any, place: str) -> Tensor:  # noqa: ANN401
         )
     check_shape(place, shape)
     if isinstance(matrix, Tensor):
-        matrix = matrix.detach().cpu()
-        if matrix.layout is not torch.strided:
-            matrix = matrix.to_sparse_coo().coalesce()
-            row, column = matrix.indices().numpy()
-            return Entries(place, shape, row, column, matrix.values().numpy()).tensor()
-        matrix = (matrix.float() if matrix.dtype is torch.bfloat16 else matrix).numpy()
+        # A tensor may be without values (meta), quantised, ...
+        with told(f"{place} cannot be read", "Give a plain tensor of numbers."):
+            matrix = matrix.detach().cpu()
+            if matrix.layout is not torch.strided:
+                matrix = matrix.to_sparse_coo().coalesce()
+                row, column = matrix.indices().numpy()
+                return Entries(place, shape, row, column, matrix.values().numpy()).tensor()
+            matrix = (matrix.float() if matrix.dtype is torch.bfloat16 else matrix).numpy()
     if hasattr(matrix, "tocoo"):
         found = matrix.tocoo()
         return Entries(place, shape, found.row, found.col, found.data).tensor()

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from cgcl.errors import GraphFormatError
+from cgcl.memory import require_readable
 from cgcl.readers.regular_file import read_text, told
 from cgcl.readers.sparse import Entries, as_float32, check_shape
 from cgcl.readers.tables import check_memory
@@ -19,6 +20,9 @@ from cgcl.wording import counted, shown
 
 _FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
 _SIZE = re.compile(r"(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+(\d{1,18}))?", re.ASCII)
+# What a row, an entry with its place, and one without take at worst; measured by
+# benchmarks/reading.py.
+_ROW_BYTES, _ENTRY_BYTES, _DENSE_BYTES = 120, 60, 24
 _REMEDY = "Write it again, such as with scipy.io.mmwrite."
 
 
@@ -93,6 +97,8 @@ def _header(
         raise _damaged(f"{file} claims {entries:,} entries but has {characters:,} characters only.")
     if is_dense:
         check_memory(file, rows, columns)
+    needed = rows * _ROW_BYTES + entries * (_DENSE_BYTES if is_dense else _ENTRY_BYTES)
+    require_readable(file, needed, on_disk=characters)
     return (rows, columns), entries, is_dense, field == "pattern"
 
 

@@ -13,12 +13,14 @@ import pyarrow as pa
 from pyarrow import compute
 
 from cgcl.errors import GraphFormatError, ResourceError
+from cgcl.memory import require_readable
 from cgcl.readers.regular_file import MAX_NAME_LENGTH
 from cgcl.wording import shown
 
 # From here on one hash table for all names would not stay in the processor's cache.
 _MANY = 1_000_000
 _PARTS = 16
+_NAME_BYTES = 300
 _THREADS = min(4, os.cpu_count() or 1)
 
 
@@ -33,11 +35,26 @@ class EncodedNames:
 
     def ranked(self) -> tuple[tuple[str, ...], np.ndarray]:
         """Return the texts sorted by code points, and every cell's place among them, int64."""
+        require_names(len(self.distinct), 2 * self.distinct.nbytes + 16 * self.codes.size)
         order = _order(self.distinct)
         rank = np.empty(len(order), dtype=np.int32)
         rank[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
         names: pa.StringArray = self.distinct.take(order)
         return tuple(names.to_pylist()), rank[self.codes].astype(np.int64)
+
+
+def require_names(count: int, more: int = 0) -> None:
+    """Refuse so many names, each of which becomes a text of Python's own, if they take too much.
+
+    Args:
+        count: How many.
+        more: What else they take, in bytes.
+
+    Raises:
+        ResourceError: They do.
+    """
+    remedy = "Fewer nodes take less"
+    require_readable(f"{count:,} names", count * _NAME_BYTES + more, remedy=remedy)
 
 
 def encode_names(chunks: Sequence[pa.StringArray]) -> EncodedNames:

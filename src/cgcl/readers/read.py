@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import os
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +14,17 @@ from typing import Any
 
 from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.graph.graph import Graph
+from cgcl.memory import reading_at_most
 from cgcl.readers.datasets import DATASETS, load_dataset
 from cgcl.readers.edge_table import Bipartite, Directed, EdgeTable, LinkOptions, as_one, settled
+from cgcl.tensors import usual_defaults
 from cgcl.wording import counted, shown
 
 # Formats bring Arrow with them, which a data set does without: they are imported when needed.
 _MAX_TITLE_LENGTH = 60  # four bytes a character still fit into a folder name
 
 
+@usual_defaults()
 def read(
     graph: Any,  # noqa: ANN401 (objects of packages that need not be there)
     *,
@@ -37,6 +41,7 @@ def read(
     feature_separator: str | None = None,
     row_names: str | Path | Sequence[str] | None = None,
     also: Sequence[str | Path] = (),
+    max_memory: str | float | None = None,
     data_root: str | Path | None = None,
     download: bool = True,
 ) -> Graph:
@@ -46,8 +51,9 @@ def read(
         graph: A file (see `FORMATS`), an object (see `read_object`), or the name of a data
             set (see `DATASETS`). A `Path` is a file; for a file called cora: "./cora".
         features: A file with a row per node, linked or not; see `read_features`.
-        source: The column with the one end of each link; "source" if not given.
-        target: The column with the other end; "target" if not given.
+        source: The column with the one end of each link; if neither is given, "source" and
+            "target", or the two columns of a table that has no more.
+        target: The column with the other end.
         separator: The character between columns of text; see `read_text_links`.
         header: Whether text files begin with column names; see `read_text_links`.
         time: Column or link attribute with times: numbers, or ISO dates.
@@ -59,6 +65,8 @@ def read(
         feature_separator: As `separator`; None means the same for files of the same suffix.
         row_names: A text file with the node of each row of a matrix.
         also: Files with further links of the graph, such as those held out for a test.
+        max_memory: How much memory reading a file may take, such as "8GB"; four fifths of what is
+            free if None. What would take more is refused before it is read.
         data_root: The folder with the data sets; see `load_dataset`.
         download: Whether a missing data set may be fetched.
 
@@ -74,9 +82,10 @@ def read(
     if _is_data_set(graph):
         return load_dataset(graph, data_root, download=download)
     options = LinkOptions(source, target, separator, header, time)
-    table = as_one(_tables(graph, also, options), directed, bipartite)
-    about["separator"] = feature_separator or _shared(separator, graph, features)
-    table, labels = _with_features(table, features, header is not False, about)
+    with reading_at_most(max_memory):
+        table = as_one(_tables(graph, also, options), directed, bipartite)
+        about["separator"] = feature_separator or _shared(separator, graph, features)
+        table, labels = _with_features(table, features, header is not False, about)
     return _assembled(_title(graph), settled(table, directed, bipartite), labels)
 
 
@@ -86,7 +95,7 @@ def _assembled(title: str, table: EdgeTable, feature_names: tuple[str, ...]) -> 
         table.names,
         table.pairs,
         table.x,
-        (*table.notes, *_blank_note(table.names)),
+        (*table.notes, *_blank_note(table.names), *_alike_note(table.names)),
         sides=table.sides,
         times=table.times,
         feature_names=feature_names,
@@ -159,6 +168,23 @@ def _blank_note(names: tuple[str, ...]) -> tuple[str, ...]:
     blank = [name for name in names if name != name.strip()]
     begin = counted(len(blank), "name begins or ends", "names begin or end")
     return (f"{begin} with a blank, such as '{shown(blank[0])}': blanks belong to a name.",)
+
+
+def _alike_note(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a note about names that look alike: the same characters, composed or not."""
+    if "".join(names).isascii():
+        return ()
+    first_of: dict[str, str] = {}
+    firsts = [first_of.setdefault(unicodedata.normalize("NFC", name), name) for name in names]
+    alike = [(one, other) for one, other in zip(firsts, names, strict=True) if one != other]
+    if not alike:
+        return ()
+    differ = counted(len(alike), "name differs", "names differ")
+    one, other = (shown(text.encode("unicode_escape").decode()) for text in alike[0])
+    return (
+        f"{differ} from another only in how Unicode writes it, such as '{one}' and '{other}': "
+        f"these are nodes of their own. If they are one, normalise the names.",
+    )
 
 
 def _check_readable(graph: object) -> None:

@@ -10,10 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cgcl.errors import CGCLError, FeatureError, GraphFormatError, ResourceError
+from cgcl.memory import require_readable
 from cgcl.wording import counted, shown
 
 MAX_NAME_LENGTH = 1000
 """How many characters the name of a node may have."""
+MAX_LINE_BYTES = 1 << 24
+"""How long a line of text may be: far more than names need, and enough for 100,000 numbers."""
 
 
 def read_bytes(path: Path) -> bytes:
@@ -34,6 +37,7 @@ def read_bytes(path: Path) -> bytes:
                 f"{path} is not a regular file but a pipe or a device.\n"
                 f"Save the table as a file first."
             )
+        require_readable(path.name, path.stat().st_size)
         return path.read_bytes()
     except FileNotFoundError as error:
         raise GraphFormatError(
@@ -98,6 +102,7 @@ def read_text(path: Path) -> bytes:
             f"{file}, line {_line_at(content, zero)}: a NUL byte, which no text table contains.\n"
             f"Save the table again as CSV with UTF-8 encoding."
         )
+    _check_lines(file, content)
     decoder = codecs.getincrementaldecoder("utf-8")()
     step = 1 << 22
     for start in range(0, 0 if content.isascii() else len(content), step):
@@ -112,6 +117,20 @@ def read_text(path: Path) -> bytes:
                 f"iconv -f LATIN1 -t UTF-8 {file}"
             ) from error
     return content.removeprefix(codecs.BOM_UTF8)
+
+
+def _check_lines(file: str, content: bytes) -> None:
+    """Refuse a line that no reader takes, before one tries."""
+    start = 0
+    while len(content) - start > MAX_LINE_BYTES:
+        ends = (content.rfind(mark, start, start + MAX_LINE_BYTES) for mark in (b"\n", b"\r"))
+        last = max(ends)
+        if last < 0:
+            raise GraphFormatError(
+                f"{file}, line {_line_at(content, start)}: more than {MAX_LINE_BYTES:,} bytes.\n"
+                f"Look for a missing line break."
+            )
+        start = last + 1
 
 
 def _line_at(content: bytes, position: int) -> int:

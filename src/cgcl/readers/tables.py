@@ -20,21 +20,23 @@ import pyarrow as pa
 import torch
 from pyarrow import compute, parquet
 
-from cgcl.errors import ConfigError, GraphFormatError, ResourceError
+from cgcl.errors import ConfigError, GraphFormatError
+from cgcl.memory import readable_memory, require_readable
 from cgcl.readers.edge_table import EdgeTable, LinkOptions, ignored_note
 from cgcl.readers.node_names import EncodedNames, encode_names
 from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes, told
 from cgcl.wording import listed, shown
 
 MAX_COLUMNS = 100_000
-MAX_BYTES = 4_000_000_000
-# A cell costs a number of 4 bytes while it is read, and one of 8 afterwards.
-_BYTES_PER_CELL = 12
+# What a cell takes at worst until links are made of it, but for names; measured by
+# benchmarks/reading.py.
+_BYTES_PER_CELL = 48
 # A table of numbers is held by Arrow, as one array, and once more in the order of the names.
 _COPIES = 3
 NO_HEADER = "If the file has no header line, add `header=False`."
 """What may be wrong with column names that are no names."""
-_BATCH_ROWS = 1 << 16
+_BATCH_ROWS = 1 << 20
+_FEWER = "Keep fewer rows and columns, or use shorter texts"
 _TIME_REMEDY = (
     "Every link needs a time: fill it in, delete the row, or name another column with `time`."
 )
@@ -99,16 +101,7 @@ def _columns_of_links(table: Table, options: LinkOptions) -> list[str]:
     refuse_twice(place, columns, {*ends, time})
     wanted = next((end for end in ends if end not in columns), None)
     if wanted is not None:
-        free = [name for name in columns if name not in ends]
-        use = [end if end in columns else free.pop(0) if free else columns[0] for end in ends]
-        source, target = (shown(shlex.quote(name)) for name in use)
-        how = f"--source {source} --target {target}"
-        if table.is_text:
-            how = f"{options.usage.format(file=shlex.quote(place))} {how}\n{NO_HEADER}"
-        how = f"\nName them: {how}" if len(columns) > 1 else ""
-        raise GraphFormatError(
-            f"{place} has no column '{shown(wanted)}'. {table.columns_found()}{how}"
-        )
+        raise _no_such_column(table, options, wanted)
     if time is None:
         return list(ends)
     if time not in columns:
@@ -117,6 +110,21 @@ def _columns_of_links(table: Table, options: LinkOptions) -> list[str]:
             f"Name the column with `time`."
         )
     return [*ends, time]
+
+
+def _no_such_column(table: Table, options: LinkOptions, wanted: str) -> GraphFormatError:
+    """Return what to say of a table without a column that is needed."""
+    place, columns, ends = table.place, table.columns, options.ends
+    free = [name for name in columns if name not in ends]
+    use = [end if end in columns else free.pop(0) if free else columns[0] for end in ends]
+    source, target = (shown(shlex.quote(name)) for name in use)
+    how = f"--source {source} --target {target}"
+    if table.is_text:
+        how = f"{options.usage.format(file=shlex.quote(place))} {how}\n{NO_HEADER}"
+    how = f"\nName them: {how}" if len(columns) > 1 else ""
+    return GraphFormatError(
+        f"{place} has no column '{shown(wanted)}'. {table.columns_found()}{how}"
+    )
 
 
 def refuse_twice(
@@ -142,6 +150,24 @@ def refuse_twice(
             )
 
 
+def _are_ends_by_place(table: Table, options: LinkOptions) -> bool:
+    """Return whether a table of two columns that nobody named has names of its own for both."""
+    is_named = options.source is not None or options.target is not None
+    return not is_named and len(table.columns) == 2 and set(options.ends) != set(table.columns)
+
+
+def _note_of_place(table: Table, names: Sequence[str], usage: str) -> str:
+    """Return the note about two columns that were taken for the ends.
+
+    Raises:
+        GraphFormatError: What they are called looks like the ends of a link.
+    """
+    first, second = table.columns
+    if table.is_text and (first.isdecimal() or second.isdecimal() or {first, second} & {*names}):
+        raise _no_such_column(table, LinkOptions(usage=usage), "source")
+    return f"Columns '{shown(first)}' and '{shown(second)}' hold the two ends of each link."
+
+
 def links_of(table: Table, options: LinkOptions, notes: tuple[str, ...] = ()) -> EdgeTable:
     """Return the links of a table. Whole numbers become their decimal text.
 
@@ -158,11 +184,16 @@ def links_of(table: Table, options: LinkOptions, notes: tuple[str, ...] = ()) ->
     """
     if not table.has_header:
         options = replace(options, source="1", target="2")
+    is_by_place = _are_ends_by_place(table, options)
+    if is_by_place:
+        options = replace(options, source=table.columns[0], target=table.columns[1])
     data = table.read(_columns_of_links(table, options))
     if data.num_rows == 0:
         raise GraphFormatError(f"{table.place} has no rows.\nExpected a row per link.")
     ends, time = options.ends, options.time
     names, places = encoded(table, data, ends, "Turn the column into text first.").ranked()
+    if is_by_place:
+        notes += (_note_of_place(table, names, options.usage),)
     times = None
     if time is not None:
         times = read_times(plain(data.column(time)), time, lambda row: table.at(row)[0])
@@ -322,7 +353,7 @@ def open_parquet(path: Path) -> Table:
             if len(wanted) == len(columns):
                 groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
                 size += sum(group.total_byte_size for group in groups)
-            _check_size(path.name, rows, size)
+            require_readable(path.name, size, on_disk=content.getbuffer().nbytes, remedy=_FEWER)
             data = _unpacked(path.name, file, wanted)
             data.validate(full=True)  # a damaged file may point outside its dictionary
             return data
@@ -352,28 +383,16 @@ def _check_width(place: str, columns: Sequence[str]) -> None:
         )
 
 
-def _check_size(file: str, rows: int, size: int) -> None:
-    """Refuse what is too large: by the footer before any cell is unpacked, and then by its batches.
-
-    The footer also tells the size of every column, but asking a damaged one for it ends the process
-    (pyarrow 26: a C++ exception that nobody catches).
-    """
-    if size > MAX_BYTES:
-        raise GraphFormatError(
-            f"{file} unpacks to {rows:,} rows and {size / 1e9:,.1f} GB, at most "
-            f"{MAX_BYTES / 1e9:,.1f} GB is accepted.\n"
-            f"Keep fewer rows and columns, or use shorter texts."
-        )
-
-
 def _unpacked(file: str, reader: parquet.ParquetFile, columns: list[str]) -> pa.Table:
+    # The footer also tells the size of every column, but asking a damaged one for it ends the
+    # process (pyarrow 26: a C++ exception that nobody catches), and it may lie.
     batches: list[pa.RecordBatch] = []
-    rows = size = 0
+    size, allowed = 0, readable_memory()
     for batch in reader.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
         batches.append(batch)
-        rows += batch.num_rows
         size += batch.nbytes
-        _check_size(file, rows, size)  # the footer may have lied
+        if size > allowed:
+            require_readable(file, size, remedy=_FEWER)
     if not batches:
         return reader.schema_arrow.empty_table().select(columns)
     return pa.Table.from_batches(batches)
@@ -390,16 +409,11 @@ def check_memory(place: str, rows: int, columns: int) -> None:
     Raises:
         ResourceError: It would not fit.
     """
-    from cgcl.memory import free_memory
-
-    needed, free = _COPIES * 4 * rows * columns, free_memory()
-    if needed > free:
-        raise ResourceError(
-            f"{place} has {rows:,} rows of {columns:,} numbers, about {needed / 1e9:,.1f} GB while "
-            f"it is read; {free / 1e9:,.1f} GB is free.\n"
-            f"If most numbers are zero, save them as a sparse matrix: .npz (scipy.sparse.save_npz) "
-            f"or .mtx."
-        )
+    remedy = (
+        "If most numbers are zero, save them as a sparse matrix: .npz (scipy.sparse.save_npz) or "
+        ".mtx"
+    )
+    require_readable(place, _COPIES * 4 * rows * columns, remedy=remedy)
 
 
 # --- Times ---

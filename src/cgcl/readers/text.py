@@ -18,13 +18,15 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from cgcl.errors import ConfigError, GraphFormatError
+from cgcl.memory import require_readable
 from cgcl.readers.edge_table import EdgeTable, LinkOptions
-from cgcl.readers.regular_file import read_text
+from cgcl.readers.regular_file import MAX_LINE_BYTES, read_text
 from cgcl.readers.tables import MAX_COLUMNS, NO_HEADER, Table, check_memory, links_of, refuse_twice
 from cgcl.wording import counted, listed, shown
 
-# A row must fit into one block: far more than names need, and enough for 100,000 numbers.
-_BLOCK_BYTES = 1 << 24
+# What each row of links takes at worst while it is read, but for names; measured by
+# benchmarks/reading.py.
+_ROW_BYTES = 150
 _SEPARATORS = {";": "';'", "\t": "'\\t'", "|": "'|'", ",": "','", " ": "' '"}
 _AFTER_QUOTE = re.compile(r'(?:^|[,;\t|])"(?:[^"]|"")*"([,;\t|])')
 _ANYTHING = re.compile(rb"[^\r\n]")
@@ -241,8 +243,9 @@ class DelimitedFile(Table):
             GraphFormatError: A row has too few or too many cells, or is too long.
             ResourceError: The numbers do not fit into memory.
         """
-        breaks = max(self.content.count(end, self._start) for end in (b"\n", b"\r"))
-        check_memory(self.place, breaks + 1, len(numbers))
+        rows = max(self.content.count(end, self._start) for end in (b"\n", b"\r")) + 1
+        require_readable(self.place, 2 * len(self.content) + rows * _ROW_BYTES)
+        check_memory(self.place, rows, len(numbers))
         kinds = {name: pa.float32() if name in numbers else pa.string() for name in columns}
         try:
             return self._read(kinds)
@@ -260,7 +263,7 @@ class DelimitedFile(Table):
             pa.BufferReader(pa.py_buffer(self.content).slice(self._start)),
             read_options=arrow_csv.ReadOptions(
                 column_names=list(self.columns),
-                block_size=_BLOCK_BYTES,
+                block_size=MAX_LINE_BYTES,  # a row must fit into one
                 # After an error, reader threads may outlive the interpreter and abort it.
                 use_threads=False,
             ),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
 from cgcl.errors import GraphFormatError
+from cgcl.memory import require_readable
 from cgcl.readers.edge_table import EdgeTable, LinkOptions
 from cgcl.readers.objects import links_of_networkx
 from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes, told
@@ -20,7 +21,9 @@ from cgcl.wording import shown
 if TYPE_CHECKING:
     import networkx as nx
 
-MAX_BYTES = 200_000_000
+# What networkx takes for a node, for a link with a new node, and for a value of either; measured
+# by benchmarks/reading.py.
+_BYTES = {"node": 1100, "edge": 1900, "data": 300, "attvalue": 300}
 # Deeper than any graph; networkx follows nested nodes by recursion.
 _MAX_DEPTH = 100
 _NEEDED = {"node": ("id",), "edge": ("source", "target")}
@@ -46,11 +49,6 @@ def read_xml_graph(path: Path, options: LinkOptions) -> EdgeTable:
     options.refuse_columns(path.name)
     is_gexf = path.suffix.lower() == ".gexf"
     content = read_bytes(path)
-    if len(content) > MAX_BYTES:
-        raise GraphFormatError(
-            f"{path.name} has {len(content) / 1e6:,.0f} MB, at most {MAX_BYTES / 1e6:,.0f} MB of "
-            f"XML is read.\nSave the links as CSV or Parquet instead."
-        )
     _check(path.name, content)
     graph = _parsed(path.name, content, is_gexf)
     if not graph:
@@ -64,6 +62,7 @@ def _check(file: str, content: bytes) -> None:
     """Read the elements once, to refuse what networkx would misread or choke on."""
     parser = expat.ParserCreate(namespace_separator=" ")
     graphs = depth = 0
+    counts = dict.fromkeys(_BYTES, 0)
 
     def refuse(problem: str, remedy: str) -> None:
         raise GraphFormatError(f"{file}, line {parser.CurrentLineNumber}: {problem}.\n{remedy}")
@@ -76,6 +75,8 @@ def _check(file: str, content: bytes) -> None:
             refuse(what, "This is not a graph that a program saved.")
         element = name.rpartition(" ")[2]
         graphs += element == "graph"
+        if element in counts:
+            counts[element] += 1
         for needed in _NEEDED.get(element, ()):
             if not attributes.get(needed):
                 remedy = "Every node needs an id, every link a source and a target."
@@ -103,6 +104,8 @@ def _check(file: str, content: bytes) -> None:
         raise GraphFormatError(
             f"{file} cannot be read: {shown(str(error), 100)}\nSave it as UTF-8."
         ) from error
+    needed = len(content) + sum(_BYTES[element] * count for element, count in counts.items())
+    require_readable(file, needed, remedy="Save the links as CSV or Parquet")
     if graphs != 1:
         found = f"{graphs:,} <graph> elements" if graphs else "no <graph> element"
         raise GraphFormatError(

@@ -26,7 +26,9 @@ from cgcl.metrics.calibration import (
 from cgcl.predict import LinkPredictor, Links
 from cgcl.predict.baselines import Compared, compare_with_baselines
 from cgcl.predict.saved import Fitted, read_fitted
+from cgcl.predict.strategy import by_products, in_words
 from cgcl.split import Finding, audit_split
+from cgcl.stored import parse_json
 from cgcl.train.config import Resources, RunConfig
 from cgcl.train.run_folder import MODEL, read_run
 from cgcl.train.top_of_list import DEAR, Progress, silent
@@ -38,8 +40,10 @@ _FORMAT = 2
 _SHOWN_LINKS = 100
 _LINK = ("source", "target", "probability", "score")
 _EVIDENCE = ("shared_neighbours", "common_features", "distance", "because")
-# Searching up to so many pairs takes about a minute at most; larger graphs are asked for it.
+# Searching up to so many pairs takes about a minute at most, ten times as many if products of
+# matrices give their scores; larger graphs are asked for it.
 _SEARCHED_PAIRS = 200_000_000
+_SEARCHED_BY_PRODUCTS = 10 * _SEARCHED_PAIRS
 # A method that is dear to search with looks at a few thousand pairs, as many as this allows.
 _DEAR_BUDGET = 2.5e9
 _PROPOSING = "resource-allocation"
@@ -55,6 +59,8 @@ class Suggestions:
     `common_features`, `distance` and `because`. None where there is no such thing."""
     how_found: str
     """One sentence: every pair was scored, or candidates with a measured recall."""
+    why_none: str = ""
+    """Why nothing was searched for; empty if something was."""
 
 
 _Step = TypeVar("_Step", Compared, Suggestions)
@@ -209,14 +215,15 @@ def _kept(
         found = about | asked | asdict(computed)
         stored = found | {"digest": _digest(found)}
         write_atomically(folder / name, (json.dumps(stored, indent=2) + "\n").encode())
-    return kind(**{field.name: found[field.name] for field in fields(kind)})
+    # What earlier versions stored may say less.
+    return kind(**{own.name: found[own.name] for own in fields(kind) if own.name in found})
 
 
 def _read(path: Path) -> dict[str, Any] | None:
     """Return what is stored if it is whole, else None: it is made again."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        found = parse_json(path.read_bytes())
+    except (OSError, ValueError):
         return None
     # The digest vouches for all the rest.
     is_whole = isinstance(found, dict) and found.pop("digest", None) == _digest(found)
@@ -227,20 +234,24 @@ def _digest(found: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
 
 
-def _search(predictor: LinkPredictor, fitted: Fitted) -> Suggestions | None:
-    """Return the best new links with what speaks for them; None where that would take long."""
-    nodes, cost = predictor.graph_.num_nodes, predictor.scorer().cost_per_pair
-    if nodes * (nodes - 1) // 2 > _SEARCHED_PAIRS:
-        return None
+def _search(predictor: LinkPredictor, fitted: Fitted) -> Suggestions:
+    """Return the best new links with what speaks for them, or why that would take long."""
+    nodes, scorer = predictor.graph_.num_nodes, predictor.scorer()
+    pairs, cost = nodes * (nodes - 1) // 2, scorer.cost_per_pair
+    by_product = by_products(scorer, lists_all=False) is not None
+    if pairs > (_SEARCHED_BY_PRODUCTS if by_product else _SEARCHED_PAIRS):
+        why = f"The graph has {in_words(pairs)} pairs, too many to search them all for a page."
+        return Suggestions([], "", why)
     try:
         if cost <= DEAR:
             links = predictor.top(_SHOWN_LINKS, explain=True)
         else:
             links = _among_proposed(predictor, fitted, int(_DEAR_BUDGET / cost))
-    except ResourceError:
-        return None
+    except ResourceError as error:
+        return Suggestions([], "", str(error).partition("\n")[0])
     if links is None:
-        return None
+        why = f"{fitted.recipe.method.title} takes long for every pair, too long for a page."
+        return Suggestions([], "", why)
     rows = [
         {name: getattr(link, name) for name in _LINK}
         | {name: link.evidence.get(name) for name in _EVIDENCE}

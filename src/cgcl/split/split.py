@@ -22,7 +22,8 @@ from cgcl.graph.graph import check_pairs, distinct_links
 from cgcl.graph.pairs import decode, encode_ordered, is_in
 from cgcl.seeds import stream
 from cgcl.split.negatives import NegativeSampler
-from cgcl.tensors import read_tensors, write_tensors
+from cgcl.stored import fits
+from cgcl.tensors import read_tensors, usual_defaults, write_tensors
 from cgcl.wording import counted, listed
 
 PARTS = ("train", "val", "test", "val_negatives", "test_negatives")
@@ -85,6 +86,7 @@ class Split:
         return {part: getattr(self, part).shape[1] for part in PARTS[:3]}
 
 
+@usual_defaults()
 def random_split(graph: Graph, val: float = 0.05, test: float = 0.10, seed: int = 0) -> Split:
     """Hide a random part of the links, and draw as many unlinked pairs to set against them.
 
@@ -202,6 +204,7 @@ _SECONDS = 1e8
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@usual_defaults()
 def time_split(
     graph: Graph,
     val: float = 0.05,
@@ -290,6 +293,7 @@ def _in_words(time: float, as_date: bool) -> str:
     return f"{time:.15g}"
 
 
+@usual_defaults()
 def given_split(
     graph: Graph,
     *,
@@ -418,4 +422,16 @@ def read_split(path: Path) -> Split:
     missing = [part for part in PARTS if part not in tensors]
     if missing:
         raise ModelFileError(f"{path} lacks {', '.join(missing)}.")
-    return Split(about["num_nodes"], *(tensors[part] for part in PARTS), sides=tensors.get("sides"))
+    nodes, sides = about.get("num_nodes"), tensors.get("sides")
+    try:
+        if (
+            not isinstance(nodes, int)
+            or not fits(nodes, int)
+            or (sides is not None and sides.shape != (nodes,))
+        ):
+            raise GraphContentError("The number of nodes is missing or another")
+        for part in PARTS:
+            check_pairs(tensors[part], nodes, f"The part {part}", "Its node numbers")
+    except GraphContentError as error:
+        raise ModelFileError(f"{path} does not hold a split ({error}).") from error
+    return Split(nodes, *(tensors[part] for part in PARTS), sides=sides)

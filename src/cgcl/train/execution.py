@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from cgcl.errors import ResourceError
+from cgcl.tensors import usual_defaults
 from cgcl.train.config import Resources
 
 _PACKAGES = ("cgcl", "torch", "torch-geometric", "numpy", "scipy", "safetensors")
@@ -54,7 +55,8 @@ def computing_with(resources: Resources) -> Iterator[None]:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
     try:
-        yield
+        with usual_defaults():
+            yield
     finally:
         if adds_in_order:
             torch.use_deterministic_algorithms(was_in_order, warn_only=warned)

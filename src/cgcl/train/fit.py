@@ -61,6 +61,8 @@ class Fitted:
     stopped: Stopped | None = None
     seconds: float = 0.0
     """Time to prepare, to train and to test."""
+    notes: tuple[str, ...] = ()
+    """What is not known of it for sure since it was read from disk, a sentence each."""
 
     @property
     def parameters(self) -> int:

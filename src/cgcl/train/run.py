@@ -27,6 +27,7 @@ from cgcl.train.run_folder import (
     HistoryFile,
     RunFolder,
     count_weights,
+    model_id,
     read_model,
     read_run,
     recover_checkpoint,
@@ -105,11 +106,14 @@ class Run:
         told = {"on_start": begin, "on_epoch": note, "on_stop": self._end_epochs}
         try:
             self._fit(**told, on_trained=keep, should_stop=should_stop, progress=progress)
-        except CGCLError as error:
-            if self._begun:
-                stopped = Stopped("error", self._trainer.epoch, str(error))
-                with contextlib.suppress(ResourceError):  # a full disk may be the failure itself
-                    self._note_progress("failed", stopped)
+        except Exception as error:  # whatever it is, the run is over
+            why = str(error) or type(error).__name__
+            with contextlib.suppress(ResourceError):  # a full disk may be the failure itself
+                if self._begun:
+                    self._note_progress("failed", Stopped("error", self._trainer.epoch, why))
+                elif not isinstance(error, CGCLError):  # what is refused leaves all as it is
+                    stopped = Stopped("error", self.about["epochs"], why)
+                    self._tell("failed", stopped=asdict(stopped))
             raise
         finally:
             if self._history is not None:
@@ -169,7 +173,8 @@ class Run:
         if not machines or before != here:
             machines.append({"from_epoch": trainer.epoch + 1, **here})
         # What a time-limited part of the run was worth says nothing about where it goes from here.
-        self._tell("running", stopped=None, test=None, versions=versions(), **here)
+        about = {"stopped": None, "test": None, "model": None, "versions": versions()}
+        self._tell("running", **about, **here)
         if trainer.epoch == 0 or before == here:
             return []
         return [
@@ -212,8 +217,9 @@ class Run:
     def _write(self, fitted: Fitted, status: str) -> None:
         """Write the model and what it is worth."""
         write_model(self.folder.path / MODEL, fitted)
-        worth = {"test": fitted.test, "test_sampled": fitted.test_sampled}
-        self._tell(status, best_epoch=fitted.best_epoch or None, val=fitted.val, **worth)
+        worth = {"val": fitted.val, "test": fitted.test, "test_sampled": fitted.test_sampled}
+        own = {"model": model_id(fitted.learner)}
+        self._tell(status, best_epoch=fitted.best_epoch or None, **worth, **own)
 
     def _note_progress(self, status: str, stopped: Stopped | None) -> None:
         trainer = self._trainer
@@ -302,6 +308,7 @@ def _first_description(run: Run, command: str, weights: int) -> dict[str, Any]:
         "val": None,
         "test": None,
         "stopped": None,
+        "model": None,
     }
 
 

@@ -10,7 +10,6 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,7 +19,8 @@ from torch import Tensor
 from cgcl.errors import ConfigError, ModelFileError, ResourceError, RunFolderError
 from cgcl.files import append_whole, remove_leftovers, write_atomically
 from cgcl.methods.method import Learner
-from cgcl.tensors import read_tensors, write_tensors
+from cgcl.stored import misfits, parse_json
+from cgcl.tensors import read_tensors, tensors_sha256, write_tensors
 from cgcl.train.config import RunConfig
 from cgcl.train.trainer import build_learner
 
@@ -36,15 +36,44 @@ CHECKPOINT = "checkpoint.safetensors"
 PREVIOUS_CHECKPOINT = "checkpoint.previous.safetensors"
 MODEL = "model.safetensors"
 _CHECKPOINT_KIND, _MODEL_KIND = "cgcl checkpoint 1", "cgcl model 2"
-# What every run.json holds, from the first moment of a run.
-_KEYS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("status", "command", "device", "started"), (str,)),
-    **dict.fromkeys(("graph", "split", "config", "versions"), (dict,)),
-    **dict.fromkeys(("parameters", "threads", "epochs"), (int,)),
-    **dict.fromkeys(("val", "test", "stopped"), (dict, NoneType)),
-    "best_epoch": (int, NoneType),
-    "machines": (list,),
-    "seconds": (float, int),
+_MAX_FEATURES = 2**31
+_FIGURES = (None, {str: (float, None)})
+# What every run.json holds, from the first moment of a run; as `cgcl.stored.fits` takes it.
+_RUN_SHAPE: dict[str, Any] = {
+    **dict.fromkeys(("status", "command", "device", "started"), str),
+    **dict.fromkeys(("parameters", "threads", "epochs"), int),
+    **dict.fromkeys(("val", "test"), _FIGURES),
+    "graph": {"title": str, "nodes": int, "links": int, "fingerprint": str, "notes": [str]},
+    "split": {str: int},
+    "config": {str: object},
+    "versions": {str: str},
+    "stopped": (None, {"reason": str, "epoch": int, "message": str}),
+    "best_epoch": (int, None),
+    "test_sampled": (None, {"links": int, "se": {str: float}}),
+    "model": (None, str),
+    "machines": [{str: object}],
+    "seconds": float,
+}
+_NUMBER = int | float  # infinite or none, too: a loss can be that
+_MEASURED = (None, {str: _NUMBER})
+_LATER: dict[str, Any] = {"test_sampled": None, "model": None}
+_RECORD_SHAPE = {
+    "epoch": int,
+    "losses": [_NUMBER],
+    "val": _MEASURED,
+    "consistency": _MEASURED,
+}
+_MODEL_SHAPE = {
+    "recipe": {str: object},
+    "num_features": int,
+    "about": {
+        "graph": str,
+        "split": str,
+        "best_epoch": int,
+        "val": _FIGURES,
+        "test": _FIGURES,
+        "calibration": object,
+    },
 }
 
 
@@ -66,9 +95,11 @@ def read_run(path: Path) -> dict[str, Any]:
         )
     run: dict[str, Any] = {}
     try:
-        run = json.loads(file.read_text(encoding="utf-8"))
-        version = run["format"]
-        wrong = [key for key, kinds in _KEYS.items() if not isinstance(run.get(key), kinds)]
+        run = parse_json(file.read_bytes())
+        # What tells of a sample, and of the model, came later.
+        version, wrong = run["format"], misfits({**_LATER, **run}, _RUN_SHAPE)
+        measured = [name for name in ("val", "test") if run.get(name) is not None]
+        wrong += [name for name in measured if not {"auc", "ap"} <= run[name].keys()]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         version, wrong = 1, [str(error)]
     if version != 1:
@@ -178,9 +209,9 @@ def read_history(folder: Path) -> list[dict[str, Any]]:
         return []
     records: list[dict[str, Any]] = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        with contextlib.suppress(ValueError, TypeError, KeyError):
-            record = json.loads(line)
-            if isinstance(record["epoch"], int) and isinstance(record["losses"], list):
+        with contextlib.suppress(ValueError, TypeError):
+            record = parse_json(line)
+            if not misfits({"val": None, "consistency": None} | record, _RECORD_SHAPE):
                 records.append(record)
     return records
 
@@ -352,15 +383,19 @@ def read_model(path: Path) -> tuple[Learner, RunConfig, dict[str, Any]]:
     """
     tensors, description = read_tensors(path, _MODEL_KIND)
     try:
+        if wrong := misfits(description, _MODEL_SHAPE):
+            raise ValueError(f"{', '.join(wrong)} is missing or of another kind")
         recipe = RunConfig.from_json(description["recipe"])
-        num_features, about = int(description["num_features"]), description["about"]
+        num_features, about = description["num_features"], description["about"]
+        if not 0 <= num_features < _MAX_FEATURES:
+            raise ValueError(f"it has {num_features:,} features")
+        empty = _without_memory(num_features, recipe)
     except (KeyError, TypeError, ValueError, ConfigError) as error:
         raise ModelFileError(f"{path} does not say how its model is built ({error}).") from error
-    empty = _without_memory(num_features, recipe)
-    expected = {name: value.shape for name, value in empty.state_dict().items()}
+    expected = {name: _kind_of(value) for name, value in empty.state_dict().items()}
     for name in sorted((expected.keys() - empty.added) | tensors.keys()):
-        found = tuple(tensors[name].shape) if name in tensors else "missing"
-        wanted = tuple(expected[name]) if name in expected else "nothing of that name"
+        found = _kind_of(tensors[name]) if name in tensors else "missing"
+        wanted = expected.get(name, "nothing of that name")
         if found != wanted:
             raise ModelFileError(f"{path}: tensor {name} is {found}, expected {wanted}.")
         if not torch.isfinite(tensors[name]).all():
@@ -368,6 +403,17 @@ def read_model(path: Path) -> tuple[Learner, RunConfig, dict[str, Any]]:
     learner = build_learner(num_features, recipe)
     learner.load_state_dict(tensors)
     return learner, recipe, about
+
+
+def _kind_of(tensor: Tensor) -> str:
+    """Return shape and type of a tensor in words; the usual type goes without saying."""
+    kind = "" if tensor.dtype == torch.float32 else f" of {tensor.dtype}"
+    return f"{tuple(tensor.shape)}{kind}"
+
+
+def model_id(learner: Learner) -> str:
+    """Return what a run and its model know each other by: a SHA-256 of the weights."""
+    return tensors_sha256(learner.state_dict())
 
 
 def count_weights(num_features: int, recipe: RunConfig) -> int:
