@@ -191,7 +191,7 @@ def main() -> None:
                 peak, _, said = measured(path, what, str(peak // 2))
                 found[-1] |= {"half_peak_bytes": peak, "half_refused": said}
             print(json.dumps(found[-1]))
-    RESULTS.write_text(json.dumps(found, indent=2) + "\n")
+    RESULTS.write_text(json.dumps({"cases": found}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def candidates_table() -> str:
 def reading_table() -> str:
     """What each reader takes for the worst files."""
     rows: list[list[str]] = []
-    for one in benchmark("reading"):
+    for one in benchmark("reading")["cases"]:
         size, peak = one["file_bytes"] / 1e6, one["peak_bytes"] / 1e6
         refused = f"{one['half_peak_bytes'] / 1e6:,.0f}" if "half_peak_bytes" in one else "refused"
         times = f"{peak / size:,.0f}" if size >= 0.1 else ""
