@@ -14,18 +14,18 @@ import pytest
     reason="calls are counted by a library that cc makes for Linux",
 )
 def test_a_draw_of_the_attack_on_the_disk_loses_nothing(project: Path) -> None:
-    command = [sys.executable, project / "scripts/attack/disk.py", "--draw", "24", "--workers", "1"]
+    command = [sys.executable, project / "scripts/attack/disk.py", "--draw", "16", "--workers", "1"]
     environment = {key: own for key, own in os.environ.items() if not key.startswith("CGCL_")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "24 tries" not in done.stdout  # they are spread over the commands
+    assert "16 tries" not in done.stdout  # they are spread over the commands
     assert " 0 failed" in done.stdout
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each try is a process of its own")
 def test_a_draw_of_wrong_values_in_stored_files_ends_in_words_of_ours(project: Path) -> None:
     script = project / "scripts/attack/stored.py"
-    command = [sys.executable, script, "--draw", "30", "--workers", "1"]
+    command = [sys.executable, script, "--draw", "20", "--workers", "1"]
     environment = {key: own for key, own in os.environ.items() if not key.startswith("CGCL_")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -51,9 +51,8 @@ def read(
         graph: A file (see `FORMATS`), an object (see `read_object`), or the name of a data
             set (see `DATASETS`). A `Path` is a file; for a file called cora: "./cora".
         features: A file with a row per node, linked or not; see `read_features`.
-        source: The column with the one end of each link; if neither is given, "source" and
-            "target", or the two columns of a table that has no more.
-        target: The column with the other end.
+        source: The column with one end of each link: "source", or the first of two columns.
+        target: The column with the other end: "target", or the second of two columns.
         separator: The character between columns of text; see `read_text_links`.
         header: Whether text files begin with column names; see `read_text_links`.
         time: Column or link attribute with times: numbers, or ISO dates.
@@ -65,8 +64,7 @@ def read(
         feature_separator: As `separator`; None means the same for files of the same suffix.
         row_names: A text file with the node of each row of a matrix.
         also: Files with further links of the graph, such as those held out for a test.
-        max_memory: How much memory reading a file may take, such as "8GB"; four fifths of what is
-            free if None. What would take more is refused before it is read.
+        max_memory: What reading a file may take, such as "8GB"; four fifths of what is free if None.
         data_root: The folder with the data sets; see `load_dataset`.
         download: Whether a missing data set may be fetched.
 
