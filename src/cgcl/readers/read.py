@@ -64,7 +64,7 @@ def read(
         feature_separator: As `separator`; None means the same for files of the same suffix.
         row_names: A text file with the node of each row of a matrix.
         also: Files with further links of the graph, such as those held out for a test.
-        max_memory: What reading a file may take, such as "8GB"; four fifths of what is free if None.
+        max_memory: What reading may take, such as "8GB"; four fifths of what is free if None.
         data_root: The folder with the data sets; see `load_dataset`.
         download: Whether a missing data set may be fetched.
 
