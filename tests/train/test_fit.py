@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cgcl.errors import ResourceError, SplitError
+from cgcl.errors import ResourceError, SplitError, TrainingError
 from cgcl.graph import Graph
 from cgcl.methods.heuristics import CommonNeighbours
 from cgcl.metrics import auc, average_precision, link_metrics
@@ -228,6 +228,18 @@ def test_runs_that_are_asked_for_one_by_one_are_trained_at_once(fused: None, mon
         split = split_of(graph, own)
         assert ahead(graph, split, own, HERE).test == fit(graph, split, own, ONE).test
     assert calls == [recipes]
+
+
+def test_a_run_that_fails_among_others_leaves_them_to_be_trained_alone(fused, monkeypatch) -> None:
+    graph, recipes = a_graph(), [recipe(seed) for seed in range(2)]
+
+    def failing(*_: object, **__: object) -> None:
+        raise TrainingError("one of them")
+
+    monkeypatch.setattr(fitting, "fit_many", failing)
+    ahead = BatchedTrainer(recipes, lambda own: split_of(graph, own), lambda *run, **_: run[2])
+    for own in recipes:
+        assert ahead(graph, split_of(graph, own), own, HERE) == own
 
 
 class Queued(PlainEngine):

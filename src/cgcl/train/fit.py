@@ -6,6 +6,7 @@ plural, which trains runs side by side on one GPU. Both prepare, stop and conclu
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import torch
 from torch import Tensor, nn
 
+from cgcl.errors import CGCLError
 from cgcl.graph import Graph
 from cgcl.graph.features import Structure, features_of, placed, prepare
 from cgcl.methods.cgcl import CrossViewLearner
@@ -361,10 +363,12 @@ class BatchedTrainer:
             others = [own for own in self._wanted if own.name == recipe.name and own != recipe]
             group = [recipe, *others[: _MOST_TOGETHER - 1]]
             splits = [self._split_of(own) for own in group]
-            if fit_together(splits, group, resources):
-                found = fit_many(graph, splits, group, resources, **how)
-                self._ready |= dict(zip(group, found, strict=True))
             self._wanted = [own for own in self._wanted if own not in group]
+            if fit_together(splits, group, resources):
+                # Where one of them fails, each is trained alone: the others are not its victims.
+                with contextlib.suppress(CGCLError, RuntimeError):
+                    found = fit_many(graph, splits, group, resources, **how)
+                    self._ready |= dict(zip(group, found, strict=True))
         if recipe in self._ready:
             return self._ready.pop(recipe)
         return self._train(graph, split, recipe, resources, **told)
