@@ -50,14 +50,20 @@ def reading_at_most(limit: str | float | None) -> Iterator[None]:
     Raises:
         ConfigError: It is no amount of memory.
     """
-    found = re.fullmatch(r"\s*([\d.]+)\s*([kmgt]?)b?\s*", str(limit or "1"), re.IGNORECASE)
-    if found is None or found[1].count(".") > 1 or float(found[1]) <= 0:
-        raise ConfigError(f"max_memory is {limit!r}; it must be an amount such as 8GB.")
-    token = _limit.set(float(found[1]) * _UNITS[found[2].lower()] if limit else _limit.get())
+    token = _limit.set(_limit.get() if limit is None else _bytes_in(limit))
     try:
         yield
     finally:
         _limit.reset(token)
+
+
+def _bytes_in(limit: str | float) -> float:
+    text = limit if isinstance(limit, str) else f"{limit:f}"
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]?)b?\s*", text, re.IGNORECASE)
+    size = float(found[1]) * _UNITS[found[2].lower()] if found else 0.0
+    if size <= 0:
+        raise ConfigError(f"max_memory is {limit!r}; it must be an amount such as 8GB.")
+    return size
 
 
 def readable_memory() -> float:

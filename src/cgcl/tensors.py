@@ -33,7 +33,10 @@ _Record = TypeVar("_Record")
 
 @contextmanager
 def usual_defaults() -> Iterator[None]:
-    """Make tensors on the CPU, numbers of 32 bits, whatever the caller has set for all of torch."""
+    """Make tensors on the CPU, numbers of 32 bits, whatever the caller has set for all of torch.
+
+    torch knows one default for all threads: two that differ about it must not overlap.
+    """
     dtype, device = torch.get_default_dtype(), torch.get_default_device()
     torch.set_default_dtype(torch.float32)
     try:
@@ -92,7 +95,8 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
         about = parse_json(header.get("about", "{}"))
         if not isinstance(about, dict):
             raise ValueError("its description has no names")
-    except (safetensors.SafetensorError, OSError, ValueError, MemoryError) as error:
+    # A disk that refuses is a RuntimeError of torch's.
+    except (safetensors.SafetensorError, OSError, ValueError, MemoryError, RuntimeError) as error:
         raise ModelFileError(f"{where} is damaged and cannot be read ({error}).") from error
     found = header.get("kind")
     if found is None:
@@ -117,7 +121,7 @@ def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
 def _checksum(kind: str, description: str, tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256(f"{kind}\n{description}\n".encode())
     for name in sorted(tensors):
-        tensor = tensors[name]
+        tensor = tensors[name].detach().cpu()  # weights may be on a GPU
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

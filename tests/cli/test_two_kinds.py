@@ -64,7 +64,11 @@ def test_held_out_files_and_pairs_get_the_prefixes_of_the_graph(ask, files: Path
     best = ask("predict", run, "--top", "1000", "--exclude", file, *csv_)
     assert not {*map(frozenset, rows_of(best))} & {*map(frozenset, named)}
 
-    new = write(files / "new.csv", [(999, pairs[0][1])])
+    bare = files / "bare.csv"
+    bare.write_text("".join(f"{a},{b}\n" for a, b in named))
+    ask("predict", run, "--pairs", bare, *csv_, code=1)  # its first row would be lost
+
+    new = write(files / "new.csv", [("user:999", pairs[0][1])])
     best = rows_of(ask("predict", run, "--new-links", new, "--top", "2", *csv_))
     assert all("user:999" in row for row in best)
 

@@ -127,6 +127,20 @@ def test_a_model_of_another_run_of_the_same_split_is_refused(runs: Path, tmp_pat
         LinkPredictor.load(run)
 
 
+def test_a_foreign_model_is_not_concluded_as_the_runs_own(runs: Path, tmp_path, capsys) -> None:
+    run = shutil.copytree(runs / "g-1", tmp_path / "run")
+    told = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(told | {"status": "trained"}))
+    shutil.copy(runs / "g-2" / "model.safetensors", run)
+    before = (run / "run.json").read_bytes()
+
+    with pytest.raises(SystemExit, match="1"):
+        main(["report", str(run)])
+
+    assert "is not the model that this run made" in capsys.readouterr().err
+    assert (run / "run.json").read_bytes() == before
+
+
 def test_a_run_that_does_not_tell_its_model_loads_with_a_note(runs: Path, tmp_path, capsys) -> None:
     run = shutil.copytree(runs / "g-1", tmp_path / "run")
     told = json.loads((run / "run.json").read_text())

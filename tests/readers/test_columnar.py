@@ -1,6 +1,7 @@
 import datetime
 import sys
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import torch
@@ -12,7 +13,7 @@ from cgcl import memory
 from cgcl.errors import GraphFormatError, ResourceError
 from cgcl.memory import reading_at_most
 from cgcl.readers import read
-from cgcl.readers.formats import read_links
+from cgcl.readers.formats import read_features, read_links
 from cgcl.readers.tables import read_times
 
 
@@ -216,3 +217,11 @@ def test_the_first_bad_cell_is_the_one_named(count, data):
     cells[bad] = "x"
     with pytest.raises(GraphFormatError, match=f"row {bad}: 'x'"):
         seconds(cells)
+
+
+def test_sparse_numbers_that_pack_well_are_no_bomb(tmp_path):
+    words = np.random.default_rng(0).random((3000, 3000)) < 0.008
+    columns = {f"w{place}": pa.array(words[:, place].astype(np.int8)) for place in range(3000)}
+    names = pa.array([str(row) for row in range(3000)])
+    path = write(tmp_path / "words.parquet", node=names, **columns)
+    assert len(read_features(path, []).names) == 3000

@@ -95,3 +95,16 @@ def test_names_that_differ_only_in_how_unicode_writes_them_are_told(tmp_path) ->
         r"1 name differs from another only in how Unicode writes it, such as 'e\u0301' and '\xe9'"
     )
     assert not told(cgcl.read(table(tmp_path, "source,target", [("é", "ü")])), "Unicode")
+
+
+def test_numbers_of_any_length_are_names(tmp_path) -> None:
+    """Nobody counts so far: they are no sign of two kinds, and no error."""
+    rows = [(10**19 + one, 10**19 + one + 1) for one in range(5)]
+    assert cgcl.read(table(tmp_path, "source,target", rows)).num_nodes == 6
+
+
+def test_a_further_file_whose_first_row_names_nodes_has_no_header(tmp_path) -> None:
+    graph = table(tmp_path, "from,to", [("a", "b"), ("b", "c"), ("c", "d")])
+    with pytest.raises(GraphFormatError, match=r"more\.csv has no column 'source'"):
+        cgcl.read(graph, also=[table(tmp_path, "a,c", [("b", "d")], "more.csv")])
+    assert cgcl.read(graph, also=[table(tmp_path, "from,to", ["bd"], "more.csv")]).num_edges == 4

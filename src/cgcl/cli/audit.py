@@ -32,6 +32,7 @@ def audit(
     separator: str | None = None,
     header: bool | None = None,
     bipartite: Literal["auto", "columns"] = "auto",
+    max_memory: str | None = None,
     pairs: int = 5,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> int:
@@ -54,6 +55,7 @@ def audit(
             .edges) only if it does.
         bipartite: With columns, equal names in the two columns are different nodes, as in cgcl
             train --bipartite columns.
+        max_memory: How much memory reading a file may take, such as 8GB.
         pairs: How many pairs to show for each finding; --json has them all.
         as_json: Print the findings as JSON instead of text.
     """
@@ -67,11 +69,13 @@ def audit(
         )
     if pairs < 0:
         raise ConfigError(f"pairs is {pairs}; it must be at least 0.")
+    from cgcl.memory import reading_at_most
     from cgcl.readers.edge_table import LinkOptions
 
     options = LinkOptions(source, target, separator, header)
     by_column = bipartite == "columns"
-    found = _audit_files(given, options, by_column) if run is None else _audit_run(run)
+    with reading_at_most(max_memory):
+        found = _audit_files(given, options, by_column) if run is None else _audit_run(run)
     answer = json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else ""
     print(answer or found.text(pairs))  # noqa: T201
     return 0 if found.is_clean else 1

@@ -72,6 +72,9 @@ class Question:
     """A column of --new-features with categories, as in training. May be repeated."""
     words: str | None = None
     """A column of --new-features with text, as in training."""
+    max_memory: str | None = None
+    """How much memory reading a file may take, such as 8GB; by default four fifths of what is
+    free."""
 
     def table(self, path: Path, flag: str, graph: Graph) -> list[tuple[str, str]]:
         """Return the pairs of names in a table, as the graph has them.
@@ -79,12 +82,15 @@ class Question:
         Raises:
             GraphFormatError: The file is not a table of pairs.
         """
+        from cgcl.memory import reading_at_most
         from cgcl.readers.edge_table import LinkOptions, names_of_pairs
         from cgcl.readers.formats import read_links
 
         columns = self.source, self.target, self.separator, self.header
         usage = f"cgcl predict RUN {flag} {{file}}"
-        return names_of_pairs(read_links(path, LinkOptions(*columns, usage=usage)), graph)
+        options = LinkOptions(*columns, nodes=graph.node_of, usage=usage)
+        with reading_at_most(self.max_memory):
+            return names_of_pairs(read_links(path, options), graph)
 
     def query(self, new: list[str], graph: Graph) -> Query:
         """Return the query, its files read; about new nodes if there are any and no others."""

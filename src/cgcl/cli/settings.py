@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -211,8 +211,12 @@ class Reading:
                 )
         return read(graph, also=also, **asdict(self))
 
-    def read_links(self, file: Path) -> EdgeTable:
+    def read_links(self, file: Path, nodes: Container[str] = ()) -> EdgeTable:
         """Return the links of another file that is written in the same way.
+
+        Args:
+            file: The file.
+            nodes: Names of nodes, of which no column has one.
 
         Raises:
             GraphFormatError: It cannot be read.
@@ -221,7 +225,8 @@ class Reading:
         from cgcl.readers.edge_table import LinkOptions, prefix_names_by_column
         from cgcl.readers.formats import read_links
 
-        options = LinkOptions(self.source, self.target, self.separator, self.header)
+        columns = self.source, self.target, self.separator, self.header
+        options = LinkOptions(*columns, nodes=nodes)
         with reading_at_most(self.max_memory):
             table = read_links(file, options)
         return prefix_names_by_column(table) if self.bipartite == "columns" else table
@@ -268,7 +273,7 @@ class HeldOut:
         whole = reading.read(graph, also=files)
         if files:
             # As node numbers of the graph, [2, any].
-            tables = [reading.read_links(file) for file in files]
+            tables = [reading.read_links(file, whole.node_of) for file in files]
             links = [whole.nodes_named(table.names)[table.pairs] for table in tables]
             val = links[1] if len(links) > 1 else None
             split, notes = given_split(

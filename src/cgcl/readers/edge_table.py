@@ -6,7 +6,7 @@ are kept apart, the sides of a bipartite graph are found, and directions are dro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -51,6 +51,8 @@ _ONE_KIND = {
     )
 }
 _FEW_MIRRORED = 0.02
+# Numbers that nobody counts to.
+_MANY_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class LinkOptions:
     """Whether a text file begins with column names; None finds out."""
     time: str | None = None
     """The column or link attribute with times, if they are wanted."""
+    nodes: Container[str] = ()
+    """Names of nodes that are known already: no column is called so."""
     usage: str = "cgcl train {file}"
     """The command that a message shows as a remedy."""
 
@@ -191,31 +195,33 @@ def prefix_names_by_column(table: EdgeTable) -> EdgeTable:
     return replace(table, names=tuple(nodes[node] for node in order), pairs=rank[pairs])
 
 
-def column_prefixes(graph: Graph) -> tuple[str, str] | None:
-    """Return what `prefix_names_by_column` put before the names of the two sides, if it did."""
+def has_prefixes(graph: Graph, ends: tuple[str, str]) -> bool:
+    """Return whether the names of its two sides begin with these columns, in either order."""
     if graph.sides is None:
-        return None
-    found: list[str] = []
-    for side in (graph.sides.logical_not(), graph.sides):
-        names = [graph.names[node] for node in side.nonzero().flatten().tolist()]
-        prefix = names[0].partition(":")[0] if names else ""
-        if not names or not all(name.startswith(f"{prefix}:") for name in names):
-            return None
-        found.append(prefix)
-    return found[0], found[1]
+        return False
+    sides = graph.sides.tolist()
+    return any(
+        all(
+            name.startswith(f"{order[side]}:")
+            for name, side in zip(graph.names, sides, strict=True)
+        )
+        for order in (ends, ends[::-1])
+    )
 
 
 def names_of_pairs(table: EdgeTable, graph: Graph) -> list[tuple[str, str]]:
     """Return the names in each row, as the graph has them.
 
     Where the graph's names begin with the column that they were in, and the table has the same
-    columns, its names get the same beginning, unless a node is called just so.
+    columns, its names get the same beginning, unless they have it.
     """
     ends = table.ends
     called: list[Sequence[str]] = [table.names, table.names]
-    if ends is not None and set(ends) == set(column_prefixes(graph) or ()):
-        known = graph.node_of
-        called = [[n if n in known else f"{end}:{n}" for n in table.names] for end in ends]
+    if ends is not None and has_prefixes(graph, ends):
+        called = [
+            [name if name.startswith(f"{end}:") else f"{end}:{name}" for name in table.names]
+            for end in ends
+        ]
     return [(called[0][a], called[1][b]) for a, b in table.pairs.T.tolist()]
 
 
@@ -393,13 +399,14 @@ def _perhaps_two_kinds(table: EdgeTable) -> tuple[str, ...]:
     names, n = [table.names[node] for node in both.tolist()], len(table.names)
     if not names or not all(name.isdecimal() for name in names):
         return ()
+    is_called_apart = frozenset(map(str.lower, table.ends)) not in _ONE_KIND
+    if not (is_called_apart or _count_apart(table)):
+        return ()
     source, target = table.pairs
     rows = torch.unique(encode_ordered(source, target, n))
     mirrored = int(torch.isin(rows, encode_ordered(target, source, n)).sum())
-    is_called_apart = frozenset(map(str.lower, table.ends)) not in _ONE_KIND
     by_chance = len(rows) / (len(columns[0]) * len(columns[1]))
-    is_mirrored = mirrored > len(rows) * max(_FEW_MIRRORED, 2 * by_chance)
-    if is_mirrored or not (is_called_apart or _count_apart(table)):
+    if mirrored > len(rows) * max(_FEW_MIRRORED, 2 * by_chance):
         return ()
     first, second = map(shown, table.ends)
     what = counted(len(names), "number is", "numbers are")
@@ -411,7 +418,10 @@ def _perhaps_two_kinds(table: EdgeTable) -> tuple[str, ...]:
 
 def _count_apart(table: EdgeTable) -> bool:
     """Return whether both columns count from 0 or 1 with few gaps, but not equally far."""
-    number = torch.tensor([int(name) if name.isdecimal() else -1 for name in table.names])
+    is_small = [name.isdecimal() and len(name) < _MANY_DIGITS for name in table.names]
+    if not all(is_small):
+        return False
+    number = torch.tensor([int(name) for name in table.names])
     columns = [number[end].unique() for end in table.pairs]
     low, high = ([int(one.min()) for one in columns], [int(one.max()) for one in columns])
     is_dense = all(len(one) > 0.8 * (top + 1) for one, top in zip(columns, high, strict=True))

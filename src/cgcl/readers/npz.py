@@ -21,10 +21,10 @@ from cgcl.readers.regular_file import read_bytes, told
 from cgcl.wording import shown
 
 MAX_MEMBERS = 10_000
-# Links and features shrink by a factor of ten or so; ones and zeros in the thousands by more, but
-# an archive with little else is a bomb.
 # How many bytes a byte takes until it is links or features; measured by benchmarks/reading.py.
 _COPIES = 12
+# Links and features shrink by a factor of ten or so; ones and zeros in the thousands by more, but
+# an archive with little else is a bomb.
 _MAX_RATIO = 200
 _HARMLESS_BYTES = 50_000_000
 

@@ -107,7 +107,8 @@ def _tables(graph: object, also: Sequence[str | Path], options: LinkOptions) -> 
     for file in (graph, *also):
         _check_readable(file)
     first = read_links(graph, options)
-    return [first, *(read_links(file, replace(options, time=None)) for file in also)]
+    others = replace(options, time=None, nodes=frozenset(first.names) if also else ())
+    return [first, *(read_links(file, others) for file in also)]
 
 
 def _is_data_set(graph: object) -> bool:

@@ -28,7 +28,7 @@ from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes, told
 from cgcl.wording import listed, shown
 
 MAX_COLUMNS = 100_000
-# What a cell takes at worst until links are made of it, but for names; measured by
+# What a cell of text takes at worst until links are made of it, but for names; measured by
 # benchmarks/reading.py.
 _BYTES_PER_CELL = 48
 # A table of numbers is held by Arrow, as one array, and once more in the order of the names.
@@ -156,15 +156,16 @@ def _are_ends_by_place(table: Table, options: LinkOptions) -> bool:
     return not is_named and len(table.columns) == 2 and set(options.ends) != set(table.columns)
 
 
-def _note_of_place(table: Table, names: Sequence[str], usage: str) -> str:
+def _note_of_place(table: Table, names: Sequence[str], options: LinkOptions) -> str:
     """Return the note about two columns that were taken for the ends.
 
     Raises:
         GraphFormatError: What they are called looks like the ends of a link.
     """
     first, second = table.columns
-    if table.is_text and (first.isdecimal() or second.isdecimal() or {first, second} & {*names}):
-        raise _no_such_column(table, LinkOptions(usage=usage), "source")
+    is_node = first in options.nodes or second in options.nodes or {first, second} & {*names}
+    if table.is_text and (first.isdecimal() or second.isdecimal() or is_node):
+        raise _no_such_column(table, LinkOptions(usage=options.usage), "source")
     return f"Columns '{shown(first)}' and '{shown(second)}' hold the two ends of each link."
 
 
@@ -193,7 +194,7 @@ def links_of(table: Table, options: LinkOptions, notes: tuple[str, ...] = ()) ->
     ends, time = options.ends, options.time
     names, places = encoded(table, data, ends, "Turn the column into text first.").ranked()
     if is_by_place:
-        notes += (_note_of_place(table, names, options.usage),)
+        notes += (_note_of_place(table, names, options),)
     times = None
     if time is not None:
         times = read_times(plain(data.column(time)), time, lambda row: table.at(row)[0])
@@ -349,7 +350,7 @@ def open_parquet(path: Path) -> Table:
     def read(wanted: list[str], numbers: int) -> pa.Table:
         check_memory(path.name, rows, numbers)
         with told(problem, "Write it again."):
-            size = rows * len(wanted) * _BYTES_PER_CELL
+            size = rows * (_BYTES_PER_CELL * (len(wanted) - numbers) + 4 * _COPIES * numbers)
             if len(wanted) == len(columns):
                 groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
                 size += sum(group.total_byte_size for group in groups)

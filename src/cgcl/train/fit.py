@@ -6,7 +6,6 @@ plural, which trains runs side by side on one GPU. Both prepare, stop and conclu
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from cgcl.errors import CGCLError
 from cgcl.graph import Graph
 from cgcl.graph.features import Structure, features_of, placed, prepare
+from cgcl.memory import is_out_of_memory
 from cgcl.methods.cgcl import CrossViewLearner
 from cgcl.methods.method import Learner, PairScorer, TrainingGraph
 from cgcl.methods.settings import CGCLSettings, RankSettings
@@ -365,10 +365,13 @@ class BatchedTrainer:
             splits = [self._split_of(own) for own in group]
             self._wanted = [own for own in self._wanted if own not in group]
             if fit_together(splits, group, resources):
-                # Where one of them fails, each is trained alone: the others are not its victims.
-                with contextlib.suppress(CGCLError, RuntimeError):
+                try:
                     found = fit_many(graph, splits, group, resources, **how)
                     self._ready |= dict(zip(group, found, strict=True))
+                except Exception as error:
+                    # One of them failed: each is trained alone, the others are not its victims.
+                    if not (isinstance(error, CGCLError) or is_out_of_memory(error)):
+                        raise
         if recipe in self._ready:
             return self._ready.pop(recipe)
         return self._train(graph, split, recipe, resources, **told)

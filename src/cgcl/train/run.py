@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cgcl.errors import CGCLError, ConfigError, ResourceError, RunFolderError
+from cgcl.errors import CGCLError, ConfigError, ModelFileError, ResourceError, RunFolderError
 from cgcl.graph import Graph
 from cgcl.graph.graph import read_stored_graph, write_graph
 from cgcl.methods.settings import CGCLSettings, RankSettings
@@ -107,6 +107,8 @@ class Run:
         try:
             self._fit(**told, on_trained=keep, should_stop=should_stop, progress=progress)
         except Exception as error:  # whatever it is, the run is over
+            if self.about["status"] == "trained":  # what is left can be done again
+                raise
             why = str(error) or type(error).__name__
             with contextlib.suppress(ResourceError):  # a full disk may be the failure itself
                 if self._begun:
@@ -206,6 +208,14 @@ class Run:
     def _take_model(self, trainer: Trainer) -> None:
         """Take over the model in the folder; there are no epochs to run."""
         learner, _, about = read_model(self.folder.path / MODEL)
+        own = {"graph": self.graph.fingerprint, "split": self.split.fingerprint}
+        # Earlier versions did not tell the model by a hash.
+        is_own = self.about.get("model") in (None, model_id(learner))
+        if not is_own or any(about[name] != value for name, value in own.items()):
+            raise ModelFileError(
+                f"{self.folder.path / MODEL} is not the model that this run made. "
+                f"Put the files of one run back together."
+            )
         trainer.engine = None
         trainer.learner.load_state_dict(learner.state_dict())
         trainer.best_weights = {k: v.clone() for k, v in trainer.learner.state_dict().items()}
