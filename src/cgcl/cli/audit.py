@@ -47,14 +47,12 @@ def audit(
         test: A file of the links for the test.
         val_negatives: A file of the unlinked pairs for validation.
         test_negatives: A file of the unlinked pairs for the test.
-        source: The column with one end of each pair, in all files; by default source, or the first
-            of two columns.
-        target: The column with the other end; by default target, or the second of two columns.
+        source: The column with one end of each pair; by default source, or the first of two.
+        target: The column with the other end; by default target, or the second of two.
         separator: What separates the columns.
         header: Whether the first row holds column names; by default yes, in edge lists (.txt,
             .edges) only if it does.
-        bipartite: With columns, equal names in the two columns are different nodes, as in cgcl
-            train --bipartite columns.
+        bipartite: With columns, equal names in the two columns are different nodes.
         max_memory: How much memory reading a file may take, such as 8GB.
         pairs: How many pairs to show for each finding; --json has them all.
         as_json: Print the findings as JSON instead of text.
