@@ -43,7 +43,12 @@ _RUN_SHAPE: dict[str, Any] = {
     **dict.fromkeys(("status", "command", "device", "started"), str),
     **dict.fromkeys(("parameters", "threads", "epochs"), int),
     **dict.fromkeys(("val", "test"), _FIGURES),
-    "graph": {"title": str, "nodes": int, "links": int, "fingerprint": str, "notes": [str]},
+    "graph": {
+        "title": str,
+        **dict.fromkeys(("nodes", "links", "features", "feature_nonzeros"), int),
+        "fingerprint": str,
+        "notes": [str],
+    },
     "split": {str: int},
     "config": {str: object},
     "versions": {str: str},
