@@ -37,7 +37,7 @@ PREVIOUS_CHECKPOINT = "checkpoint.previous.safetensors"
 MODEL = "model.safetensors"
 _CHECKPOINT_KIND, _MODEL_KIND = "cgcl checkpoint 1", "cgcl model 2"
 _MAX_FEATURES = 2**31
-_FIGURES = (None, {str: (float, None)})
+_FIGURES = (None, {str: float})
 # What every run.json holds, from the first moment of a run; as `cgcl.stored.fits` takes it.
 _RUN_SHAPE: dict[str, Any] = {
     **dict.fromkeys(("status", "command", "device", "started"), str),
@@ -49,7 +49,7 @@ _RUN_SHAPE: dict[str, Any] = {
         "fingerprint": str,
         "notes": [str],
     },
-    "split": {str: int},
+    "split": {"train": int, "val": int, "test": int},
     "config": {str: object},
     "versions": {str: str},
     "stopped": (None, {"reason": str, "epoch": int, "message": str}),
