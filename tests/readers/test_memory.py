@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,6 +15,7 @@ from cgcl.errors import CGCLError, ConfigError, GraphFormatError, ResourceError
 from cgcl.memory import readable_memory, reading_at_most
 from cgcl.readers.formats import FORMATS, read_features
 
+RUN = Path(__file__).parents[1] / "fixtures" / "0.1" / "run"
 PAIRS = [(f"n{one}", f"n{one + 1}") for one in range(3000)]
 NAMES = [one for one, _ in PAIRS]
 
@@ -91,6 +94,11 @@ def test_the_flag_of_the_command_holds_for_every_file(files, capsys) -> None:
         ["inspect", files / "g.csv"],
         ["train", files / "g.csv", "--features", files / "x.csv"],
         ["train", files / "g.csv", "--test-edges", files / "g.tsv"],
+        ["audit", "--train", files / "g.csv", "--test", files / "g.csv"],
+        ["predict", RUN, "--pairs", files / "g.csv"],
+        ["predict", RUN, "--exclude", files / "g.csv"],
+        ["predict", RUN, "--new-links", files / "g.csv"],
+        ["predict", RUN, "--new-features", files / "x.csv"],
     ):
         with pytest.raises(SystemExit, match="1"):
             main([*map(str, words), "--max-memory", "300kB"])

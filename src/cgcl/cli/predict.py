@@ -278,13 +278,15 @@ def _with_new_nodes(
     names = sorted({name for pair in links for name in pair if name not in known})
     features = None
     if question.new_features is not None:
+        from cgcl.memory import reading_at_most
         from cgcl.predict.new_nodes import read_new_features
         from cgcl.readers.features import FeatureOptions
 
         columns = question.header is not False, question.one_hot, question.words
         options = FeatureOptions(question.separator, *columns)
         file = question.new_features
-        names, features, notes = read_new_features(predictor.graph_, file, names, options)
+        with reading_at_most(question.max_memory):
+            names, features, notes = read_new_features(predictor.graph_, file, names, options)
         for note in notes:
             say_fact("", note)
     return predictor.with_new_nodes(names, links, features), names
