@@ -46,6 +46,21 @@ def usual_defaults() -> Iterator[None]:
         torch.set_default_dtype(dtype)
 
 
+@contextmanager
+def matrix_products(*, tf32: bool) -> Iterator[None]:
+    """Let a GPU round what it multiplies to TF32, or not, for a while.
+
+    torch has three switches for this and some versions refuse to read one after another was used:
+    this is the only one that is touched.
+    """
+    products = torch.backends.cuda.matmul
+    before, products.allow_tf32 = products.allow_tf32, tf32
+    try:
+        yield
+    finally:
+        products.allow_tf32 = before
+
+
 def with_own_tensors(record: _Record) -> _Record:
     """Return a dataclass whose tensors are its own: writing to the caller's changes nothing."""
     assert is_dataclass(record)

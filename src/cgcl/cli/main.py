@@ -28,6 +28,9 @@ from cgcl.memory import is_out_of_memory
 # Exit codes: 0 done, 1 our own error, 2 wrong usage, 70 a bug, 130 and 143 stopped by a signal.
 _ERROR, _USAGE, _BUG, _SIGNAL = 1, 2, 70, 128
 # Names of the C library: how much free memory goes back to the system, which blocks always do.
+# Looks at a barrier before a thread sleeps, of 300,000 by itself: hardly slower on a quiet machine,
+# three times as fast beside busy processes (docs/speed.md).
+_SPINS = "1000"
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 app = App(
@@ -58,6 +61,7 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG00
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
     _keep_freed_memory()
+    _spin_briefly()
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGTERM, _terminate) if is_main else None
     _open_what_is_closed()
@@ -118,6 +122,16 @@ def _keep_freed_memory() -> None:
         mallopt(_M_MMAP_THRESHOLD, 2**25)
         mallopt(_M_TRIM_THRESHOLD, 2**30)
         mallopt(_M_ARENA_MAX, 1)
+
+
+def _spin_briefly() -> None:
+    """Let torch's threads sleep soon where they wait for each other, unless the caller has chosen.
+
+    A thread that spins keeps the very core that the one it waits for may need. GNU's OpenMP looks
+    when it is loaded, with torch, which nothing has imported yet.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
 
 
 def _unexpected(error: Exception) -> int:

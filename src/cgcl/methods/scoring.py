@@ -14,6 +14,7 @@ from torch.nn import functional
 from cgcl.methods.method import PairScorer
 from cgcl.model import CGCL, PairDecoder
 from cgcl.seeds import stream
+from cgcl.tensors import matrix_products
 from cgcl.workers import workers
 
 # 2^16 pairs at d_v = 512 take 128 MB on a GPU; a CPU is several times as fast on blocks that stay
@@ -31,15 +32,12 @@ REFERENCE_NODES, _NODES_AT_ONCE, _TINY = 64, 64, 1e-30
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
     """Switch dropout, gradients and products of lower precision off for a while."""
-    was_training, products = network.training, torch.backends.cuda.matmul
-    was_fast = products.allow_tf32
+    was_training = network.training
     network.eval()
-    products.allow_tf32 = False
     try:
-        with torch.no_grad():
+        with torch.no_grad(), matrix_products(tf32=False):
             yield
     finally:
-        products.allow_tf32 = was_fast
         network.train(was_training)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from cgcl.errors import ResourceError
-from cgcl.tensors import usual_defaults
+from cgcl.tensors import matrix_products, usual_defaults
 from cgcl.train.config import Resources
 
 _PACKAGES = ("cgcl", "torch", "torch-geometric", "numpy", "scipy", "safetensors")
@@ -46,21 +46,19 @@ def computing_with(resources: Resources) -> Iterator[None]:
     adds_in_order = resources.deterministic and resolve_device(resources).type == "cuda"
     was_in_order = torch.are_deterministic_algorithms_enabled()
     warned = torch.is_deterministic_algorithms_warn_only_enabled()
-    before, products = torch.get_num_threads(), torch.backends.cuda.matmul
-    was_fast = products.allow_tf32
+    before = torch.get_num_threads()
     torch.set_num_threads(resources.num_threads)
-    products.allow_tf32 = resources.precision != "fp32" and not resources.deterministic
     if adds_in_order:
         # What torch asks for, before its first matrix product on the GPU.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
+    is_rounded = resources.precision != "fp32" and not resources.deterministic
     try:
-        with usual_defaults():
+        with usual_defaults(), matrix_products(tf32=is_rounded):
             yield
     finally:
         if adds_in_order:
             torch.use_deterministic_algorithms(was_in_order, warn_only=warned)
-        products.allow_tf32 = was_fast
         torch.set_num_threads(before)
 
 

@@ -20,6 +20,7 @@ from cgcl.counter_rng import base_key, words_below
 from cgcl.methods.cgcl import NEGATIVES, VIEWS, CrossViewLearner
 from cgcl.methods.method import TrainingGraph
 from cgcl.methods.settings import CGCLSettings
+from cgcl.tensors import matrix_products
 from cgcl.train.engines.gpu import (
     B1,
     B2,
@@ -466,14 +467,9 @@ class FusedRuns:
     @contextmanager
     def _at_work(self) -> Iterator[None]:
         """Launch kernels on the right card, and let torch's own products be as precise as ours."""
-        before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("highest" if self._precision == "fp32" else "high")
-        is_gpu = self._device.type == "cuda"
-        try:
-            with torch.cuda.device(self._device) if is_gpu else nullcontext():
-                yield
-        finally:
-            torch.set_float32_matmul_precision(before)
+        here = torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext()
+        with here, matrix_products(tf32=self._precision != "fp32"):
+            yield
 
 
 class FusedEngine:
