@@ -88,7 +88,7 @@ def test_settings_and_shares_are_told_apart_by_name() -> None:
             "mlp",
             {"views": "one", "hops": 2, "hidden": 8},
             "mlp has no setting hops, views. It has choose_by, clip, decoder_dropout, epochs, "
-            "evaluate_every, hidden, input_dropout, lr, weight_decay.",
+            "evaluate_every, hidden, input_dropout, lr, patience, weight_decay.",
         ),
         ("adamic-adar", {"lr": 0.1}, "adamic-adar has no setting lr. It has none."),
         ("cgcl", {"device": "cpu"}, "cgcl has no setting device"),

@@ -238,6 +238,23 @@ def test_the_epoch_can_be_chosen_by_where_links_stand_among_all_nodes(sbm: Build
     assert trainer.best_val["node_mrr"] == found.metrics["node_mrr"]
 
 
+def test_training_ends_where_patience_is_lost(sbm: Build) -> None:
+    """The looks are those of a training to the end, as far as there are any."""
+    how = {"epochs": 200, "val": 0.2, "lr": 0.05}
+    best, most, ends = 0, 0.0, 0
+    for epoch, val in looks_of(trainer_for(sbm(0), **how)).items():
+        best, most = (epoch, val["auc"]) if val["auc"] > most else (best, most)
+        if epoch - best >= 20:
+            ends = epoch
+            break
+    trainer = trainer_for(sbm(0), patience=20, **how)
+    stopped = train(trainer)
+    assert 0 < ends < 200
+    assert stopped is not None
+    assert (stopped.reason, stopped.epoch, trainer.best_epoch) == ("no better epoch", ends, best)
+    assert train(trainer_for(sbm(0), patience=200, **how)) is None
+
+
 def test_the_epoch_can_be_chosen_by_hits_and_equal_ones_by_auc(sbm: Build, monkeypatch) -> None:
     monkeypatch.setattr("cgcl.train.trainer._HITS", 5)
     trainer = trainer_for(sbm(0), epochs=60, val=0.2, choose_by="hits@100")

@@ -255,9 +255,11 @@ def _warn(run: Run) -> None:
     from cgcl.train.trainer import learned_nothing
 
     stopped = run.about["stopped"]
-    for warning in (stopped and stopped["message"], learned_nothing(run.about["val"])):
-        if warning:
-            say(f"Warning: {warning}")
+    if stopped:
+        is_asked_for = stopped["reason"] == "no better epoch"
+        say(stopped["message"] if is_asked_for else f"Warning: {stopped['message']}")
+    if warning := learned_nothing(run.about["val"]):
+        say(f"Warning: {warning}")
 
 
 def _tell_result(run: Run, page: Path, found: Compared | None, seconds: float) -> None:

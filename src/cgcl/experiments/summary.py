@@ -33,6 +33,7 @@ _STOPPED = {
     "time limit": "the time limit ended training early",
     "collapse": "training fell back to guessing and was stopped",
     "loss is not finite": "the loss became infinite and training was stopped",
+    "no better epoch": "training ended by its patience",
 }
 _FOR_PAGES = ("node_hits@10", "pair_ap")
 _GAP = "  "

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cgcl.graph import Graph
 
 # What settings that were added later used to be, before anyone could choose.
-_CAME_LATER = {("choose_by", "auc")}
+_CAME_LATER = {("choose_by", "auc"), ("patience", 0)}
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,8 @@ class TrainedSettings(MethodSettings):
     """By what the best epoch is chosen on the validation links: auc; node_mrr, where a link's other
     end stands among all nodes; hits@100, the links above the 100th unlinked pair, equal ones by
     auc. Where node_mrr takes too long for a look, or there are no 100 pairs, auc all the same."""
+    patience: int = 0
+    """Stop after so many epochs without a better one; 0 to train them all."""
 
     RANGES: ClassVar[Mapping[str, Range]] = {
         "lr": Range(above=0, high=10),
@@ -76,6 +78,7 @@ class TrainedSettings(MethodSettings):
         "weight_decay": Range(low=0, high=10),
         "evaluate_every": Range(low=1, high=10_000_000),
         "clip": Range(low=0, high=1e9),
+        "patience": Range(low=0, high=10_000_000),
     }
 
     def __post_init__(self) -> None:

@@ -37,7 +37,9 @@ _HITS = 100
 # Up to so many steps an epoch, such as one per view, each loss is worth a line of its own.
 _FEW_STEPS = 2
 
-StopReason = Literal["signal", "time limit", "collapse", "loss is not finite", "error"]
+StopReason = Literal[
+    "signal", "time limit", "collapse", "loss is not finite", "no better epoch", "error"
+]
 RESUMABLE: tuple[StopReason, ...] = ("signal", "time limit", "error")
 """After these a run can go on; after the others its best epoch is the result."""
 
@@ -223,6 +225,9 @@ class Trainer:
             best = (self.best_val or {"auc": math.nan})["auc"]
             found = f"The model collapsed: validation AUC fell from {best:.3f} back to chance by"
             self._stop("collapse", f"{found} {where}. {kept} {_LONGER}")
+        elif self.is_going and self._lost_patience:
+            found = f"No epoch after {self.best_epoch} was better; training ended at {self.epoch}"
+            self._stop("no better epoch", f"{found} of {self.epochs}.")
         elif self.is_going and should_stop():
             self._stop("signal", f"Stopped at epoch {self.epoch}.")
         elif self.is_going and time.monotonic() >= deadline:
@@ -231,6 +236,12 @@ class Trainer:
                 f"The time limit was reached at epoch {self.epoch} of {self.epochs}; the best "
                 f"epoch so far is kept, and the run can be resumed.",
             )
+
+    @property
+    def _lost_patience(self) -> bool:
+        """Whether the best epoch is further back than anyone wants to wait for a better one."""
+        patience = getattr(self.recipe.settings, "patience", 0)
+        return 0 < patience <= self.epoch - self.best_epoch and self.split.val.shape[1] > 0
 
     def _stop(self, reason: StopReason, message: str) -> None:
         self.stopped = Stopped(reason, self.epoch, message)
