@@ -1,0 +1,210 @@
+"""Search the settings of every trained method alike, then test what was chosen.
+
+    python experiments/equal.py search --device cuda --workers 8   # twice: draws, then neighbours
+    python experiments/equal.py run --device cuda --workers 8
+
+What is searched, and by which rules, stands in equal.toml and was fixed before the first run. A
+result is one line of JSON in experiments/results/equal.jsonl; what is there is not computed again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import product
+from operator import itemgetter
+from typing import Any
+
+import torch
+
+import cgcl
+import run
+from cgcl.methods.table import method_named
+from cgcl.seeds import stream
+from cgcl.split import random_split
+from cgcl.train.config import RunConfig
+from cgcl.train.top_of_list import ranking_metrics
+from run import Key, Line
+
+RESULTS = "equal"
+KEY = ("stage", "graph", "method", "share", "seed", "number")
+ASKED = run.described("equal")
+SEARCH, LADDERS = ASKED["search"], ASKED["ladders"]
+# So often a neighbour is drawn again if it was tried before.
+_DRAWS = 100
+
+Settings = dict[str, Any]
+
+
+def authors(method: str, graph: str) -> Settings:
+    """Return every setting as its authors have it on a graph, but for what is cut down there."""
+    known, caps = method_named(method), ASKED["caps"].get(method, {}).get(graph, {})
+    told = {**known.authors_settings(graph), **caps}
+    if known.rule is not None:
+        told["preset"] = "best"
+    return RunConfig.for_graph(method, told, _read(graph)).settings.to_json()
+
+
+def lengthened(settings: Mapping[str, Any]) -> Settings:
+    """Return settings with the longest training that is allowed, ended by patience."""
+    epochs, look = settings["epochs"], settings["evaluate_every"]
+    patience = -(-SEARCH["patience"] * epochs // look) * look  # whole looks
+    return {**settings, "epochs": SEARCH["longer"] * epochs, "patience": int(patience)}
+
+
+def proposals(method: str, graph: str, start: Settings, reached: Sequence[float]) -> list[Settings]:
+    """Return what the trials of a search try, in their order.
+
+    Args:
+        method: The method's name.
+        graph: The graph's name.
+        start: The authors' settings.
+        reached: What the trials that are drawn have reached; neighbours wait for all of them.
+    """
+    ranges, tried = ASKED["methods"][method], [start]
+    best: Settings = {}
+    while len(tried) < SEARCH["trials"]:
+        if len(tried) == SEARCH["drawn"]:
+            if len(reached) < SEARCH["drawn"]:
+                break
+            best = max(zip(reached, tried, strict=False), key=itemgetter(0))[1]
+        generator = stream(SEARCH["split"], f"equal {method} {graph}", len(tried) + 1)
+        for _ in range(_DRAWS):
+            own = {
+                name: _moved(LADDERS[name], ends, best[name], generator)
+                if best
+                else _drawn(LADDERS[name], ends, generator)
+                for name, ends in ranges.items()
+            }
+            if {**start, **own} not in tried:
+                break
+        tried.append({**start, **own})
+    return tried
+
+
+def _drawn(ladder: list[Any], ends: Sequence[Any], generator: torch.Generator) -> Any:  # noqa: ANN401
+    low, high = map(ladder.index, ends)
+    return ladder[int(torch.randint(low, high + 1, (), generator=generator))]
+
+
+def _moved(
+    ladder: list[Any],
+    ends: Sequence[Any],
+    value: Any,  # noqa: ANN401
+    generator: torch.Generator,
+) -> Any:  # noqa: ANN401
+    """Return a value or, as often, one next to it; by one step it may leave its range."""
+    stays, goes_up = torch.randint(2, (2,), generator=generator).tolist()
+    if stays:
+        return value
+    low, high = map(ladder.index, ends)
+    # The authors' own may stand on no step.
+    place = min(range(len(ladder)), key=lambda step: abs(ladder[step] - value))
+    place += 1 if goes_up else -1
+    return ladder[min(max(place, low - 1, 0), high + 1, len(ladder) - 1)]
+
+
+def searched(place: Line) -> dict[Key, dict[int, Line]]:
+    """Return the trials that went well by graph and method, then by number."""
+    lines = [x for x in run.sound(RESULTS, place["out"]) if x["stage"] == "search"]
+    found = run.grouped(lines, "graph", "method")
+    return {key: {line["number"]: line for line in own} for key, own in found.items()}
+
+
+def reached(line: Line, goal: str | None = None) -> float:
+    """Return what a trial reached on the validation links; nothing if it failed."""
+    goal = goal or SEARCH["goals"].get(line["method"], SEARCH["goal"])
+    return float((line.get("val") or {}).get(goal, 0.0))
+
+
+def trials(place: Line, graphs: Sequence[str], methods: Sequence[str]) -> Iterator[Line]:
+    """Yield the trials that can be told by now: the neighbours wait for all that are drawn."""
+    lines = [x for x in run.results_of(RESULTS, folder=place["out"]) if x["stage"] == "search"]
+    # What broke its device is tried again.
+    sound = (line for line in lines if "CUDA error" not in line.get("failure", ""))
+    found = run.latest(sound, "graph", "method", "number")
+    jobs = []
+    for graph, method in product(graphs, methods):
+        drawn = [found.get((graph, method, n)) for n in range(1, SEARCH["drawn"] + 1)]
+        # One that has failed has reached nothing.
+        told = [reached(line) for line in drawn if line is not None]
+        for number, own in enumerate(
+            proposals(method, graph, authors(method, graph), told), start=1
+        ):
+            job = {"stage": "search", "graph": graph, "method": method, "share": 10}
+            jobs.append({**job, "seed": SEARCH["split"], "number": number, "tried": own})
+    yield from sorted(jobs, key=lambda job: job["number"])
+
+
+def chosen(place: Line, goal: str | None = None) -> dict[Key, Line]:
+    """Return the best trial of each search that is complete, ties by the earlier one."""
+    return {
+        key: max(own.values(), key=lambda line: (reached(line, goal), -line["number"]))
+        for key, own in searched(place).items()
+        if len(own) == SEARCH["trials"]
+    }
+
+
+def runs(place: Line, graphs: Sequence[str], methods: Sequence[str]) -> Iterator[Line]:
+    """Yield the runs that test what was chosen."""
+    best, told = chosen(place), ASKED["run"]
+    for seed, share, graph, method in product(told["splits"], told["share"], graphs, methods):
+        if (graph, method) in best:
+            line = best[graph, method]
+            job = {"stage": "run", "graph": graph, "method": method, "share": share, "seed": seed}
+            yield {**job, "number": line["number"], "tried": line["tried"]}
+
+
+# A process makes many runs on a graph.
+@cache
+def _read(graph: str, data_root: str | None = None) -> cgcl.Graph:
+    return cgcl.read(graph, data_root=data_root or _ROOT[0])
+
+
+_ROOT: list[str | None] = [None]
+
+
+def work(job: Line, place: Line) -> Line:
+    """Train once; in the search nothing is asked of the test links."""
+    graph, share = _read(job["graph"], place["data_root"]), job["share"] / 100
+    split = random_split(graph, share / 2, share, job["seed"])
+    told = {**lengthened(job["tried"]), "seed": job["seed"], "val": share / 2, "test": share}
+    recipe = RunConfig.for_graph(job["method"], told, graph)
+    is_search = job["stage"] == "search"
+    about = {**job, "settings": recipe.settings.to_json(), "caps": recipe.settings.caps}
+    line, trained = run.trained_once(
+        about, graph, split, recipe, place, measure_test=not is_search, is_prepared=False
+    )
+    if trained is None:
+        return line
+    line["epochs"] = len(trained.history)
+    if is_search:
+        found = ranking_metrics(trained.scorer(split.train), split, "val")
+        line["val"] = found.metrics | line["val"]
+    return {**line, "sampled": trained.test_sampled}
+
+
+def shown(result: Line) -> str:
+    """Return a result in a line."""
+    words = f"{result['number']}: {run.shown(result)}"
+    # Nothing runs after such an error in the same process.
+    return sys.exit(words) if "CUDA error" in result.get("failure", "") else words
+
+
+def main() -> None:
+    """Run what is missing."""
+    parser = run.options(__doc__)
+    parser.add_argument("stage", choices=("search", "run"))
+    parser.add_argument("--graphs", type=run.listed, default=ASKED["graphs"])
+    parser.add_argument("--methods", type=run.listed, default=[*ASKED["methods"]])
+    told = parser.parse_args()
+    _ROOT[0] = told.data_root
+    place = {"out": told.out}
+    jobs = trials if told.stage == "search" else runs
+    asked = jobs(place, told.graphs, told.methods)
+    run.run_missing(RESULTS, asked, work, shown, told, KEY, is_fresh=False)
+
+
+if __name__ == "__main__":
+    main()
