@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -91,3 +92,27 @@ def test_where_torch_is_there_already_the_collector_is_left_alone() -> None:
     _import_torch()
     assert gc.isenabled()
     assert gc.get_freeze_count() == before
+
+
+@pytest.mark.parametrize(
+    ("told", "spins"),
+    [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+)
+def test_threads_are_told_to_sleep_soon_before_torch_is_loaded(tmp_path, ring, told, spins) -> None:
+    """Unless whoever calls has chosen; what is set later is not looked at."""
+    watch = (
+        "import os, sys\n"
+        "class Watch:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'torch':\n"
+        "            print('spins', os.environ.get('GOMP_SPINCOUNT'))\n"
+        "sys.meta_path.insert(0, Watch())\n"
+        "from cgcl.cli.main import main\n"
+        "main(['inspect', 'ring.csv'])\n"
+    )
+    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    env = {name: value for name, value in os.environ.items() if name not in names} | told
+    done = subprocess.run(
+        [sys.executable, "-c", watch], cwd=tmp_path, capture_output=True, text=True, env=env
+    )
+    assert (done.returncode, "spins " + spins in done.stdout) == (0, True), done.stdout
