@@ -41,13 +41,17 @@ _DRAWS = 100
 Settings = dict[str, Any]
 
 
-def authors(method: str, graph: str) -> Settings:
+# A process makes many runs on a graph.
+_read = cache(cgcl.read)
+
+
+def authors(method: str, graph: str, data_root: str | None = None) -> Settings:
     """Return every setting as its authors have it on a graph, but for what is cut down there."""
     known, caps = method_named(method), ASKED["caps"].get(method, {}).get(graph, {})
     told = {**known.authors_settings(graph), **caps}
     if known.rule is not None:
         told["preset"] = "best"
-    return RunConfig.for_graph(method, told, _read(graph)).settings.to_json()
+    return RunConfig.for_graph(method, told, _read(graph, data_root=data_root)).settings.to_json()
 
 
 def lengthened(settings: Mapping[str, Any]) -> Settings:
@@ -138,7 +142,7 @@ def trials(place: Line, graphs: Sequence[str], methods: Sequence[str]) -> Iterat
         # One that has failed has reached nothing.
         told = [reached(line) for line in drawn if line is not None]
         for number, own in enumerate(
-            proposals(method, graph, authors(method, graph), told), start=1
+            proposals(method, graph, authors(method, graph, place["data_root"]), told), start=1
         ):
             job = {"stage": "search", "graph": graph, "method": method, "share": 10}
             jobs.append({**job, "seed": SEARCH["split"], "number": number, "tried": own})
@@ -164,18 +168,9 @@ def runs(place: Line, graphs: Sequence[str], methods: Sequence[str]) -> Iterator
             yield {**job, "number": line["number"], "tried": line["tried"]}
 
 
-# A process makes many runs on a graph.
-@cache
-def _read(graph: str, data_root: str | None = None) -> cgcl.Graph:
-    return cgcl.read(graph, data_root=data_root or _ROOT[0])
-
-
-_ROOT: list[str | None] = [None]
-
-
 def work(job: Line, place: Line) -> Line:
     """Train once; in the search nothing is asked of the test links."""
-    graph, share = _read(job["graph"], place["data_root"]), job["share"] / 100
+    graph, share = _read(job["graph"], data_root=place["data_root"]), job["share"] / 100
     split = random_split(graph, share / 2, share, job["seed"])
     told = {**lengthened(job["tried"]), "seed": job["seed"], "val": share / 2, "test": share}
     recipe = RunConfig.for_graph(job["method"], told, graph)
@@ -317,8 +312,7 @@ def main() -> None:
     parser.add_argument("--graphs", type=run.listed, default=ASKED["graphs"])
     parser.add_argument("--methods", type=run.listed, default=[*ASKED["methods"]])
     told = parser.parse_args()
-    _ROOT[0] = told.data_root
-    place = {"out": told.out}
+    place = {"out": told.out, "data_root": told.data_root}
     jobs = trials if told.stage == "search" else runs
     asked = jobs(place, told.graphs, told.methods)
     run.run_missing(RESULTS, asked, work, shown, told, KEY, is_fresh=False)
