@@ -15,12 +15,6 @@ OF_NO_USE = ("--epochs", "1", "--test", "0.2", "--val", "0.1", "--lr", "1e-9")
 SMALL = ("--epochs", "2", "--test", "0.2", "--val", "0.1", "--threads", "1")
 
 
-def about(result) -> dict:
-    """What the run that a command printed says of itself."""
-    assert result.code == 0, result.err
-    return json.loads(Path(result.out.strip(), "run.json").read_text())
-
-
 def test_train_tells_the_story_on_stderr_and_the_answer_on_stdout(cli, friends: Path) -> None:
     told = ("train", friends, "--features", "nodes.csv", "--epochs", "10", "--hidden", "8")
     shares = ("--test", "0.2", "--val", "0.1", "--out", "elsewhere")

@@ -1,7 +1,5 @@
 """The whole way on five graphs of different kinds: inspect, train, predict."""
 
-from __future__ import annotations
-
 import csv
 import json
 import runpy

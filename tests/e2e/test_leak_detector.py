@@ -1,7 +1,5 @@
 """Where there is nothing to learn, nothing may be learned: a better result would be a leak."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every command and every program of README.md works, in its order, in an empty folder."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The table of methods, and what holds for every line in it."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The speed benchmarks do what docs/speed.md says, and its tables say what the lines say."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import json

@@ -1,7 +1,5 @@
 """What decides a run, and computing with it while leaving the caller's settings as they were."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import math

@@ -1,7 +1,5 @@
 """`fit` alone, and several runs at once through Triton's interpreter where there is no GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

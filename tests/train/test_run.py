@@ -1,7 +1,5 @@
 """Runs inside this process: files, resuming, and what a damaged folder gets."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The top of the list against hand-worked numbers and brute force."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Figures: what is drawn is what was measured, and the same runs give the same files."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

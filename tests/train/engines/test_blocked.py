@@ -1,7 +1,5 @@
 """The fast engine on a CPU against the readable path, and which of them is taken."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
