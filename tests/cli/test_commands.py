@@ -171,15 +171,6 @@ def test_resuming_takes_nothing_that_would_make_it_another_run(
     assert text in result.err
 
 
-def test_consistency_is_logged_when_asked(cli, friends: Path) -> None:
-    asked = ("--epochs", "10", "--test", "0.2", "--val", "0.1", "--track-consistency")
-    run = cli("train", friends, "--method", "cgcl", *asked).out.strip()
-    records = [json.loads(line) for line in Path(run, "metrics.jsonl").read_text().splitlines()]
-    terms = {"views", "reconstructions", "view_1", "view_2", "gap"}
-    assert set(records[-1]["consistency"]) == terms
-    assert "consistency" in Path(run, "report.html").read_text().lower()
-
-
 def test_nothing_touches_the_network(cli, friends: Path, monkeypatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the network was touched")

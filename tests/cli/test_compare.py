@@ -85,26 +85,6 @@ def test_which_settings_and_which_metric(compared, cli):
     ]  # fmt: skip
 
 
-def test_a_time_limit_is_told_and_a_longer_one_trains_again(cli, friends):
-    short = cli(*command(methods="mlp", time_limit="0.0001s"))
-    assert "the time limit ended training early in 2 of 2 runs" in short.out
-    assert [one["epochs"] for one in results()] == [1, 1]
-    whole = cli(*command(methods="mlp"))
-    assert "time limit" not in whole.out
-    assert [one["epochs"] for one in results()] == [1, 1, 3, 3]
-
-
-def test_the_papers_protocol(cli, friends):
-    result = cli(*command(protocol="paper"))
-    assert result.code == 0, result.err
-    words = " ".join(result.out.split())
-    assert "One random split of the links (seed 10), 2 initialisations" in words
-    assert len(results()) == 5  # a formula on one split has one result
-    other = cli(*command())
-    assert other.code == 1
-    assert "holds a comparison with protocol paper; you asked for protocol splits" in other.err
-
-
 def test_a_method_that_fails_is_shown_and_stops_nothing(cli, friends, monkeypatch):
     from cgcl.methods.networks import FeaturesMLP
 
@@ -126,16 +106,6 @@ def test_a_method_that_fails_is_shown_and_stops_nothing(cli, friends, monkeypatc
     result = cli(*command(methods="mlp", out="other"))
     assert result.code == 1
     assert "ZeroDivisionError" in result.out
-
-
-def test_tuned_settings_get_a_row_of_their_own(cli, friends):
-    Path("best").mkdir()
-    Path("best/mlp.toml").write_text('# Trials: 4 of 4\n[train]\nmethod = "mlp"\nhidden = 4\n')
-    result = cli(*command(tuned="best", methods="mlp"))
-    assert result.code == 0, result.err
-    assert "Features only (MLP) tuned" in result.out
-    assert "tuned, 4 trials, epochs 3" in result.out
-    assert {one["settings"]["hidden"] for one in results()} == {128, 4}
 
 
 def test_a_command_with_odd_words_can_be_pasted(cli, friends, tmp_path):

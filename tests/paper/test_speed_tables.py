@@ -168,13 +168,6 @@ def test_the_floor_of_a_graph_worked_by_hand() -> None:
     assert floor.floor_ms(work, quick)["decoder"] == pytest.approx(1000 * 480)
 
 
-def test_the_floor_of_computers_is_the_known_one() -> None:
-    """0.66 TFLOP for `directed`, about 1.5 ms in TF32, computed before there was any code."""
-    work = floor.work_of(13_752, 767, 13_752 * 767, 208_983, 512, "directed")["decoder"]
-    assert work.flops / 1e12 == pytest.approx(0.66, abs=0.005)
-    assert 1.2 < work.ms(floor.Machine(494, 4.8)) < 1.6
-
-
 def event(name: str, spent: float, parent=None, sequence: int = -1, backward: bool = False):
     about = {"cpu_parent": parent, "sequence_nr": sequence, "fwd_thread": int(backward)}
     return SimpleNamespace(name=name, self_cpu_time_total=spent, **about)

@@ -10,8 +10,6 @@ import torch
 import cgcl
 from cgcl.errors import (
     ConfigError,
-    GraphContentError,
-    GraphFormatError,
     ModelFileError,
     NotFittedError,
     RunFolderError,
@@ -133,24 +131,6 @@ def test_scores_and_embeddings_that_are_not_finite_are_refused(graph: Graph) -> 
     for ask in (predictor.top, lambda: predictor.score([("n00", "n01")]), predictor.embeddings):
         with pytest.raises(ModelFileError, match="not finite numbers"):
             ask()
-
-
-def test_what_is_no_graph_or_no_name_is_refused(fitted: LinkPredictor) -> None:
-    with pytest.raises(GraphFormatError, match="A int is not a graph that is read"):
-        LinkPredictor().fit(7)
-    with pytest.raises(GraphContentError, match=r"has 36 nodes\. Did you mean 'n07'\?"):
-        fitted.links_of("N07")
-
-
-def test_a_graph_without_features_is_given_some_and_says_so(graph: Graph) -> None:
-    bare = Graph(graph.title, graph.names, graph.edges)
-    predictor = brief().fit(bare)
-    assert predictor.graph_.num_features == 36
-    assert predictor.graph_.notes[-1].startswith("No features given: 36 structural features")
-    # A method that looks at links alone needs none.
-    by_links = LinkPredictor("adamic-adar")
-    assert by_links.fit(graph).top(20).to_csv() == by_links.fit(bare).top(20).to_csv()
-    assert by_links.graph_.x is None
 
 
 def test_the_time_limit_and_tracking_reach_the_trainer(graph: Graph) -> None:

@@ -268,15 +268,6 @@ def test_categories_and_words_become_the_matrix_worked_by_hand(nodes):
     )
 
 
-def test_text_keeps_features_sparse(nodes):
-    rows = "".join(f"n{k:03d},w{k} w{k + 1} all\n" for k in range(200))
-    found = read_features(nodes("node,text\n" + rows), [], words="text")
-    assert found.x.is_sparse
-    assert found.x.is_coalesced()
-    assert found.x.values().numel() == 600
-    assert found.notes[1:] == ("Feature 'text:all' is the same for every node.",)
-
-
 def test_words_that_occur_once_are_kept_and_too_many_are_refused(nodes, monkeypatch):
     path = nodes("node,t\n1,a b\n2,c\n")
     monkeypatch.setattr(module, "MAX_WORDS", 3)

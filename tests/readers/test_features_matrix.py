@@ -225,13 +225,6 @@ def test_a_matrix_has_no_columns_of_text():
         read_features(DENSE, [], words="text")
 
 
-def test_what_scipy_writes_is_what_we_read(tmp_path):
-    matrix = scipy.sparse.random_array((30, 20), density=0.1, rng=np.random.default_rng(0))
-    scipy.io.mmwrite(tmp_path / "x.mtx", matrix)
-    found = read_features(tmp_path / "x.mtx", [], row_names=[f"{k:02d}" for k in range(30)])
-    assert np.array_equal(found.x.to_dense().numpy(), matrix.toarray().astype(np.float32))
-
-
 def test_a_full_column_of_a_sparse_matrix_is_constant_only_if_its_values_are():
     matrix = np.zeros((4, 12), dtype=np.float32)
     matrix[:, 0], matrix[:, 1], matrix[0, 2:] = [1, 2, 3, 4], 5, 1

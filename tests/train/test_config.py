@@ -1,7 +1,6 @@
 """What decides a run, and computing with it while leaving the caller's settings as they were."""
 
 import inspect
-import json
 import math
 from dataclasses import dataclass, fields
 from typing import Literal
@@ -97,23 +96,6 @@ def test_a_recipe_that_cannot_be_made_says_what_there_is(name, values, text: str
     with pytest.raises(ConfigError) as error:
         RunConfig.of(name, values)
     assert text in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("cgcl", {"hidden": 16, "views": "directed", "test": 0.2}),
-        ("mlp", {"lr": 0.5, "seed": 9}),
-        ("adamic-adar", {"val": 0.0}),
-    ],
-)
-def test_a_recipe_survives_json(name: str, values: dict) -> None:
-    recipe = RunConfig.of(name, values)
-    stored = json.loads(json.dumps(recipe.to_json()))
-    assert stored["method"] == name
-    assert values.items() <= stored.items()
-    # A run keeps where it was computed in the same mapping.
-    assert RunConfig.from_json({**stored, "device": "cpu", "threads": 2}) == recipe
 
 
 @dataclass(frozen=True)
