@@ -141,15 +141,6 @@ def test_random_links_are_as_many_as_asked_and_skewed(count: int, seed: int) -> 
     assert degrees.max() > 3 * degrees.float().mean()
 
 
-def test_random_features_are_few() -> None:
-    x = scaling.random_features(500)
-    assert x.is_coalesced()
-    assert x.shape == (500, 128)
-    per_node = torch.bincount(x.indices()[0], minlength=500)
-    assert int(per_node.max()) <= 8
-    assert int(per_node.min()) >= 1
-
-
 def test_the_floor_of_a_graph_worked_by_hand() -> None:
     # 2 nodes, 3 features, none of them zero, 5 links, width 4: 10 pairs an epoch, 20 if directed.
     work = floor.work_of(2, 3, 6, 5, 4, "disjoint")

@@ -18,7 +18,6 @@ from cgcl.errors import (
 from cgcl.graph import Graph
 from cgcl.methods.heuristics import CommonNeighbours
 from cgcl.metrics import auc, average_precision, link_metrics
-from cgcl.model import symmetric
 from cgcl.predict import LinkPredictor
 from cgcl.seeds import stream
 from cgcl.split import random_split
@@ -211,28 +210,3 @@ def test_a_crash_while_saving_leaves_no_folder_that_looks_complete(
         LinkPredictor("adamic-adar", seed=1).fit(graph).save(tmp_path)
     with pytest.raises(RunFolderError):
         LinkPredictor.load(tmp_path)
-
-
-def test_a_folder_without_a_model_says_what_it_is(tmp_path) -> None:
-    (tmp_path / "file").touch()
-    for name, text in (
-        ("", "is not a run folder: it holds neither"),
-        ("file", "is a file, not a run folder"),
-        ("none", "none does not exist"),
-    ):
-        with pytest.raises(RunFolderError, match=text):
-            LinkPredictor.load(tmp_path / name)
-
-
-def test_a_predictor_embeds_all_known_links_or_those_it_is_given(graph: Graph) -> None:
-    predictor = brief().fit(graph)
-    some = predictor.split_.train
-    model = predictor.model_.train()
-    found = [predictor.embeddings(links) for links in (None, some, some[:, :1])]
-    assert model.training
-    model.eval()
-    for z, known in zip(found, (graph.edges, some, some[:, :1]), strict=True):
-        with torch.no_grad():
-            expected = model.encode(predictor.graph_.x, symmetric(known)).numpy()
-        assert z.dtype == np.float32
-        assert np.array_equal(z, expected)

@@ -7,13 +7,10 @@ import torch
 
 from cgcl.errors import TrainingError
 from cgcl.graph import Graph
-from cgcl.methods.heuristics import CommonNeighbours
 from cgcl.methods.method import Epoch, Learner, TrainingGraph
 from cgcl.metrics import (
     CONSISTENCY_LOWER_BOUND,
     CONSISTENCY_UPPER_BOUND,
-    auc,
-    average_precision,
     hits_at,
 )
 from cgcl.seeds import stream
@@ -196,26 +193,6 @@ def test_an_epoch_draws_the_same_global_numbers_whenever_it_is_run(sbm: Build) -
     other, third = stepping(graph, 1, seed=1)
     other.run_epoch()
     assert third.coins != first.coins[:1]
-
-
-def test_a_method_without_training_looks_once_and_has_a_state(sbm: Build) -> None:
-    graph = sbm(0)
-    split = random_split(graph)
-    trainer, again = (
-        Trainer(None, split, RunConfig.of("common-neighbours", {}), CPU) for _ in range(2)
-    )
-    assert (trainer.epochs, trainer.engine, train(trainer)) == (0, None, None)
-    with pytest.raises(TrainingError, match="common-neighbours has nothing to train"):
-        trainer.run_epoch()
-    assert trainer.state()[0] == {}
-    trainer.keep_best()
-    scorer = CommonNeighbours(split.train, split.num_nodes)
-    positive, negative = scorer.logits(split.val), scorer.logits(split.val_negatives)
-    expected = {"auc": auc(positive, negative), "ap": average_precision(positive, negative)}
-    assert (trainer.best_val, trainer.best_epoch) == (expected, 0)
-    again.restore(*trainer.state())
-    assert again.state()[1] == trainer.state()[1]
-    assert again.measure() == trainer.measure()
 
 
 def test_the_epoch_can_be_chosen_by_where_links_stand_among_all_nodes(sbm: Build) -> None:
