@@ -108,6 +108,16 @@ def test_a_method_that_fails_is_shown_and_stops_nothing(cli, friends, monkeypatc
     assert "ZeroDivisionError" in result.out
 
 
+def test_tuned_settings_get_a_row_of_their_own(cli, friends):
+    Path("best").mkdir()
+    Path("best/mlp.toml").write_text('# Trials: 4 of 4\n[train]\nmethod = "mlp"\nhidden = 4\n')
+    result = cli(*command(tuned="best", methods="mlp"))
+    assert result.code == 0, result.err
+    assert "Features only (MLP) tuned" in result.out
+    assert "tuned, 4 trials, epochs 3" in result.out
+    assert {one["settings"]["hidden"] for one in results()} == {128, 4}
+
+
 def test_a_command_with_odd_words_can_be_pasted(cli, friends, tmp_path):
     odd = tmp_path / "my graph.csv"
     odd.write_bytes(friends.read_bytes())

@@ -76,20 +76,6 @@ def require_same_both_ways(scorer, pairs: torch.Tensor) -> None:
 TWO, THREE = 1 / math.log(2), 1 / math.log(3)
 
 
-@pytest.mark.parametrize(
-    ("method", "expected"),
-    [
-        # 0 and 3 share 1 and 2; 1 and 2 share 0 and 3; 1 and 4 share 3; 0 and 4 nobody.
-        (CommonNeighbours, [2, 2, 1, 0, 1, 1, 0]),
-        # Degrees: 0 has 2, 1, 2 and 3 have 3, 4 has 1.
-        (AdamicAdar, [2 * THREE, TWO + THREE, THREE, 0, THREE, THREE, 0]),
-        (ResourceAllocation, [2 / 3, 1 / 2 + 1 / 3, 1 / 3, 0, 1 / 3, 1 / 3, 0]),
-    ],
-)
-def test_what_two_nodes_share_is_summed_as_by_hand(method, expected: list[float]) -> None:
-    assert method(LINKS, 6).values(PAIRS) == pytest.approx(expected, abs=1e-9)
-
-
 def test_preferential_attachment_is_multiplied_as_by_hand() -> None:
     """Degrees: 0 has 2, 1, 2 and 3 have 3, 4 has 1, 5 has none."""
     scorer, expected = PreferentialAttachment(LINKS, 6), [6, 9, 3, 2, 3, 6, 0]

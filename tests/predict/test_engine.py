@@ -149,11 +149,3 @@ def test_without_validation_links_there_are_scores_but_no_probabilities(
         with pytest.raises(ConfigError, match="A lowest probability was asked for"):
             ask(Query(min_probability=0.1))
     assert bare.top(3, prior=0.2).to_csv() == top.to_csv()
-
-
-def test_a_method_without_a_network_explains_without_it(fitted: LinkPredictor, graph) -> None:
-    scorer = DecoderScorer(fitted.model_.decode, torch.from_numpy(fitted.embeddings()))
-    links = QueryEngine(graph, scorer).answer(Query(count=3, explain=True))
-    assert all("rests" not in text for text in links.evidence["because"])
-    assert rows(links) == rows(fitted.top(3))
-    assert "rests" in fitted.top(3, explain=True).evidence["because"][0]

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from cgcl.experiments.statistics import holm, paired_difference
+from cgcl.experiments.statistics import paired_difference
 
 
 def test_the_corrected_test_by_hand():
@@ -30,11 +30,3 @@ def test_without_spread_there_is_no_test(values):
     assert found.mean == pytest.approx(values[0] - 0.5)
     assert found.sd == (None if len(values) == 1 else 0)
     assert (found.t, found.p) == (None, None)
-
-
-def test_holm_by_hand():
-    """Sorted 0.01, 0.02, 0.03, 0.04: times 4, 3, 2, 1, never below the one before."""
-    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([0.03]) == [0.03]
-    assert holm([]) == []
