@@ -18,7 +18,7 @@ from cgcl.split import random_split
 from cgcl.train.config import Resources, RunConfig
 from cgcl.train.engines import PlainEngine
 from cgcl.train.top_of_list import ranking_metrics
-from cgcl.train.trainer import EpochRecord, Trainer, learned_nothing, train
+from cgcl.train.trainer import EpochRecord, Trainer, train
 
 CPU = torch.device("cpu")
 Build = Callable[[int], Graph]
@@ -322,9 +322,3 @@ def test_bad_luck_on_a_handful_of_validation_links_is_no_collapse(sbm: Build, mo
     monkeypatch.setattr("cgcl.train.trainer.auc", lambda *_: next(aucs))
     assert train(trainer) is None
     assert trainer.best_epoch == 1
-
-
-def test_a_model_no_better_than_chance_is_warned_of() -> None:
-    assert learned_nothing(None) is None
-    assert learned_nothing({"auc": 0.9, "ap": 0.9}) is None
-    assert "its validation AUC, 0.510, is no better" in str(learned_nothing({"auc": 0.51}))
