@@ -46,8 +46,8 @@ STANDING_FOR_ALL = {
     NOISE: {"cgcl-rank", "common-neighbours"},
     "check_fresh_process_loads_the_same": {"cgcl-rank", "seal", "common-neighbours"},
 }
-"""Checks to which not every method is put: tests/e2e/test_leak_detector.py trains each longer on the
-same noise, and test_saved_before.py beside it loads what another process has saved of each."""
+"""Checks to which not every method is put: tests/e2e/test_leak_detector.py trains each longer on
+the same noise, and test_saved_before.py beside it loads what another process has saved of each."""
 
 
 def make(method: str, small: dict, **told) -> LinkPredictor:
