@@ -1,7 +1,5 @@
 """Small graphs that many tests share."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from itertools import combinations
@@ -41,11 +39,6 @@ def make_graph(
 ) -> Graph:
     edges = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).T
     return Graph.from_pairs("toy", [f"n{i:03d}" for i in range(num_nodes)], edges, x)
-
-
-@pytest.fixture
-def triangle() -> Graph:
-    return make_graph(3, clique(range(3)), torch.eye(3))
 
 
 @pytest.fixture

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import contextlib
 import errno
 import os
@@ -112,21 +110,6 @@ def test_a_file_written_in_parts_appears_whole_or_not_at_all(tmp_path: Path) -> 
         file.write(b"new ")
         file.write(b"content")
     assert (tmp_path / "f").read_bytes() == b"new content"
-
-
-def test_a_growing_file_keeps_whole_lines_and_cuts_off_a_torn_one(tmp_path) -> None:
-    path = tmp_path / "lines"
-    file = AppendOnlyLog(path)
-    assert file.lines == []
-    file.append(b"one\n")
-    file.append(b"two\n")
-    file.close()
-    path.write_bytes(path.read_bytes() + b"thr")
-    again = AppendOnlyLog(path)
-    assert again.lines == [b"one", b"two"]
-    again.append(b"four\n")
-    again.close()
-    assert path.read_bytes() == b"one\ntwo\nfour\n"
 
 
 class Disk:

@@ -1,7 +1,5 @@
 """Rules of the house that no linter checks."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

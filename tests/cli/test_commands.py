@@ -15,12 +15,6 @@ OF_NO_USE = ("--epochs", "1", "--test", "0.2", "--val", "0.1", "--lr", "1e-9")
 SMALL = ("--epochs", "2", "--test", "0.2", "--val", "0.1", "--threads", "1")
 
 
-def about(result) -> dict:
-    """What the run that a command printed says of itself."""
-    assert result.code == 0, result.err
-    return json.loads(Path(result.out.strip(), "run.json").read_text())
-
-
 def test_train_tells_the_story_on_stderr_and_the_answer_on_stdout(cli, friends: Path) -> None:
     told = ("train", friends, "--features", "nodes.csv", "--epochs", "10", "--hidden", "8")
     shares = ("--test", "0.2", "--val", "0.1", "--out", "elsewhere")
@@ -175,15 +169,6 @@ def test_resuming_takes_nothing_that_would_make_it_another_run(
     result = cli("train", "--resume", run_folder, *flags)
     assert result.code == 2
     assert text in result.err
-
-
-def test_consistency_is_logged_when_asked(cli, friends: Path) -> None:
-    asked = ("--epochs", "10", "--test", "0.2", "--val", "0.1", "--track-consistency")
-    run = cli("train", friends, "--method", "cgcl", *asked).out.strip()
-    records = [json.loads(line) for line in Path(run, "metrics.jsonl").read_text().splitlines()]
-    terms = {"views", "reconstructions", "view_1", "view_2", "gap"}
-    assert set(records[-1]["consistency"]) == terms
-    assert "consistency" in Path(run, "report.html").read_text().lower()
 
 
 def test_nothing_touches_the_network(cli, friends: Path, monkeypatch) -> None:

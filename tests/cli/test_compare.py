@@ -85,26 +85,6 @@ def test_which_settings_and_which_metric(compared, cli):
     ]  # fmt: skip
 
 
-def test_a_time_limit_is_told_and_a_longer_one_trains_again(cli, friends):
-    short = cli(*command(methods="mlp", time_limit="0.0001s"))
-    assert "the time limit ended training early in 2 of 2 runs" in short.out
-    assert [one["epochs"] for one in results()] == [1, 1]
-    whole = cli(*command(methods="mlp"))
-    assert "time limit" not in whole.out
-    assert [one["epochs"] for one in results()] == [1, 1, 3, 3]
-
-
-def test_the_papers_protocol(cli, friends):
-    result = cli(*command(protocol="paper"))
-    assert result.code == 0, result.err
-    words = " ".join(result.out.split())
-    assert "One random split of the links (seed 10), 2 initialisations" in words
-    assert len(results()) == 5  # a formula on one split has one result
-    other = cli(*command())
-    assert other.code == 1
-    assert "holds a comparison with protocol paper; you asked for protocol splits" in other.err
-
-
 def test_a_method_that_fails_is_shown_and_stops_nothing(cli, friends, monkeypatch):
     from cgcl.methods.networks import FeaturesMLP
 

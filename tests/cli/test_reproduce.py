@@ -155,19 +155,6 @@ def test_the_grid_in_a_folder_chooses_for_later_requests(cli):
     assert runs == {("cgcl", "1"), ("vgae", "1")}
 
 
-def test_choices_of_ones_own(cli):
-    shipped = read_data("chosen")["cgcl-cora-10"]
-    own = {"hidden": 8, "lr": 0.25, "input_dropout": 0.125}
-    text = "[cgcl-cora-10]\nhidden = 8\nlr = 0.25\ninput_dropout = 0.125\n"
-    # What they do not name comes with cgcl.
-    for content, expected in ((text, own), ("", {name: shipped[name] for name in own})):
-        Path("mine.toml").write_text(content)
-        done = cli(*command(methods="cgcl", chosen="mine.toml"))
-        assert done.code == 0, done.err
-        last = json.loads(Path("out/runs.jsonl").read_text().splitlines()[-1])
-        assert last["settings"].items() >= expected.items()
-
-
 def test_graphs_are_read_from_the_folder_that_is_given(cli, monkeypatch):
     asked, real = [], cgcl.read
     noted = lambda name, data_root: asked.append((name, data_root)) or real(name)  # noqa: E731

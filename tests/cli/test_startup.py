@@ -70,8 +70,6 @@ def test_training_and_its_report_import_nothing_that_they_do_not_use(
     [
         (["--help"], 0),
         (["train", "--help"], 0),
-        (["predict", "--help"], 0),
-        (["tune", "--help"], 0),
         (["--version"], 0),
         (["methods"], 0),
         (["train", "--hiden", "3"], 2),

@@ -103,42 +103,10 @@ def test_held_out_links_are_read_like_the_graph_and_may_be_untidy_and_of_new_nod
     assert "1 self-link dropped among the test links." in notes
 
 
-def test_the_newest_links_are_the_test_and_the_next_newest_choose(train, links) -> None:
-    order = np.random.default_rng(1).permutation(len(links))
-    rows = [(*pair, f"{1950 + i}-03-01") for pair, i in zip(links, order.tolist(), strict=True)]
-    write("g.csv", rows, "source,target,when")
-    run = train("g.csv", "--time", "when", "--test", "0.2", "--val", "0.1")
-    graph, split = load(run)
-    newest = [links[i] for i in np.argsort(-order)]
-    num_test, num_val = int(0.2 * len(links)), int(0.1 * len(links))
-    assert named(graph, split.test) == unordered(newest[:num_test])
-    assert named(graph, split.val) == unordered(newest[num_test : num_test + num_val])
-    last = f"{1950 + len(links) - 1}-03-01"
-    assert any(f"to {last}." in note for note in about(run)["graph"]["notes"])
-
-
 @pytest.fixture
 def visits() -> list[Pair]:
     """Who was where: six people, five places."""
     return [(f"p{a}", f"q{b}") for a in range(6) for b in range(5) if (a * 7 + b * 3) % 4 != 1]
-
-
-def test_auto_sees_two_sides_and_no_overrules_it(cli, train, visits) -> None:
-    write("g.csv", visits)
-    common = ["--test", "0.25", "--val", "0.1"]
-    graph, split = load(train("g.csv", *common))
-    assert graph.sides is not None
-    assert split.sides is not None
-    for part in (split.val_negatives, split.test_negatives):
-        assert (split.sides[part[0]] != split.sides[part[1]]).all()
-    answer = json.loads(cli("predict", "runs/g-1", "--top", "100", "--format", "json").out)
-    assert {(row["source"][0], row["target"][0]) for row in answer} == {("p", "q")}
-    assert len(answer) == 30 - len(visits)
-    graph, split = load(train("g.csv", *common, "--bipartite", "no"))
-    assert graph.sides is None
-    assert split.sides is None
-    answer = json.loads(cli("predict", "runs/g-2", "--top", "100", "--format", "json").out)
-    assert len(answer) == 55 - len(visits)
 
 
 def test_comparing_is_done_when_cheap_when_asked_and_not_when_not(train, links, monkeypatch):

@@ -73,17 +73,6 @@ def test_a_goal_is_told_and_reaches_the_training(tuned, trained) -> None:
     assert re.search(r"  Validation  node MRR 0\.\d{4}   AUC 0\.", told)
 
 
-def test_settings_that_are_no_flags_reach_the_training(tuned, trained) -> None:
-    vgae = [*SMALL, "--val", "0.2", "--method", "vgae", "--epochs", "3", "--trials", "1"]
-    best = tuned(asked=vgae).out.strip()
-    assert tomllib.loads(Path(best).read_text())["train"]["set"]
-    text = Path(best).read_text()
-    changed = re.sub(r"(?m)^embedding = .*$", "embedding = 6", text)
-    assert changed != text
-    Path(best).write_text(changed)
-    assert trained(best)[0]["config"]["embedding"] == 6
-
-
 def test_the_same_command_goes_on_and_finds_nothing_left_to_do(tuned) -> None:
     first, longer = tuned(), [*MLP, "--epochs", "3", "--trials", "5"]
     more = tuned(asked=longer)

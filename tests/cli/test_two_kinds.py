@@ -1,7 +1,5 @@
 """User 5 and item 5: prefixes of columns wherever files of the same columns are read."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

@@ -1,7 +1,5 @@
 """Names from unknown hands: what a terminal or a spreadsheet would obey instead of showing it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import sys

@@ -1,7 +1,5 @@
 """The installed program in processes of its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

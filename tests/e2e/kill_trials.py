@@ -4,8 +4,6 @@ Started once by test_crash_safety.py: it imports torch once and forks a child fo
 so that dozens of kills take seconds. A child that dies leaves nothing behind but its files.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """What may happen to any command: signals wherever they come, and conditions of every day."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import signal

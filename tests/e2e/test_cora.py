@@ -1,7 +1,5 @@
 """The whole way on the bundled graph, in processes of its own."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """kill -9 at any moment, then --resume: the same bits as if nothing had happened."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import signal

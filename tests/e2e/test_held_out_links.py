@@ -6,8 +6,6 @@ The epoch is looked at once, so that there is nothing to choose. The graphs have
 that are made of links are the first place where a held-out link would show.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """kill -9 in the middle of a reproduction, then the same command: the same tables, bit by bit."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time

@@ -4,8 +4,6 @@ tests/fixtures/0.1 holds one run and one saved model of each method, trained for
 graph beside them, and in expected.json what they answered to the version that saved them.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bag-of-words features stay sparse from the file to the last score."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components as by_scipy
 
 from cgcl.graph import adjacency as module
-from cgcl.graph.adjacency import Adjacency, blocks_of, connected_components, ranges
+from cgcl.graph.adjacency import Adjacency, blocks_of, connected_components
 from cgcl.graph.pairs import canonical, decode, encode, encode_ordered, is_in, unique_sorted
 
 
@@ -98,18 +98,3 @@ def test_blocks_cover_all_within_the_budget(costs, budget, most):
         size = block.stop - block.start
         assert size == 1 or sum(costs[block]) <= budget
         assert size <= (most or size)
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4))))
-def test_ranges_list_all_places_of_stretches(stretches):
-    start, size = np.array(stretches, dtype=np.int64).reshape(-1, 2).T
-    which, places = ranges(start, size)
-    expected = [(k, place) for k, (a, b) in enumerate(stretches) for place in range(a, a + b)]
-    assert list(zip(which.tolist(), places.tolist(), strict=True)) == expected
-
-
-@pytest.mark.parametrize("n", [0, 1, 3])
-def test_nodes_without_links_are_pieces_of_their_own(n):
-    found = connected_components(np.empty((2, 0), dtype=np.int64), n)
-    assert found.dtype == np.int64
-    assert found.tolist() == list(range(n))

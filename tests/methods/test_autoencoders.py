@@ -1,7 +1,5 @@
 """The losses and decoders of the auto-encoders by hand, and beside PyTorch Geometric's VGAE."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """CGCL as a method of the table: its network is tested in tests/model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

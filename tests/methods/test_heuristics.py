@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from functools import partial
 
@@ -76,20 +74,6 @@ def require_same_both_ways(scorer, pairs: torch.Tensor) -> None:
 
 
 TWO, THREE = 1 / math.log(2), 1 / math.log(3)
-
-
-@pytest.mark.parametrize(
-    ("method", "expected"),
-    [
-        # 0 and 3 share 1 and 2; 1 and 2 share 0 and 3; 1 and 4 share 3; 0 and 4 nobody.
-        (CommonNeighbours, [2, 2, 1, 0, 1, 1, 0]),
-        # Degrees: 0 has 2, 1, 2 and 3 have 3, 4 has 1.
-        (AdamicAdar, [2 * THREE, TWO + THREE, THREE, 0, THREE, THREE, 0]),
-        (ResourceAllocation, [2 / 3, 1 / 2 + 1 / 3, 1 / 3, 0, 1 / 3, 1 / 3, 0]),
-    ],
-)
-def test_what_two_nodes_share_is_summed_as_by_hand(method, expected: list[float]) -> None:
-    assert method(LINKS, 6).values(PAIRS) == pytest.approx(expected, abs=1e-9)
 
 
 def test_preferential_attachment_is_multiplied_as_by_hand() -> None:
@@ -192,37 +176,11 @@ RATED = torch.tensor([[0, 0, 1, 1, 2, 2, 2], [4, 5, 4, 6, 4, 5, 6]])
 IS_ITEM = torch.arange(8) >= 4
 
 
-def test_item_cosine_is_worked_out_as_by_hand() -> None:
-    """Links of items: 4 has 3, 5 has 2, 6 has 2.
-
-    0 and 6: 4 and 6 share 1 and 2, 5 and 6 share 2. 1 and 5: 4 and 5 share 0 and 2, 6 and 5 share
-    2. 0 and 4 are linked: 4 is as 4 is, 5 and 4 share 0 and 2. Within a side there is nothing.
-    """
-    pairs = torch.tensor([[0, 1, 0, 3, 0, 0, 4], [6, 5, 4, 4, 7, 1, 6]])
-    expected = [2 / 6**0.5 + 1 / 2, 2 / 6**0.5 + 1 / 2, 1 + 2 / 6**0.5, 0, 0, 0, 0]
-    scorer = ItemCosine(RATED, 8, IS_ITEM)
-    assert scorer.values(pairs) == pytest.approx(expected, abs=1e-12)
-    require_same_both_ways(scorer, all_pairs(8))
-    # Were the people the items: 1 has 4 and 6, 2 has 4, 5 and 6; they share with 0, which has 2.
-    other = ItemCosine(RATED, 8, ~IS_ITEM).values(pairs[:, :1])
-    assert other == pytest.approx([1 / 2 + 2 / 6**0.5])
-    # Without sides both count.
-    both = item_cosine(RATED, 8).values(pairs[:, :1])
-    assert both == pytest.approx([1 + 4 / 6**0.5])
-
-
 @pytest.mark.parametrize("sides", [IS_ITEM, ~IS_ITEM, None], ids=["items", "people", "none"])
 def test_the_method_tells_item_cosine_the_sides_of_the_graph(sides) -> None:
     method, known = method_named("item-cosine"), TrainingGraph(8, RATED, sides=sides)
     found = method.build(0, method.settings()).scorer(known).logits(all_pairs(8))
     assert torch.equal(found, ItemCosine(RATED, 8, sides).logits(all_pairs(8)))
-
-
-def test_three_step_paths_are_counted_as_by_hand() -> None:
-    """From 0 to 6: by 4 and 1, by 4 and 2, by 5 and 2. 0 and 4 are linked, and may go back."""
-    pairs = torch.tensor([[0, 1, 0, 3, 0, 0], [6, 5, 4, 4, 7, 1]])
-    # 0 - 4 and on to any of its three, of which each goes back; and 0 - 5 - 0, 0 - 5 - 2 - 4.
-    assert ThreeStepPaths(RATED, 8).values(pairs).tolist() == [3, 3, 5, 0, 0, 0]
 
 
 @settings(max_examples=50, deadline=None)

@@ -1,7 +1,5 @@
 """Networks on embeddings by hand, and beside PyTorch Geometric's layers."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings

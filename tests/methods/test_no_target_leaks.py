@@ -7,8 +7,6 @@ setting of VGAE, all of which follow published code, and CGCL without augmentati
 are seen on purpose: it is what the others are compared with.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace

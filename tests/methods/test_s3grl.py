@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -152,7 +150,6 @@ def test_every_pair_is_in_one_batch_of_two_or_more(batch: int) -> None:
 @pytest.mark.parametrize(
     ("settings", "caps"),
     [
-        (S3GRLSettings(), "3 hops, 3 powers, at most 100 nodes a hop"),
         (S3GRLSettings(hops=1, nodes_per_hop=0, powers=1), "1 hop, 1 power"),
         (
             S3GRLSettings(hops=2, nodes_per_hop=1, share=0.125),

@@ -1,7 +1,5 @@
 """Scores by embeddings: what a pair's logit may not depend on."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

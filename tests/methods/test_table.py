@@ -1,8 +1,5 @@
 """The table of methods, and what holds for every line in it."""
 
-from __future__ import annotations
-
-import inspect
 import os
 import subprocess
 import sys
@@ -56,15 +53,12 @@ def test_a_line_of_the_table_is_a_whole_method(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_setting_is_explained_and_every_number_has_a_range(name: str) -> None:
+def test_every_number_has_a_range(name: str) -> None:
+    """That every setting is explained is seen by tests/cli/test_methods.py."""
     kind = method_named(name).settings
     bases = [base for base in kind.__mro__ if issubclass(base, MethodSettings)]
-    sources = [inspect.getsource(base) for base in bases]
     ranges = {key for base in bases for key in vars(base).get("RANGES", {})} | {*COMMON_RANGES}
     for field in fields(kind):
-        texts = [text.partition(f"\n    {field.name}:")[2] for text in sources]
-        is_told = any(text.partition("\n")[2].lstrip().startswith('"""') for text in texts)
-        assert is_told, f"{field.name} has no docstring"
         if field.type in ("int", "float") and not field.name.endswith("dropout"):
             assert field.name in ranges, f"{field.name} may be anything"
 

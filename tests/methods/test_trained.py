@@ -1,7 +1,5 @@
 """What holds for every method that is trained, one by one of its settings."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from typing import Any
 

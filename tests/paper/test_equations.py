@@ -1,7 +1,5 @@
 """One test per equation of the method, with numbers worked out by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from cgcl.errors import ConfigError, GraphContentError, NotFittedError
+from cgcl.errors import ConfigError, NotFittedError
 from cgcl.graph import Graph
 from cgcl.methods.method import PairScorer
 from cgcl.methods.scoring import DecoderScorer
@@ -135,24 +135,6 @@ def test_scores_keep_every_bit_whatever_stands_beside_them(graph: Graph, pairs) 
         assert rows(answers.answer(Query(count=count))) == everything[:count]
 
 
-def test_new_nodes_are_asked_for_like_known_ones(fitted: LinkPredictor, graph: Graph) -> None:
-    before = fitted.top(30).to_csv()
-    x = torch.tensor([[1.0, 0.1, 0.1], [0.1, 1.0, 0.1]])
-    links = [("Zoe", "n00"), ("n03", "Zoe"), ("Zoe", "Max")]
-    extended = fitted.with_new_nodes(["Zoe", "Max"], links, x)
-    mine = extended.links_of("Zoe", 10**6)
-    assert {link.source for link in mine} == {"Zoe"}
-    assert {link.target for link in mine} == set(graph.names) - {"n00", "n03"}
-    assert all(0 < link.probability < 1 for link in mine)
-    assert extended.embeddings().shape == (38, 8)
-    assert extended.calibration_ is fitted.calibration_
-    # The predictor that was asked is not changed.
-    assert fitted.graph_.num_nodes == 36
-    assert fitted.top(30).to_csv() == before
-    with pytest.raises(GraphContentError, match="No node is called 'Zoe'"):
-        fitted.links_of("Zoe")
-
-
 def test_without_validation_links_there_are_scores_but_no_probabilities(
     bare: LinkPredictor, pairs
 ) -> None:
@@ -167,11 +149,3 @@ def test_without_validation_links_there_are_scores_but_no_probabilities(
         with pytest.raises(ConfigError, match="A lowest probability was asked for"):
             ask(Query(min_probability=0.1))
     assert bare.top(3, prior=0.2).to_csv() == top.to_csv()
-
-
-def test_a_method_without_a_network_explains_without_it(fitted: LinkPredictor, graph) -> None:
-    scorer = DecoderScorer(fitted.model_.decode, torch.from_numpy(fitted.embeddings()))
-    links = QueryEngine(graph, scorer).answer(Query(count=3, explain=True))
-    assert all("rests" not in text for text in links.evidence["because"])
-    assert rows(links) == rows(fitted.top(3))
-    assert "rests" in fitted.top(3, explain=True).evidence["because"][0]

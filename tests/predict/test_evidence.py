@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgcl.graph import Graph
-from cgcl.graph.features import with_structural_features
 from cgcl.predict.edge_importance import Reason, RestsOn
 from cgcl.predict.evidence import evidence_of, explained
 from cgcl.testing.graphs import links_graph
@@ -90,14 +89,6 @@ def test_dense_measurements_are_not_features_in_common_but_marks_are() -> None:
     assert measured.common_features is None
     assert "common_features" not in measured.columns()
     assert measured.features == ((),)
-
-
-def test_features_made_by_the_package_and_no_features_say_nothing() -> None:
-    bare = graph_of(3, [(0, 1)])
-    for graph in (bare, with_structural_features(bare, bare.edges)):
-        found = evidence_of(graph, pairs_of((0, 1)))
-        assert found.common_features is None
-        assert found.columns() == {"shared_neighbours": [0], "distance": [None]}
 
 
 def test_an_entry_that_is_listed_but_zero_is_no_feature() -> None:

@@ -1,7 +1,5 @@
 """A predictor among what other programs, and other settings of torch, hand to it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -10,8 +10,6 @@ import torch
 import cgcl
 from cgcl.errors import (
     ConfigError,
-    GraphContentError,
-    GraphFormatError,
     ModelFileError,
     NotFittedError,
     RunFolderError,
@@ -20,7 +18,6 @@ from cgcl.errors import (
 from cgcl.graph import Graph
 from cgcl.methods.heuristics import CommonNeighbours
 from cgcl.metrics import auc, average_precision, link_metrics
-from cgcl.model import symmetric
 from cgcl.predict import LinkPredictor
 from cgcl.seeds import stream
 from cgcl.split import random_split
@@ -135,24 +132,6 @@ def test_scores_and_embeddings_that_are_not_finite_are_refused(graph: Graph) -> 
             ask()
 
 
-def test_what_is_no_graph_or_no_name_is_refused(fitted: LinkPredictor) -> None:
-    with pytest.raises(GraphFormatError, match="A int is not a graph that is read"):
-        LinkPredictor().fit(7)
-    with pytest.raises(GraphContentError, match=r"has 36 nodes\. Did you mean 'n07'\?"):
-        fitted.links_of("N07")
-
-
-def test_a_graph_without_features_is_given_some_and_says_so(graph: Graph) -> None:
-    bare = Graph(graph.title, graph.names, graph.edges)
-    predictor = brief().fit(bare)
-    assert predictor.graph_.num_features == 36
-    assert predictor.graph_.notes[-1].startswith("No features given: 36 structural features")
-    # A method that looks at links alone needs none.
-    by_links = LinkPredictor("adamic-adar")
-    assert by_links.fit(graph).top(20).to_csv() == by_links.fit(bare).top(20).to_csv()
-    assert by_links.graph_.x is None
-
-
 def test_the_time_limit_and_tracking_reach_the_trainer(graph: Graph) -> None:
     limited = brief("cgcl-rank", epochs=10_000, time_limit="0.1s").fit(graph)
     assert limited.stopped_ is not None
@@ -231,28 +210,3 @@ def test_a_crash_while_saving_leaves_no_folder_that_looks_complete(
         LinkPredictor("adamic-adar", seed=1).fit(graph).save(tmp_path)
     with pytest.raises(RunFolderError):
         LinkPredictor.load(tmp_path)
-
-
-def test_a_folder_without_a_model_says_what_it_is(tmp_path) -> None:
-    (tmp_path / "file").touch()
-    for name, text in (
-        ("", "is not a run folder: it holds neither"),
-        ("file", "is a file, not a run folder"),
-        ("none", "none does not exist"),
-    ):
-        with pytest.raises(RunFolderError, match=text):
-            LinkPredictor.load(tmp_path / name)
-
-
-def test_a_predictor_embeds_all_known_links_or_those_it_is_given(graph: Graph) -> None:
-    predictor = brief().fit(graph)
-    some = predictor.split_.train
-    model = predictor.model_.train()
-    found = [predictor.embeddings(links) for links in (None, some, some[:, :1])]
-    assert model.training
-    model.eval()
-    for z, known in zip(found, (graph.edges, some, some[:, :1]), strict=True):
-        with torch.no_grad():
-            expected = model.encode(predictor.graph_.x, symmetric(known)).numpy()
-        assert z.dtype == np.float32
-        assert np.array_equal(z, expected)

@@ -1,6 +1,5 @@
 """The search for the best pairs, against brute force."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -14,10 +13,8 @@ from torch import Tensor
 from cgcl.errors import ConfigError, GraphContentError, ModelFileError, ResourceError
 from cgcl.graph import Graph
 from cgcl.methods.scoring import InnerProductScorer
-from cgcl.predict import Query, search, strategy
+from cgcl.predict import Query, search
 from cgcl.predict.search import Best, Found, Search, find
-from cgcl.train.config import Resources
-from cgcl.train.execution import computing_with
 
 
 @dataclass
@@ -202,19 +199,6 @@ def test_inner_products_find_what_pair_by_pair_finds_to_the_bit() -> None:
         assert torch.equal(found.logits, expected.logits)
 
 
-def test_threads_that_are_started_later_have_what_they_had_before() -> None:
-    """Workers have one thread each, and torch would give as many to whoever comes next."""
-
-    def threads_of_a_new_thread() -> int:
-        with ThreadPoolExecutor(1) as pool:
-            return pool.submit(torch.get_num_threads).result()
-
-    with computing_with(Resources(threads=2)):
-        scorer = RoundedScorer(torch.zeros(6, 6))
-        assert find(scorer, line(), Query(count=3)).logits.numel() == 3
-        assert threads_of_a_new_thread() == 2
-
-
 def test_what_is_too_large_for_a_product_is_scored_pair_by_pair() -> None:
     huge = torch.full((6, 2), 1e30)
     scorer = InnerProductScorer(huge, huge, torch.zeros(6))
@@ -325,20 +309,6 @@ def test_the_way_follows_from_the_work(monkeypatch) -> None:
         (TableScorer(table, linear, 1.0, 10.1), line(), Query(), "linear"),
     ):
         assert find(scorer, graph, query).way == way
-
-
-def test_the_machine_is_measured_on_a_few_rows_of_pairs() -> None:
-    """As a search asks: a few rows, many pairs in each."""
-    asked = []
-
-    class Slow(TableScorer):
-        def logits(self, pairs):
-            asked.append(pairs)
-            return super().logits(pairs)
-
-    assert strategy._seconds_per_operation(Slow(torch.zeros(60, 60), None, 1e6, 1e9)) > 0
-    assert asked[-1].shape == (2, 2**14)
-    assert asked[-1][0].unique().numel() == 16
 
 
 def test_what_takes_hours_is_refused_with_an_estimate_and_ways_out(monkeypatch) -> None:

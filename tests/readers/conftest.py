@@ -1,7 +1,5 @@
 """Files and tables that tests of readers share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

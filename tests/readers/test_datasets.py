@@ -86,15 +86,6 @@ def test_a_data_set_is_the_one_that_pyg_reads(from_pyg, name):
 
 
 @needs_data
-def test_isolated_nodes_are_kept():
-    graph = load_dataset("citeseer", SHARED, download=False)
-    assert graph.num_nodes - len(torch.unique(graph.edges)) == 48
-    empty = graph.num_nodes - len(torch.unique(graph.x.indices()[0]))
-    assert empty == 15
-    assert graph.notes == ("124 self-links dropped.", "56 repeated links merged.")
-
-
-@needs_data
 def test_the_folder_comes_from_the_argument_then_cgcl_data_then_the_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CGCL_DATA", str(SHARED))
     assert load_dataset("citeseer", download=False).num_nodes == 3_327

@@ -160,15 +160,6 @@ def test_a_directed_source_can_be_refused():
     assert read(nx.Graph([("a", "b")]), directed="error").num_edges == 1
 
 
-@given(rows=pairs)
-def test_no_unordered_pair_is_lost(rows):
-    """PyTorch Geometric's split keeps one of six links here."""
-    expected = {frozenset((str(a), str(b))) for a, b in rows if a != b}
-    for graph in (read(nx.DiGraph(rows)), read(torch.tensor(rows).T)):
-        found = {frozenset(graph.names[n] for n in link) for link in graph.edges.T.tolist()}
-        assert found == expected
-
-
 def test_equal_names_in_two_columns_can_be_kept_apart(tmp_path):
     rows = [(str(a), str(b)) for a in range(5) for b in range(5) if (a * b) % 3]
     path = write_links(tmp_path, rows, "buyer,item")

@@ -1,7 +1,5 @@
 """Readers say what they take before they read, and refuse what is too much."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

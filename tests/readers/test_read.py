@@ -13,11 +13,6 @@ from cgcl.readers import DATASETS, formats, read, tables
 GRAPH_SUFFIXES = formats.suffixes("links")
 
 
-def test_a_data_set_is_read_by_its_name_in_any_case():
-    assert read("Cora").fingerprint == read("cora").fingerprint
-    assert read("cora").title == "cora"
-
-
 @pytest.mark.parametrize(
     ("typed", "problem"),
     [

@@ -13,7 +13,6 @@ from cgcl.readers import node_names, read
 from cgcl.readers.edge_table import LinkOptions
 from cgcl.readers.formats import read_links
 from cgcl.readers.tables import MAX_COLUMNS
-from cgcl.readers.text import _has_plain_quotes
 from cgcl.wording import shown
 
 fuzzed = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
@@ -290,13 +289,6 @@ def test_a_separator_that_is_not_the_one_of_the_file_is_named(write):
         '  1 | "source","target"\n'
         "If your columns are separated by ',' use `separator=','`."
     )
-
-
-@fuzzed
-@given(content=st.text('a,"\n', max_size=30))
-def test_the_quick_look_at_quotes_never_passes_what_python_refuses(content):
-    if _has_plain_quotes(content.encode(), ","):
-        list(csv.reader(io.StringIO(content, newline=""), strict=True))
 
 
 def test_quotes_in_the_header_alone_leave_the_rows_as_they_are(write):

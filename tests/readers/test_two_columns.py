@@ -1,7 +1,5 @@
 """Tables of two columns, and columns that hold two kinds of things."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

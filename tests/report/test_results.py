@@ -258,13 +258,3 @@ def test_the_page_of_a_method_without_training_says_which_it_is(trained: Path) -
     assert "Beside simple methods" in text
     assert "epoch 0" not in text
     assert "nan" not in text.lower().split()
-
-
-def test_steps_tell_how_far_they_are(run: Path) -> None:
-    (run / SUGGESTIONS).unlink(missing_ok=True)
-    told: list[tuple[str, int, int]] = []
-    read_results(run, progress=lambda *step: told.append(step))
-    names = list(dict.fromkeys(name for name, _, _ in told))
-    assert names[0] == "Comparing with Common neighbours"
-    assert names[-1] == "Looking for new links"
-    assert ("Comparing with Features only (MLP)", 3, 3) in told

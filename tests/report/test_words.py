@@ -31,7 +31,6 @@ def test_ordinary_text_stays_as_it_is(text):
     ("text", "shown"),
     [
         ("a\u202eb", "a\\u202eb"),
-        ("a\u200bb", "a\\u200bb"),
         ("a\nb\tc\x00", "a\\nb\\tc\\x00"),
         ("\ud800", "\\ud800"),
         ("a\u200db", "a\\u200db"),
@@ -78,7 +77,6 @@ def comparison(*results):
         ),
         ([("CGCL", {"auc": None}), ("A", {"auc": 0.0})], "A is best by AUC (0.00 %)."),
         ([("CGCL", {"auc": math.nan}), ("A", {"auc": 0.0})], "A is best by AUC (0.00 %)."),
-        ([("CGCL", {"auc": math.nan}), ("A", {"auc": None})], ""),
     ],
 )
 def test_the_best_is_named_even_if_it_is_not_ours_and_equals_share_the_place(results, words):
@@ -116,7 +114,6 @@ def test_nobody_is_ahead_of_what_leads_or_was_not_measured(results):
             ": Platt scaling is ahead of it on held-out links by no more than chance, and does not "
             "follow the highest scores.",
         ),
-        ("platt", {}, "."),
         ("platt", {"platt": 0.1}, "."),
         ("platt", {"isotonic": 0.1, "temperature": 0.2}, "."),
     ],

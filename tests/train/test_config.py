@@ -1,9 +1,6 @@
 """What decides a run, and computing with it while leaving the caller's settings as they were."""
 
-from __future__ import annotations
-
 import inspect
-import json
 import math
 from dataclasses import dataclass, fields
 from typing import Literal
@@ -26,13 +23,10 @@ KINDS = (CGCLSettings, SplitConfig, Resources)
     ("kind", "setting", "text"),
     [
         (CGCLSettings, {"hidden": 1}, "hidden is 1; it must be at least 2 and at most 65,536."),
-        (CGCLSettings, {"input_dropout": 1.0}, "input_dropout is 1.0; it must be at least 0 and"),
         (CGCLSettings, {"lr": 0}, "lr is 0; it must be above 0 and at most 10."),
-        (SplitConfig, {"val": 1.0}, "val is 1.0; it must be at least 0 and below 1."),
         (SplitConfig, {"val": 0.5, "test": 0.5}, "leave no links to learn from"),
         (Resources, {"device": "gpu"}, "device is 'gpu'; it must be auto, cpu, cuda or cuda:N."),
         (Resources, {"precision": "bf16"}, "precision is 'bf16'; it must be one of tf32, fp32."),
-        (Resources, {"checkpoint_every": -1}, "checkpoint_every is -1; it must be at least 0"),
         (Resources, {"time_limit": "soon"}, "time_limit is 'soon'; write a number with s, m or h"),
     ],
 )
@@ -99,23 +93,6 @@ def test_a_recipe_that_cannot_be_made_says_what_there_is(name, values, text: str
     with pytest.raises(ConfigError) as error:
         RunConfig.of(name, values)
     assert text in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("cgcl", {"hidden": 16, "views": "directed", "test": 0.2}),
-        ("mlp", {"lr": 0.5, "seed": 9}),
-        ("adamic-adar", {"val": 0.0}),
-    ],
-)
-def test_a_recipe_survives_json(name: str, values: dict) -> None:
-    recipe = RunConfig.of(name, values)
-    stored = json.loads(json.dumps(recipe.to_json()))
-    assert stored["method"] == name
-    assert values.items() <= stored.items()
-    # A run keeps where it was computed in the same mapping.
-    assert RunConfig.from_json({**stored, "device": "cpu", "threads": 2}) == recipe
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -27,22 +25,6 @@ def estimate(nodes, links, features, nonzeros, *told, is_sparse=None, **more) ->
     sizes = {"num_nodes": nodes, "num_edges": links, "num_features": features}
     graph = SimpleNamespace(**sizes, num_nonzeros=nonzeros, is_sparse=sparse)
     return estimate_graph(graph, *told, **more)
-
-
-def test_memory_by_hand() -> None:
-    shares = SplitConfig(val=0.1, test=0.2)
-    found = estimate(100, 10_000, 40, 50, CGCLSettings(hidden=16, views="directed"), shares)
-    weights = 40 * 16 + 16 + (16 * 8 + 8) + (8 + 1)
-    assert found.parts == {
-        "program": 295_000_000,
-        "features": 3 * 20 * 50,
-        "weights": 11 * 4 * weights,
-        "nodes": 6 * 4 * 100 * 16,
-        "pairs": 6 * 4 * (100 * 99 // 2) * 16,  # fewer than a block holds
-        "links": 160 * 12_250,  # 3/4 of 7,000 pairs are in a view, and as many entries unlinked
-    }
-    assert found.memory_bytes == sum(found.parts.values())
-    assert found.training_bytes == found.memory_bytes - 295_000_000
 
 
 def test_each_thread_has_a_block_and_the_readable_engine_all_pairs() -> None:

@@ -1,14 +1,12 @@
 """`fit` alone, and several runs at once through Triton's interpreter where there is no GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 
-from cgcl.errors import ResourceError, SplitError, TrainingError
+from cgcl.errors import TrainingError
 from cgcl.graph import Graph
 from cgcl.methods.heuristics import CommonNeighbours
 from cgcl.metrics import auc, average_precision, link_metrics
@@ -106,15 +104,6 @@ def test_training_stops_when_asked_and_at_its_limit(sbm: Build) -> None:
     limited = fit(graph, split, SMALL, Resources(threads=1, time_limit="0s"))
     assert limited.stopped.reason == "time limit"
     assert limited.test is not None
-
-
-def test_a_split_of_another_graph_and_a_missing_device_are_refused(sbm: Build) -> None:
-    graph = sbm(0)
-    recipe = RunConfig.of("adamic-adar", {})
-    with pytest.raises(SplitError):
-        fit(graph, random_split(sbm(1)), recipe, ONE)
-    with pytest.raises(ResourceError):
-        fit(graph, random_split(graph), recipe, Resources(device="cuda:99"))
 
 
 # Several at once.

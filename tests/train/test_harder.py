@@ -1,7 +1,5 @@
 """HeaRT's negatives, what links are worth against them, and the released files."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -4,8 +4,6 @@
 predictor answered then.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -9,13 +7,10 @@ import torch
 
 from cgcl.errors import TrainingError
 from cgcl.graph import Graph
-from cgcl.methods.heuristics import CommonNeighbours
 from cgcl.methods.method import Epoch, Learner, TrainingGraph
 from cgcl.metrics import (
     CONSISTENCY_LOWER_BOUND,
     CONSISTENCY_UPPER_BOUND,
-    auc,
-    average_precision,
     hits_at,
 )
 from cgcl.seeds import stream
@@ -23,7 +18,7 @@ from cgcl.split import random_split
 from cgcl.train.config import Resources, RunConfig
 from cgcl.train.engines import PlainEngine
 from cgcl.train.top_of_list import ranking_metrics
-from cgcl.train.trainer import EpochRecord, Trainer, learned_nothing, train
+from cgcl.train.trainer import EpochRecord, Trainer, train
 
 CPU = torch.device("cpu")
 Build = Callable[[int], Graph]
@@ -60,17 +55,12 @@ def same(a, b) -> bool:
 @pytest.mark.parametrize(
     "changed",
     [
-        *({"views": views} for views in ("shared", "directed", "own", "one", "all")),
-        {"seen": 0.8},
-        {"negatives": "view"},
         {"lr": 0.02},
         {"weight_decay": 0.1},
         {"clip": 0.01},
         {"val": 0.1},
         {"test": 0.2},
         {"seed": 1},
-        {"input_dropout": 0.1},
-        {"decoder_dropout": 0.7},
     ],
 )
 def test_every_training_setting_changes_the_weights(sbm: Build, changed) -> None:
@@ -198,26 +188,6 @@ def test_an_epoch_draws_the_same_global_numbers_whenever_it_is_run(sbm: Build) -
     other, third = stepping(graph, 1, seed=1)
     other.run_epoch()
     assert third.coins != first.coins[:1]
-
-
-def test_a_method_without_training_looks_once_and_has_a_state(sbm: Build) -> None:
-    graph = sbm(0)
-    split = random_split(graph)
-    trainer, again = (
-        Trainer(None, split, RunConfig.of("common-neighbours", {}), CPU) for _ in range(2)
-    )
-    assert (trainer.epochs, trainer.engine, train(trainer)) == (0, None, None)
-    with pytest.raises(TrainingError, match="common-neighbours has nothing to train"):
-        trainer.run_epoch()
-    assert trainer.state()[0] == {}
-    trainer.keep_best()
-    scorer = CommonNeighbours(split.train, split.num_nodes)
-    positive, negative = scorer.logits(split.val), scorer.logits(split.val_negatives)
-    expected = {"auc": auc(positive, negative), "ap": average_precision(positive, negative)}
-    assert (trainer.best_val, trainer.best_epoch) == (expected, 0)
-    again.restore(*trainer.state())
-    assert again.state()[1] == trainer.state()[1]
-    assert again.measure() == trainer.measure()
 
 
 def test_the_epoch_can_be_chosen_by_where_links_stand_among_all_nodes(sbm: Build) -> None:
@@ -369,9 +339,3 @@ def test_bad_luck_on_a_handful_of_validation_links_is_no_collapse(sbm: Build, mo
     monkeypatch.setattr("cgcl.train.trainer.auc", lambda *_: next(aucs))
     assert train(trainer) is None
     assert trainer.best_epoch == 1
-
-
-def test_a_model_no_better_than_chance_is_warned_of() -> None:
-    assert learned_nothing(None) is None
-    assert learned_nothing({"auc": 0.9, "ap": 0.9}) is None
-    assert "its validation AUC, 0.510, is no better" in str(learned_nothing({"auc": 0.51}))

@@ -1,7 +1,5 @@
 """A stand-in for training: it scores as it was told, and remembers what it was asked."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

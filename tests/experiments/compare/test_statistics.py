@@ -3,10 +3,8 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from cgcl.experiments.statistics import holm, paired_difference, spread_of
+from cgcl.experiments.statistics import paired_difference
 
 
 def test_the_corrected_test_by_hand():
@@ -32,26 +30,3 @@ def test_without_spread_there_is_no_test(values):
     assert found.mean == pytest.approx(values[0] - 0.5)
     assert found.sd == (None if len(values) == 1 else 0)
     assert (found.t, found.p) == (None, None)
-
-
-def test_holm_by_hand():
-    """Sorted 0.01, 0.02, 0.03, 0.04: times 4, 3, 2, 1, never below the one before."""
-    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([0.03]) == [0.03]
-    assert holm([]) == []
-
-
-@given(st.lists(st.floats(0, 1), max_size=8))
-def test_holm_lies_between_the_raw_values_and_bonferroni(values):
-    for raw, adjusted in zip(values, holm(values), strict=True):
-        assert raw <= adjusted <= min(1.0, len(values) * raw)
-
-
-@given(st.lists(st.floats(-1, 1), min_size=2, max_size=12), st.floats(0, 1))
-def test_overlap_widens_the_interval(values, overlap):
-    plain, corrected = spread_of(values), spread_of(values, overlap)
-    assert corrected.mean == plain.mean
-    assert corrected.sd == plain.sd
-    assert corrected.high >= plain.high
-    assert corrected.low <= plain.low

@@ -110,14 +110,6 @@ def test_a_formula_on_one_split_has_no_spread_and_is_compared_all_the_same(summa
     assert note in footnotes(summary)
 
 
-def test_many_comparisons_are_corrected(summarised):
-    summary = summarised({**WINS, "adamic-adar": [5, 5, 5]})
-    raw = [row.difference.p for row in summary.rows[1:]]
-    adjusted = [row.difference.adjusted_p for row in summary.rows[1:]]
-    assert raw[0] < raw[1]
-    assert adjusted == pytest.approx([2 * raw[0], max(2 * raw[0], raw[1])])
-
-
 def test_only_common_runs_are_compared(summarised):
     failed = TrainingError("The loss is not finite.")
     summary = summarised({**WINS, "cgcl": [6, failed, 8]})

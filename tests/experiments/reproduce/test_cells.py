@@ -94,17 +94,6 @@ def test_runs_that_failed_or_ended_early_are_counted():
     assert (cell.stopped, cell.failed, cell.asked) == (("time limit",), 1, 3)
 
 
-def test_a_formula_on_one_split_is_one_run():
-    """Nothing in it is random, so a deviation over repetitions would be a sham."""
-    of = toy(row("cn", "common-neighbours"))
-    scores = {CellId("cn", "cora", 10, "paper"): [0.9] * 3}
-    scores |= {CellId("cn", "cora", 10, "splits"): [0.9, 0.8, 0.7]}
-    found = table_of(of, *filled(of, scores), PAPER)
-    cell = only(found.cells, **{**HERE, "row": "cn"})
-    assert (cell.values, cell.asked, cell.sd) == ((90.0,), 1, None)
-    assert only(found.cells, **{**HERE, "row": "cn", "protocol": "splits"}).asked == 3
-
-
 def five_splits(*others):
     """Return the table of CGCL at 90, 92, 94, 93, 91 and of others on the same splits."""
     names = [f"other {number}" for number in range(len(others))]
@@ -173,14 +162,3 @@ def test_when_a_run_counts_as_collapsed(val, stopped, expected):
     job = next(iter(jobs_of(toy(), Selection(), {}).values()))[0]
     metrics = None if val is None else {"auc": val, "ap": val}
     assert has_collapsed(record_of(job, val=metrics, stopped=stopped)) is expected
-
-
-def test_few_splits_are_not_tested():
-    others = (0.8, 0.82, 0.81, 0.80, 0.83)
-    for count in (4, 5):
-        found = table_of(*five_splits(others[:count]), PAPER)
-        difference = only(found.paired, metric="auc").difference
-        assert difference.runs == count
-        told = [difference.low, difference.high, difference.p, difference.adjusted_p]
-        assert all(value is None for value in told) == (count < 5)
-        assert difference.mean > 5

@@ -76,16 +76,6 @@ def test_of_equal_ones_the_first_counts_and_a_run_without_validation_loses(grid,
     assert choose(places, records) == choose(places, dict(reversed(records.items()))) == expected
 
 
-def test_a_grid_that_is_not_complete_chooses_nothing(grid, found):
-    places = grid("cora", "photo")
-    records = found(places, [0.5] * 2 * COUNT, [0.5] * 2 * COUNT)
-    assert choose(places, records).keys() == {"cgcl-cora-10", "cgcl-photo-10"}
-    missing = next(key for key, own in records.items() if own.graph == "photo")
-    del records[missing]
-    assert choose(places, records).keys() == {"cgcl-cora-10"}
-    assert choose(places, {}) == {}
-
-
 def test_what_is_written_reads_as_what_was_chosen(grid, found):
     chosen = choose(grid("cora"), found(grid("cora"), [0.5] * COUNT, [0.5] * COUNT))
     # Words and truth values can be chosen, too.

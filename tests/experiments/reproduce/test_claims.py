@@ -1,7 +1,5 @@
 """Verdicts on the paper's claims, from runs whose numbers are made up to decide them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache

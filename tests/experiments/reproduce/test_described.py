@@ -81,36 +81,6 @@ def test_a_grid_is_every_combination_in_order_and_a_row_may_have_its_own(describ
     ]
 
 
-def test_a_row_has_its_own_graphs_measures_and_title(described):
-    of = described(
-        '[rows.one]\nmethod = "cgcl"\ngraphs = ["photo"]\nmeasures = ["trace"]\n'
-        '[rows.two]\ntitle = "Two"\nmethod = "vgae"\n',
-        SMALL + 'measures = ["embeddings"]\n',
-    )
-    one, two = of.rows
-    assert (one.title, one.graphs, one.measures) == ("one", ("photo",), ("embeddings", "trace"))
-    assert (two.title, two.graphs, two.measures) == ("Two", None, ("embeddings",))
-    assert [(place.row, place.graph) for place in jobs_of(of, Selection(), {})] == [
-        ("two", "cora"),
-        ("one", "photo"),
-        ("two", "photo"),
-    ]
-
-
-def test_a_graph_may_have_other_settings_and_runs(described):
-    of = described(
-        rows_with(
-            "settings = { epochs = 5, hidden = 4 }\n"
-            "on.photo = { settings = { epochs = 2 }, runs = 3 }"
-        )
-    )
-    found = {
-        place.graph: [(job.recipe.settings.epochs, job.recipe.settings.hidden) for job in jobs]
-        for place, jobs in jobs_of(of, Selection(), {}).items()
-    }
-    assert found == {"cora": [(5, 4)] * 4, "photo": [(2, 4)] * 3}
-
-
 @pytest.mark.parametrize(
     ("where", "rates"),
     [

@@ -1,26 +1,21 @@
 """Figures: what is drawn is what was measured, and the same runs give the same files."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random
 import re
-import statistics
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from cgcl_paper.figures import COLOURS, convergence_figure, sensitivity_figure, write_figure
+from cgcl_paper.figures import convergence_figure, sensitivity_figure, write_figure
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from cgcl.experiments.study import Record
 from cgcl.experiments.tables import cut_note
-from cgcl.metrics import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND
 from cgcl.readers import DATASETS
 
 from .conftest import job, record_of
@@ -65,32 +60,8 @@ def panel(figure: Figure, words: str, label: str) -> Axes:
     return found
 
 
-def mean_of(records: list[Record], test: int, width: int, rate: float, metric: str) -> float:
-    return 100 * statistics.fmean(
-        record.metrics[metric]
-        for record in records
-        if record.metrics
-        and (record.test, record.settings["hidden"], record.settings["lr"]) == (test, width, rate)
-    )
-
-
 def written(figure: Figure, folder: Path) -> list[bytes]:
     return [path.read_bytes() for path in write_figure(figure, folder, "figure")]
-
-
-@pytest.mark.parametrize("test", SHARES)
-@pytest.mark.parametrize("metric", ["auc", "ap"])
-def test_the_lines_are_the_means_over_runs(test, metric):
-    records = grid_records()
-    axes = panel(sensitivity_figure(records), f"Cora, {test} % test links", f"{metric.upper()} (%)")
-    assert len(axes.containers) == len(WIDTHS)
-    for number, (width, bars) in enumerate(zip(WIDTHS, axes.containers, strict=True)):
-        line = bars[0]
-        expected = [mean_of(records, test, width, rate, metric) for rate in RATES]
-        assert list(line.get_ydata()) == pytest.approx(expected)
-        assert [round(x) for x in line.get_xdata()] == [0, 1, 2, 3]
-        assert to_hex(line.get_color()) == COLOURS[number]
-    assert [label.get_text() for label in axes.get_xticklabels()] == [f"{r:g}" for r in RATES]
 
 
 def test_missing_cells_and_failed_runs_are_gaps():
@@ -117,27 +88,6 @@ def test_runs_with_other_settings_are_not_mixed_but_shares_of_test_links_may_dif
         sensitivity_figure([*records, other[0]])
     both = [new if new.test == 20 else old for old, new in zip(records, other, strict=True)]
     assert len(sensitivity_figure(both).axes) == 4
-
-
-def test_the_lines_of_convergence_are_the_trace():
-    records = traced_records()
-    figure = convergence_figure(reversed(records))
-    rows = [figure.axes[:4], figure.axes[4:]]
-    assert [row[0].get_ylabel() for row in rows] == ["Cora", "Photo"]
-    for row, own in zip(rows, (records[:2], records[2:]), strict=True):
-        for number, record in enumerate(own):
-            trace = record.measured["trace"]
-            line, kept = row[AUC].lines[2 * number : 2 * number + 2]
-            assert list(line.get_ydata()) == [100 * value for value in trace["val_auc"]]
-            assert list(kept.get_xdata()) == [50]
-            drawn = [row[LOSS].lines[number], row[GAP].lines[number]]
-            drawn += row[CONSISTENCY].lines[4 * number : 4 * number + 4]
-            names = ("loss", "gap", "views", "reconstructions", "view_1", "view_2")
-            for name, line in zip(names, drawn, strict=True):
-                assert (list(line.get_xdata()), list(line.get_ydata())) == (EPOCHS, trace[name])
-        bounds = {y for line in row[CONSISTENCY].lines[8:] for y in line.get_ydata()}
-        assert bounds == {CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND}
-        assert row[LOSS].lines[0].get_linestyle() != row[LOSS].lines[1].get_linestyle()
 
 
 @pytest.mark.parametrize(

@@ -88,38 +88,6 @@ def test_a_record_has_the_key_of_its_run():
         assert again(job(method=method)).key == job(method=method).key
 
 
-def test_the_papers_protocol_has_one_split_and_the_other_a_split_for_each_run():
-    places = jobs_of(toy(), Selection(), {})
-    for place, jobs in places.items():
-        assert [own.recipe.split.seed for own in jobs] == [0, 1, 2]
-        seeds = [own.split_seed for own in jobs]
-        assert seeds == ([10, 10, 10] if place.protocol == "paper" else [0, 1, 2])
-    assert len({own.key for jobs in places.values() for own in jobs}) == 2 * 2 * 2 * 2 * 3
-
-
-def test_the_authors_settings_are_the_ground_that_a_row_stands_on():
-    of = toy(row("graphsage"), row("wide", "graphsage", settings={"hidden": 999}))
-    places = jobs_of(of, Selection(runs=1, test=(10,), protocols=("paper",)), {})
-    settings = {(place.row, place.graph): own[0].recipe.settings for place, own in places.items()}
-    authors = method_named("graphsage").authors["cora"]
-    assert authors["hidden"] != 999
-    assert asdict(settings["graphsage", "cora"]).items() >= authors.items()
-    assert settings["wide", "cora"] == replace(settings["graphsage", "cora"], hidden=999)
-    # For Photo they have none: the defaults.
-    assert settings["graphsage", "photo"] == RunConfig.of("graphsage", {}).settings
-
-
-def test_the_order_is_that_of_the_experiment():
-    asked = Selection(graphs=("photo", "cora"), methods=("vgae", "cgcl"))
-    assert list(jobs_of(toy(), asked, {})) == [
-        CellId(row, graph, test, protocol)
-        for graph in ("cora", "photo")
-        for test in (10, 20)
-        for protocol in ("paper", "splits")
-        for row in ("cgcl", "vgae")
-    ]
-
-
 def test_a_part_of_it():
     asked = Selection(
         graphs=("photo",), methods=("vgae",), test=(20,), protocols=("splits",), runs=2, epochs=7

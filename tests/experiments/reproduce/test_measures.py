@@ -6,7 +6,7 @@ from statistics import correlation, fmean
 import pytest
 import torch
 
-from cgcl.experiments.reproduction import EMBEDDINGS, TRACE, effective_rank, mean_cosine, measure
+from cgcl.experiments.reproduction import EMBEDDINGS, TRACE, effective_rank, measure
 from cgcl.experiments.study import Job
 from cgcl.methods.cgcl import draw
 from cgcl.methods.method import Epoch
@@ -32,14 +32,6 @@ def trained(graph, method="cgcl", *, track=False, **settings):
 @pytest.fixture
 def graph(sbm):
     return sbm(0)
-
-
-def test_mean_cosine_by_hand():
-    """Rows along 0, 90, 180 degrees: the pairs have 0, -1 and 0, whatever the lengths."""
-    assert mean_cosine(torch.tensor([[2.0, 0.0], [0.0, 5.0], [-1.0, 0.0]])) == pytest.approx(-1 / 3)
-    assert mean_cosine(torch.tensor([[1.0, 1.0], [3.0, 3.0]])) == pytest.approx(1)
-    assert mean_cosine(torch.tensor([[1.0, 0.0], [1.0, math.sqrt(3)]])) == pytest.approx(0.5)
-    assert mean_cosine(torch.eye(4)) == pytest.approx(0)
 
 
 def test_effective_rank_by_hand():

@@ -1,7 +1,5 @@
 """Parts of the page of results."""
 
-from __future__ import annotations
-
 import pytest
 from cgcl_paper import page
 from cgcl_paper.claims import summary

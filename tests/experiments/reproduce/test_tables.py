@@ -52,18 +52,6 @@ PHOTO = {"graph": "photo", "published": None}
             id="a single run without published number",
         ),
         pytest.param(
-            # 97.0951 and 97.1049 are both printed as 97.10.
-            [cell("cgcl", 97.0951), cell("vgae", 97.1049), cell("seal", 97.0949)],
-            [
-                ["AUC", "Cora"],
-                ["CGCL", "**97.10 ± 0.51** (97.00, +0.10)"],
-                ["VGAE", "**97.10 ± 0.51** (97.00, +0.10)"],
-                ["SEAL", "97.09 ± 0.51 (97.00, +0.09)"],
-            ],
-            "Bold: the best of ours in a column",
-            id="the best as printed are bold, all that tie",
-        ),
-        pytest.param(
             [
                 cell("cgcl", None),
                 cell("cgcl", 90.0, **PHOTO),
@@ -91,10 +79,7 @@ def test_what_stands_in_a_table_and_below_it(cells, rows, told):
 @pytest.mark.parametrize(
     ("changes", "note"),
     [
-        ({"runs": 3}, "3 of 10 runs so far."),
         ({"runs": 8, "failed": 2}, "8 of 10 runs so far, 2 failed."),
-        ({"runs": 3, "asked": 3}, "3 of 10 runs; no more are asked for."),
-        ({"runs": 2, "asked": 3}, "2 of 10 runs so far; 3 are asked for."),
         (
             {"stopped": ("time limit", "time limit")},
             "2 of 10 runs ended before the last epoch: time limit. The best epoch counts.",

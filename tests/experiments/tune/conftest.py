@@ -1,7 +1,5 @@
 """A search that takes no time: what would be trained is a formula of its settings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

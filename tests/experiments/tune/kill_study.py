@@ -3,8 +3,6 @@
 Started once by test_killed.py: it imports torch once and forks a child for each attempt.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

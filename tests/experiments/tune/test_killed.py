@@ -1,7 +1,5 @@
 """kill -9 at any moment, then the same call again: the same trials as if nothing had happened."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

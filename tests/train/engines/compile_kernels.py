@@ -6,8 +6,6 @@ Triton's interpreter runs what its compiler may refuse. The arguments are those 
 engine is set up on the CPU, and starting a kernel compiles it instead.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

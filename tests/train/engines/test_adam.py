@@ -1,7 +1,5 @@
 """Our Adam against torch's."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """The fast engine on a CPU against the readable path, and which of them is taken."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,13 +19,12 @@ from cgcl.graph.features import Structure
 from cgcl.methods.cgcl import CrossViewLearner, draw
 from cgcl.methods.method import Epoch, TrainingGraph
 from cgcl.methods.settings import CGCLSettings
-from cgcl.model import View, symmetric
 from cgcl.model.decoder import consistency_loss
 from cgcl.seeds import seeded
 from cgcl.split import random_split
 from cgcl.train.config import Resources, RunConfig
 from cgcl.train.engines import PlainEngine, blocked, engine_for
-from cgcl.train.engines.blocked import BlockedEngine, scored_pairs
+from cgcl.train.engines.blocked import BlockedEngine
 from cgcl.train.engines.blocked_features import (
     Coins,
     DenseFeatures,
@@ -197,38 +194,6 @@ def test_loss_and_gradients_with_dropout_are_those_of_the_model(
         found = engine.fill_gradients(seen, hidden, unlinked, coins)
         torch.testing.assert_close(found, loss.detach())
         assert_same(gradients(ours), gradients(theirs))
-
-
-IN_BOTH_DIRECTIONS = torch.tensor([[1, 3, 0, 2], [0, 2, 1, 1]])
-EACH_ONCE = torch.tensor([[3, 0], [4, 1]])
-
-
-@pytest.mark.parametrize(
-    ("view", "targets", "pairs", "weights", "wanted"),
-    [
-        (
-            View(IN_BOTH_DIRECTIONS, IN_BOTH_DIRECTIONS),
-            "hard",
-            [[0, 1], [1, 2], [2, 3], [4, 5], [0, 4]],
-            [0.5, 0.25, 0.25, 0.5, 0.5],
-            [1, 1, 1, 0, 0],
-        ),
-        (
-            View(symmetric(EACH_ONCE), EACH_ONCE),
-            "sigmoid",
-            [[3, 4], [0, 1], [4, 5], [0, 4]],
-            [0.5] * 4,
-            [0.7310585786, 0.7310585786, 0.5, 0.5],
-        ),
-    ],
-)
-def test_each_pair_is_scored_once_and_one_in_both_directions_counts_twice(
-    view: View, targets: str, pairs: list, weights: list, wanted: list
-) -> None:
-    scored = scored_pairs(view, torch.tensor([[4, 0], [5, 4]]), targets, torch.float64)
-    assert scored.pairs.T.tolist() == pairs
-    assert scored.weights.tolist() == weights
-    assert scored.wanted.tolist() == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(("views", "kind"), both(VIEWS, cycle=(["sparse", "dense"],)))

@@ -1,7 +1,5 @@
 """The GPU engine against the readable mathematics, through Triton's interpreter on a CPU."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

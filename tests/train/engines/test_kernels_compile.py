@@ -1,7 +1,5 @@
 """The kernels of the GPU engine, through Triton's compiler: a card is not needed for that."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """CGCL that ranks on a GPU: its softmax through Triton's interpreter, its engine on a card."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
