@@ -68,6 +68,14 @@ _RECORD_SHAPE = {
     "val": _MEASURED,
     "consistency": _MEASURED,
 }
+_CHECKPOINT_SHAPE = {
+    "numbers": {
+        **dict.fromkeys(("epoch", "best_epoch", "looks_at_chance"), int),
+        "best_val": _FIGURES,
+        "has_best": bool,
+    },
+    "identity": {str: object},
+}
 _MODEL_SHAPE = {
     "recipe": {str: object},
     "num_features": int,
@@ -335,6 +343,9 @@ def recover_checkpoint(
     for name in there:
         try:
             tensors, about = read_tensors(folder / name, _CHECKPOINT_KIND)
+            if wrong := misfits(about, _CHECKPOINT_SHAPE):
+                what = ", ".join(wrong)
+                raise ModelFileError(f"{name} in {folder} is damaged ({what}).")
         except ModelFileError as error:
             problems.append(str(error))
             continue
