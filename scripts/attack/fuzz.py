@@ -72,7 +72,7 @@ WATCHED = ("readers/", "stored.py", "tensors.py", "memory.py", "graph/graph.py",
 WATCHED += ("train/run", "predict/saved.py", "predict/new_nodes.py", "experiments/log.py")
 WATCHED += ("report/results.py", "metrics/calibration.py", "cli/settings.py", "settings.py")
 SECONDS, BYTES, LINES_SAID, LETTERS_SAID = 5, 500_000_000, 4, 2000
-KEPT_FILES, KEPT_BYTES = 4, 6000
+KEPT_FILES, KEPT_BYTES = 2, 6000
 """What is written to the corpus of one kind at most."""
 TOY = "source,target\n" + "".join(f"{a},{b}\n" for a in "abcdefgh" for b in "abcdefgh" if a < b)
 Reads = Callable[[Path], object]
@@ -464,9 +464,11 @@ def _foreign(error: BaseException) -> str:
 
 def fault_of(reads: Reads, path: Path, trace: Trace | None = None) -> str | None:
     """Let a file be read; return what is wrong with what came out, if anything is."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # the peak so far counts no more
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    fault = None
-    words = io.StringIO()
+    fault, words = None, io.StringIO()
+    before = signal.signal(signal.SIGALRM, _too_long)
     with (
         warnings.catch_warnings(record=True) as warned,
         contextlib.redirect_stdout(words),
@@ -489,6 +491,7 @@ def fault_of(reads: Reads, path: Path, trace: Trace | None = None) -> str | None
         finally:
             sys.settrace(None)
             signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
     if not fault and warned:
         fault = f"a warning escapes: {warned[0].category.__name__}: {str(warned[0].message)[:80]}"
     more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak
@@ -634,6 +637,18 @@ def searched(kind: str, start: Path, asked: argparse.Namespace, seconds: float) 
         return {**found, "seed": asked.seed, "seconds": round(time.monotonic() - begun, 1)}
 
 
+def write_down(out: Path, found: Sequence[dict[str, Any]], command: str) -> None:
+    """Write a line for each kind; one that was there tells how many tries failed before."""
+    there = out.read_text().splitlines() if out.exists() else []
+    before = {own["target"]: own for own in map(json.loads, there)}
+    for own in found:
+        old = before.get(own["target"], {"failed": None})
+        failed = old.get("failed_before", old["failed"])
+        line = {"attack": "fuzz", **own, "failed_before": failed, "command": command}
+        before[own["target"]] = line
+    out.write_text("".join(json.dumps(own) + "\n" for own in before.values()))
+
+
 def main() -> None:
     """Search, and tell what gave way."""
     parser = argparse.ArgumentParser(
@@ -662,12 +677,9 @@ def main() -> None:
             found.append(searched(kind, start, asked, asked.seconds / len(kinds)))
             print(json.dumps(found[-1]), flush=True)
     if asked.out:
-        command = f"python scripts/attack/fuzz.py --tries {asked.tries} --seed {asked.seed}"
-        lines = [json.dumps({"attack": "fuzz", **own, "command": command}) for own in found]
-        asked.out.write_text("\n".join(lines) + "\n")
+        write_down(asked.out, found, f"python scripts/attack/fuzz.py {' '.join(sys.argv[1:])}")
     sys.exit(1 if any(own["failed"] for own in found) else 0)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGALRM, _too_long)
     main()
