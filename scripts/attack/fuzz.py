@@ -125,7 +125,14 @@ def _settings(path: Path) -> object:
 
 
 def _command(line: str) -> Reads:
-    return lambda _: app(line.split(), result_action="return_value")
+    def run(_: Path) -> object:
+        trace = sys.gettrace()
+        sys.settrace(None)  # the line is the same for all inputs, and long to follow
+        command, bound, *_ = app.parse_args(line)
+        sys.settrace(trace)
+        return command(*bound.args, **bound.kwargs)
+
+    return run
 
 
 LINKS: tuple[Reads, ...] = tuple(
