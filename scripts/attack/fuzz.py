@@ -36,7 +36,7 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FrameType
@@ -82,7 +82,7 @@ Arc = tuple[str, int, int]
 # --- What is read ---
 
 
-def _given(options: dict[str, Any]) -> Reads:
+def _links(**options: Any) -> Reads:  # noqa: ANN401
     return lambda path: read(path, **options)
 
 
@@ -128,20 +128,17 @@ def _command(line: str) -> Reads:
     def run(_: Path) -> object:
         trace = sys.gettrace()
         sys.settrace(None)  # the line is the same for all inputs, and long to follow
-        command, bound, *_ = app.parse_args(line)
+        command, bound = app.parse_args(line)[:2]
         sys.settrace(trace)
         return command(*bound.args, **bound.kwargs)
 
     return run
 
 
-LINKS: tuple[Reads, ...] = tuple(
-    _given(options)
-    for options in (
-        {},
-        {"header": False, "bipartite": "columns"},
-        {"time": "when", "directed": "error"},
-    )
+LINKS = (
+    _links(),
+    _links(header=False, bipartite="columns"),
+    _links(time="when", directed="error"),
 )
 FEATURES = (_features(), _features(header=False), _features(one_hot=["colour"], words="text"))
 KINDS: dict[str, tuple[Reads, ...]] = {
@@ -200,20 +197,21 @@ class Draw:
 
     suffix: str
     chance: random.Random
-    pool: list[bytes] = field(default_factory=list)
-    """Inputs that reached something new."""
+    seeds: Sequence[bytes]
+    """What the search began with, most of it whole."""
+    pool: list[bytes]
+    """The same, and inputs that reached something new, most of them broken."""
 
     def changed(self) -> bytes:
         """Return one of the inputs, changed once or a few times."""
-        recent = self.pool[-8:] if self.chance.random() < 0.3 else self.pool
-        content = self.chance.choice(recent)
+        content = self.chance.choice(self.chance.choice((self.seeds, self.pool, self.pool[-8:])))
         for _ in range(self.chance.choice((1, 1, 2, 3, 6))):
             content = self._change(content)[:1_000_000]
         return content
 
     def _change(self, content: bytes) -> bytes:
         known = HOLDS.get(self.suffix)
-        if known and self.chance.random() < 0.7:
+        if known and self.chance.random() < 0.9:
             # Damaged by the change before, it may be none of its kind any more.
             with contextlib.suppress(Exception), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -465,7 +463,7 @@ def _foreign(error: BaseException) -> str:
     """Return the kind of an error and the last line of ours that it came through."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [own for own in frames if own.filename.startswith(str(SOURCE))] or frames
-    where = Path(ours[-1].filename).relative_to(SOURCE.parent if ours is not frames else "/")
+    where = ours[-1].filename.removeprefix(f"{SOURCE.parent}/")
     return f"{type(error).__name__} in {where}:{ours[-1].lineno}: {str(error)[:80]!r}"
 
 
@@ -516,7 +514,7 @@ class Search:
         if start is not None:
             self.seeds.insert(0, (start / kind).read_bytes())
         chance = random.Random(f"{seed} {kind}")  # noqa: S311
-        self.draw = Draw(self.path.suffix, chance, [*self.seeds])
+        self.draw = Draw(self.path.suffix, chance, self.seeds, [*self.seeds])
         self.tries, self.arcs = 0, set[Arc]()
         self.gains: dict[bytes, set[Arc]] = {}
         """Inputs that went new ways, and these."""

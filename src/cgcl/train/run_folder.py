@@ -23,6 +23,7 @@ from cgcl.stored import misfits, parse_json
 from cgcl.tensors import read_tensors, tensors_sha256, write_tensors
 from cgcl.train.config import RunConfig
 from cgcl.train.trainer import build_learner
+from cgcl.wording import shown
 
 if TYPE_CHECKING:
     from cgcl.train.fit import Fitted
@@ -353,8 +354,8 @@ def recover_checkpoint(
         for key in sorted(found.keys() | identity.keys()):
             if found.get(key) != identity.get(key):
                 raise ModelFileError(
-                    f"{name} in {folder} belongs to another run: its {key} is {found.get(key)}, "
-                    f"this run's is {identity.get(key)}.\nNothing was changed. Put the right "
+                    f"{name} in {folder} belongs to another run: its {shown(key)} is "
+                    f"{shown(str(found.get(key)))}, this run's is {identity.get(key)}.\nNothing was changed. Put the right "
                     f"checkpoint back, or delete this one to start again from the first epoch."
                 )
         if name == PREVIOUS_CHECKPOINT:
