@@ -307,7 +307,11 @@ def test_a_checkpoint_that_is_whole_and_fits_nothing_is_refused(sbm, tmp_path) -
         (tensors, about | {"numbers": numbers | {"best_val": True}}, "is damaged (numbers)"),
         (tensors | {name: tensors[name][1:]}, about, f"'{name}' missing or of another kind"),
         (tensors | {weight: tensors[weight].double()}, about, f"'{weight}' missing or"),
-        (tensors | {"adam.9x": tensors[name]}, about, "'adam.9x' missing or of another kind"),
+        (
+            tensors | {"adam.9x": tensors[name].clone()},
+            about,
+            "'adam.9x' missing or of another kind",
+        ),
         (rest, about, f"'{weight}' missing or of another kind"),
     ):
         write_tensors(path / CHECKPOINT, kind, wrong_tensors, wrong_about)

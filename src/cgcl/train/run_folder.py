@@ -355,8 +355,9 @@ def recover_checkpoint(
             if found.get(key) != identity.get(key):
                 raise ModelFileError(
                     f"{name} in {folder} belongs to another run: its {shown(key)} is "
-                    f"{shown(str(found.get(key)))}, this run's is {identity.get(key)}.\nNothing was changed. Put the right "
-                    f"checkpoint back, or delete this one to start again from the first epoch."
+                    f"{shown(str(found.get(key)))}, this run's is {identity.get(key)}.\n"
+                    f"Nothing was changed. Put the right checkpoint back, or delete this one to "
+                    f"start again from the first epoch."
                 )
         if name == PREVIOUS_CHECKPOINT:
             # The next write keeps the current checkpoint as the previous one. It must not be the
