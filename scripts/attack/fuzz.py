@@ -26,6 +26,7 @@ import os
 import random
 import re
 import resource
+import shlex
 import shutil
 import signal
 import sys
@@ -682,7 +683,9 @@ def main() -> None:
             found.append(searched(kind, start, asked, asked.seconds / len(kinds)))
             print(json.dumps(found[-1]), flush=True)
     if asked.out:
-        write_down(asked.out, found, f"python scripts/attack/fuzz.py {' '.join(sys.argv[1:])}")
+        write_down(
+            asked.out, found, shlex.join(["python", "scripts/attack/fuzz.py", *sys.argv[1:]])
+        )
     sys.exit(1 if any(own["failed"] for own in found) else 0)
 
 

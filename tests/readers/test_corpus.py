@@ -57,12 +57,13 @@ def test_what_reads_well_or_is_refused_well_is_no_fault(folder):
 
 
 def test_inputs_that_go_new_ways_are_kept_and_the_same_seed_gives_the_same(folder):
-    searches = [fuzz.Search("names.txt", seed=seed) for seed in (3, 3, 4)]
+    searches = [fuzz.Search("pairs.csv", seed=seed) for seed in (3, 3, 4)]
     for search in searches:
-        search.go(40, math.inf)
+        search.go(60, math.inf)
     first, again, other = (search.draw.pool for search in searches)
-    assert first == again != other
+    assert first == again
     assert len(first) > len(searches[0].seeds)
+    assert other != first
 
 
 def test_what_is_kept_is_as_small_as_it_goes():
