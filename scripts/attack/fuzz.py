@@ -92,10 +92,10 @@ def _features(**options: Any) -> Reads:  # noqa: ANN401
 
 
 @cache
-def toy(names: str = "abcd") -> Graph:
+def toy() -> Graph:
     """Return a small graph whose nodes have features."""
     pairs = torch.tensor([[0, 1, 2, 0], [1, 2, 3, 3]])
-    return Graph.from_pairs("toy", tuple(names), pairs, torch.eye(4), feature_names=tuple("pqrs"))
+    return Graph.from_pairs("toy", tuple("abcd"), pairs, torch.eye(4), feature_names=tuple("pqrs"))
 
 
 def _planetoid(path: Path) -> object:
@@ -648,7 +648,7 @@ def write_down(out: Path, found: Sequence[dict[str, Any]], command: str) -> None
     there = out.read_text().splitlines() if out.exists() else []
     before = {own["target"]: own for own in map(json.loads, there)}
     for own in found:
-        old = before.get(own["target"], {"failed": None})
+        old = before.get(own["target"], own)
         failed = old.get("failed_before", old["failed"])
         line = {"attack": "fuzz", **own, "failed_before": failed, "command": command}
         before[own["target"]] = line
