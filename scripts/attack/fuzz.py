@@ -644,14 +644,14 @@ def searched(kind: str, start: Path, asked: argparse.Namespace, seconds: float) 
 
 
 def write_down(out: Path, found: Sequence[dict[str, Any]], command: str) -> None:
-    """Write a line for each kind; one that was there tells how many tries failed before."""
+    """Write a line for each kind; one that was there says how many tries failed the first time."""
     there = out.read_text().splitlines() if out.exists() else []
     before = {own["target"]: own for own in map(json.loads, there)}
     for own in found:
         old = before.get(own["target"], own)
-        failed = old.get("failed_before", old["failed"])
-        line = {"attack": "fuzz", **own, "failed_before": failed, "command": command}
-        before[own["target"]] = line
+        first = {name: old.get(f"{name}_before", old.get(name)) for name in ("tries", "failed")}
+        told = {f"{name}_before": value for name, value in first.items()}
+        before[own["target"]] = {"attack": "fuzz", **own, **told, "command": command}
     out.write_text("".join(json.dumps(own) + "\n" for own in before.values()))
 
 
