@@ -24,9 +24,10 @@ slow: $(VENV)/.ready-test   ## run the tests that take minutes
 mutants: $(VENV)/.ready-test ## break each promise by one line and see whether its tests notice
 	$(BIN)/python scripts/mutants.py --workers 2
 
-attack: $(VENV)/.ready-test ## harm every call to the disk, put wrong values into every stored file
+attack: $(VENV)/.ready-test ## harm every call to the disk, change every file that is read, for an hour
 	$(BIN)/python scripts/attack/disk.py
 	$(BIN)/python scripts/attack/stored.py --draw 2000
+	$(BIN)/python scripts/attack/fuzz.py --seconds 600
 
 audit: $(VENV)/.ready       ## look the pinned dependencies up in the public list of known faults
 	$(BIN)/python -m pip install --quiet pip-audit && $(BIN)/pip-audit -r constraints.txt --no-deps

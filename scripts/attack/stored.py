@@ -16,6 +16,7 @@ import argparse
 import json
 import multiprocessing
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -35,6 +36,8 @@ from torch import Tensor
 from cgcl.tensors import write_tensors
 
 RUN = "runs/toy-1"
+STOPPED = "runs/toy-2"
+"""The same run as it was an epoch before its end: what `--resume` goes on with."""
 GONE = object()
 DEEP = "[" * 100_000 + "]" * 100_000
 WRONG: tuple[Any, ...] = (
@@ -54,14 +57,18 @@ WRONG: tuple[Any, ...] = (
     GONE,
 )
 READERS = {
-    f"{RUN}/run.json": ("report", "train --resume", "predict"),
-    f"{RUN}/metrics.jsonl": ("report", "train --resume"),
+    f"{RUN}/run.json": ("report", "predict"),
+    f"{RUN}/metrics.jsonl": ("report",),
     f"{RUN}/suggestions.json": ("report",),
-    f"{RUN}/comparison.json": ("report",),
+    f"{RUN}/comparison.json": ("report and compare",),
     f"{RUN}/model.safetensors": ("predict", "evaluate", "report"),
-    f"{RUN}/graph.safetensors": ("predict", "train --resume", "audit"),
-    f"{RUN}/split.safetensors": ("predict", "train --resume", "audit"),
-    f"{RUN}/checkpoint.safetensors": ("train --resume",),
+    f"{RUN}/graph.safetensors": ("predict", "audit"),
+    f"{RUN}/split.safetensors": ("predict", "audit"),
+    f"{STOPPED}/run.json": ("train --resume",),
+    f"{STOPPED}/metrics.jsonl": ("train --resume",),
+    f"{STOPPED}/graph.safetensors": ("train --resume",),
+    f"{STOPPED}/split.safetensors": ("train --resume",),
+    f"{STOPPED}/checkpoint.safetensors": ("train --resume",),
     "compared/plan.json": ("compare",),
     "compared/runs.jsonl": ("compare",),
     "tuned/study.json": ("tune",),
@@ -70,7 +77,8 @@ READERS = {
 }
 LINES = {
     "report": f"report {RUN} --no-compare",
-    "train --resume": f"train --resume {RUN} --epochs 6 --quiet --no-compare",
+    "report and compare": f"report {RUN}",
+    "train --resume": f"train --resume {STOPPED} --quiet --no-compare",
     "predict": f"predict {RUN} --top 5 --explain",
     "evaluate": f"evaluate {RUN}",
     "audit": f"audit {RUN}",
@@ -221,6 +229,20 @@ def do(one: Try, start: Path) -> Try:
     return replace(one, code=code, said=said)
 
 
+def prepare_stored(start: Path) -> None:
+    """Write all the files: those of a run, of one that was stopped, a comparison and a search."""
+    prepare(start)
+    shutil.copytree(start / RUN, stopped := start / STOPPED)
+    (stopped / "model.safetensors").unlink()
+    (stopped / "checkpoint.previous.safetensors").replace(stopped / "checkpoint.safetensors")
+    about = json.loads((stopped / "run.json").read_text()) | {"status": "running", "epochs": 3}
+    (stopped / "run.json").write_text(json.dumps(about | {"test": None, "model": None}))
+    for line in (LINES["compare"], LINES["tune"], LINES["report and compare"]):
+        code, words = run(line, start)
+        if code:
+            sys.exit(words)
+
+
 def main() -> None:
     """Make the tries and tell what gave way."""
     parser = argparse.ArgumentParser(
@@ -235,11 +257,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made:
         start = Path(made) / "start"
         start.mkdir()
-        prepare(start)
-        for line in (LINES["compare"], LINES["tune"], f"report {RUN}"):
-            code, words = run(line, start)
-            if code:
-                sys.exit(words)
+        prepare_stored(start)
         chosen = [t for t in tries(start) if asked.only in t.file or asked.only in t.command]
         if asked.draw is not None:
             chosen = random.Random(asked.seed).sample(chosen, min(asked.draw, len(chosen)))  # noqa: S311

@@ -25,8 +25,9 @@ def fits(found: Any, shape: Any, *, exactly: bool = True) -> bool:  # noqa: ANN4
 
     Args:
         found: What JSON holds.
-        shape: A type, a list of one, a mapping of names or of any text (`str`) to shapes, a tuple
-            of alternatives, or None. Numbers are finite, and True is no number.
+        shape: A type, a list of one for any number of it, a longer list for as many, a mapping of
+            names or of any text (`str`) to shapes, a tuple of alternatives, or None. Numbers are
+            finite, and True is no number.
         exactly: Whether a mapping of names has no others; files of later versions may.
 
     Example:
@@ -36,7 +37,9 @@ def fits(found: Any, shape: Any, *, exactly: bool = True) -> bool:  # noqa: ANN4
     if isinstance(shape, tuple):
         return any(fits(found, one, exactly=exactly) for one in shape)
     if isinstance(shape, list):
-        return isinstance(found, list) and all(fits(f, shape[0], exactly=exactly) for f in found)
+        if not isinstance(found, list) or len(shape) not in (1, len(found)):
+            return False
+        return all(fits(own, shape[n % len(shape)], exactly=exactly) for n, own in enumerate(found))
     if isinstance(shape, dict):
         return isinstance(found, dict) and not misfits(found, shape, exactly=exactly)
     if shape is object:

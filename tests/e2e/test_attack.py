@@ -30,3 +30,13 @@ def test_a_draw_of_wrong_values_in_stored_files_ends_in_words_of_ours(project: P
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " 0 failed" in done.stdout
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="each kind of file has a process of its own")
+def test_a_short_search_by_changed_files_finds_nothing(project: Path) -> None:
+    script = project / "scripts/attack/fuzz.py"
+    command = [sys.executable, script, "--only", "toy-2/", "--tries", "2", "--seconds", "9999"]
+    environment = {key: own for key, own in os.environ.items() if not key.startswith("CGCL_")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count('"failed": 0') == 5

@@ -82,6 +82,13 @@ def test_what_was_recorded_and_is_finite_is_drawn():
     assert "AUC" not in validation_figure(chosen, 30)
 
 
+def test_what_no_axis_spans_is_not_drawn():
+    sound = {"epoch": 1, "losses": [0.5], "val": {"auc": 0.5, "ap": 0.5}}
+    endless = {"epoch": 2, "losses": [1e308], "val": {"auc": 0.5, "ap": -1e308}}
+    for figure in (loss_figure, validation_figure):
+        assert "nan" not in figure([sound, endless])
+
+
 def test_a_long_run_stays_small():
     history = [{"epoch": epoch, "losses": [1 / epoch] * 2} for epoch in range(1, 20_001)]
     assert len(loss_figure(history)) < 100_000

@@ -13,6 +13,7 @@ import torch
 from cgcl.errors import ModelFileError, ResourceError, RunFolderError
 from cgcl.graph import Graph
 from cgcl.predict import LinkPredictor
+from cgcl.tensors import read_tensors, write_tensors
 from cgcl.train.config import Resources, RunConfig
 from cgcl.train.run import Run, conclude_run, resume_run, start_run
 from cgcl.train.run_folder import (
@@ -278,6 +279,31 @@ def test_a_checkpoint_of_another_run_is_refused_by_its_first_difference(sbm, tmp
     foreign = finish(begin(sbm(0), tmp_path / "other", lr=0.02))
     (path / CHECKPOINT).write_bytes((foreign / CHECKPOINT).read_bytes())
     refused(path, "its lr is 0.02, this run's is 0.01")
+
+
+def test_a_checkpoint_that_is_whole_and_fits_nothing_is_refused(sbm, tmp_path) -> None:
+    path = crashed(sbm(0), tmp_path, epoch=7)
+    (path / PREVIOUS_CHECKPOINT).unlink()
+    kind = "cgcl checkpoint 1"
+    tensors, about = read_tensors(path / CHECKPOINT, kind)
+    name = next(own for own in tensors if own.startswith("adam.0.exp_avg"))
+    weight = next(own for own in tensors if own.startswith("model."))
+    rest = {own: value for own, value in tensors.items() if own != weight}
+    numbers = about["numbers"]
+    for wrong_tensors, wrong_about, words in (
+        (tensors, {"numbers": numbers}, "is damaged (identity)"),
+        (tensors, about | {"numbers": numbers | {"best_val": True}}, "is damaged (numbers)"),
+        (tensors | {name: tensors[name][1:]}, about, f"'{name}' missing or of another kind"),
+        (tensors | {weight: tensors[weight].double()}, about, f"'{weight}' missing or"),
+        (
+            tensors | {"adam.9x": tensors[name].clone()},
+            about,
+            "'adam.9x' missing or of another kind",
+        ),
+        (rest, about, f"'{weight}' missing or of another kind"),
+    ):
+        write_tensors(path / CHECKPOINT, kind, wrong_tensors, wrong_about)
+        refused(path, words)
 
 
 def test_a_run_folder_with_another_graph_is_refused(sbm: Build, tmp_path) -> None:

@@ -528,7 +528,9 @@ class _Search:
             should_stop=lambda: why_stop() is not None,
             measure_test=False,
         )
-        done = {trial.number: trial for trial in (self.study.results if self.study else ())}
+        searched = self.space.choices.keys()  # of which a trial says each, or is made again
+        results = self.study.results if self.study else ()
+        done = {own.number: own for own in results if searched <= own.settings.keys()}
         listener.opens(len(done))
         stopped: StopReason | None = None
         for number in (n for n in range(1, self.asked + 1) if n not in done):

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from cgcl.errors import ConfigError, FeatureError, GraphFormatError
 from cgcl.graph.features import coalesced, compact, extremes
-from cgcl.readers.regular_file import names_of_rows
+from cgcl.readers.regular_file import names_of_rows, told
 from cgcl.readers.tables import Table, encoded, is_number, plain, refuse_twice
 from cgcl.wording import counted, listed, shown
 
@@ -130,7 +130,7 @@ def features_of_table(
     refuse_twice(table.place, table.columns)
     wanted = [name for name in table.columns[1:] if name not in options.text]
     data = table.read(table.columns, wanted)
-    columns, rows = _index_first(table.columns, data), data.num_rows
+    columns, rows = _index_first(table.place, table.columns, data), data.num_rows
     if len(columns) < 2 or rows == 0:
         raise GraphFormatError(
             f"{table.place} has {counted(len(columns), 'column')} and {rows:,} rows, expected a "
@@ -192,11 +192,12 @@ def features_of_matrix(
 # --- Columns of numbers ---
 
 
-def _index_first(columns: Sequence[str], data: pa.Table) -> list[str]:
+def _index_first(place: str, columns: Sequence[str], data: pa.Table) -> list[str]:
     """Put the index of a pandas frame, which Arrow lists last, where the names are expected."""
     about = (data.schema.metadata or {}).get(b"pandas", b"{}")
-    index = json.loads(about).get("index_columns", [])
-    named = [name for name in index if isinstance(name, str) and name in columns]
+    with told(f"{place}: what pandas wrote about the columns is damaged", "Write it again."):
+        index = json.loads(about).get("index_columns", [])
+        named = [name for name in index if isinstance(name, str) and name in columns]
     if len(named) != 1:
         return list(columns)
     return [*named, *(name for name in columns if name != named[0])]

@@ -203,6 +203,7 @@ def _check_range(pairs: np.ndarray, num_nodes: int, place: str) -> None:
             f"{place} claims {num_nodes:,} nodes for {pairs.shape[1]:,} links.\n"
             f"At most {MAX_ISOLATED:,} nodes without links are accepted."
         )
+    require_names(num_nodes)
 
 
 # --- NumPy archives ---

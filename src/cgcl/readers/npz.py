@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import io
 import math
-import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -104,15 +103,13 @@ def _read_member(file: str, archive: zipfile.ZipFile, key: str) -> np.ndarray:
             f"{file} has no array '{key}'. Arrays found: {found or 'none'}.\n"
             f"Fetch or save it again."
         ) from None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about headers that Python 2 wrote: they are read as well
-        with archive.open(member) as stream:
-            _check_header(file, key, stream, member.file_size)
-        with archive.open(member) as stream:
-            array = npy.read_array(stream, allow_pickle=False)
-            if stream.read(1):  # also makes zipfile compare the checksum
-                raise GraphFormatError(f"{file}: array '{key}' is followed by foreign bytes.")
-            return array
+    with archive.open(member) as stream:
+        _check_header(file, key, stream, member.file_size)
+    with archive.open(member) as stream:
+        array = npy.read_array(stream, allow_pickle=False)
+        if stream.read(1):  # also makes zipfile compare the checksum
+            raise GraphFormatError(f"{file}: array '{key}' is followed by foreign bytes.")
+        return array
 
 
 def _check_header(file: str, key: str, stream: IO[bytes], member_bytes: int) -> None:

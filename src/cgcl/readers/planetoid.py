@@ -50,17 +50,17 @@ def read_planetoid(folder: Path, name: str, sha256: Mapping[str, str]) -> tuple[
     with told(f"The files ind.{name}.* are damaged", "Delete them and fetch them again."):
         known, held_out = (loaded[part].tensor() for part in ("allx", "tx"))
         pairs = _pairs(loaded["graph"])
-    held_out_nodes = torch.tensor([int(node) for node in content["test.index"].split()])
-    # CiteSeer lists fewer held-out nodes than their range has: the others have no features.
-    num_nodes = max(int(held_out_nodes.max()) + 1, known.shape[0])
-    rows, columns = held_out.indices()
-    x = torch.sparse_coo_tensor(
-        torch.cat([known.indices(), torch.stack([held_out_nodes[rows], columns])], dim=1),
-        torch.cat([known.values(), held_out.values()]),
-        (num_nodes, known.shape[1]),
-        check_invariants=True,
-    )
-    return pairs, compact(x)
+        held_out_nodes = torch.tensor([int(node) for node in content["test.index"].split()])
+        # CiteSeer lists fewer held-out nodes than their range has: the others have no features.
+        num_nodes = max(int(held_out_nodes.max()) + 1, known.shape[0])
+        rows, columns = held_out.indices()
+        x = torch.sparse_coo_tensor(
+            torch.cat([known.indices(), torch.stack([held_out_nodes[rows], columns])], dim=1),
+            torch.cat([known.values(), held_out.values()]),
+            (num_nodes, known.shape[1]),
+            check_invariants=True,
+        )
+        return pairs, compact(x)
 
 
 def unpickle_restricted(content: bytes, file: str) -> Any:  # noqa: ANN401

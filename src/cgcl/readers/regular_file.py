@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import re
 import stat
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -58,6 +59,8 @@ def read_bytes(path: Path) -> bytes:
 def told(problem: str, remedy: str) -> Iterator[None]:
     """Turn whatever a damaged file or a foreign object brings about into an error of ours.
 
+    What libraries warn of is not told.
+
     Args:
         problem: The beginning of the message; the reason follows.
         remedy: What to do about it.
@@ -67,7 +70,9 @@ def told(problem: str, remedy: str) -> Iterator[None]:
         ResourceError: Memory does not suffice.
     """
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about what we do not use, or refuse
+            yield
     except CGCLError:
         raise
     except MemoryError as error:

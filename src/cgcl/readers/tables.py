@@ -8,7 +8,6 @@ from __future__ import annotations
 import bisect
 import io
 import shlex
-import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -369,8 +368,7 @@ def frame_table(frame: Any, place: str) -> Table:  # noqa: ANN401
         GraphFormatError: It cannot be read as a table.
     """
     remedy = "Expected columns of one type each; names of nodes are text or whole numbers."
-    with told(f"{place} cannot be read as a table", remedy), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with told(f"{place} cannot be read as a table", remedy):
         data: pa.Table = pa.table(frame)
         data.validate(full=True)
     _check_width(place, data.column_names)

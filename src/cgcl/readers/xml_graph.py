@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import warnings
 from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
@@ -119,8 +118,7 @@ def _parsed(file: str, content: bytes, is_gexf: bool) -> nx.Graph[Any]:
 
     kind = "GEXF" if is_gexf else "GraphML"
     remedy = "Save it again with the program that made it, or as CSV."
-    with told(f"{file} is XML but cannot be read as {kind}", remedy), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about ports and untyped keys, which are not used
+    with told(f"{file} is XML but cannot be read as {kind}", remedy):
         return (nx.read_gexf if is_gexf else nx.read_graphml)(io.BytesIO(content))
 
 

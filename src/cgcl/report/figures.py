@@ -32,6 +32,7 @@ _SOLID, _DASHED, _DOTTED, _MIXED = (), (5, 1), (1, 1), (3, 1, 1, 1)
 # By chance, or for the perfect one: what a curve is to be seen against.
 _EVEN = stroke(MUTED, 0.9, (4, 4))
 _WHISKER = 1.1
+_LARGEST = 1e300
 # What guessing reaches, in percent: a bar's length is what a method does better than that.
 _GUESSING = {"auc": 50.0, "ap": 50.0}
 # A little air, so that a perfect curve stays visible.
@@ -262,8 +263,8 @@ def _series(history: Epochs, field: str, item: str | int) -> tuple[Array, Array]
             recorded = float(entry[field][item])
         except (KeyError, IndexError, TypeError):
             continue
-        # A run that diverged has NaN in its last epochs.
-        if math.isfinite(recorded):
+        # A run that diverged has NaN in its last epochs, and no axis spans what is near infinity.
+        if abs(recorded) < _LARGEST:
             points.append((float(entry["epoch"]), recorded))
     epochs, values = np.array(points, dtype=np.float64).reshape(-1, 2).T
     return epochs, values

@@ -28,7 +28,7 @@ from cgcl.predict.baselines import Compared, compare_with_baselines
 from cgcl.predict.saved import Fitted, read_fitted
 from cgcl.predict.strategy import by_products, in_words
 from cgcl.split import Finding, audit_split
-from cgcl.stored import parse_json
+from cgcl.stored import misfits, parse_json
 from cgcl.train.config import Resources, RunConfig
 from cgcl.train.run_folder import MODEL, read_run
 from cgcl.train.top_of_list import DEAR, Progress, silent
@@ -40,6 +40,33 @@ _FORMAT = 2
 _SHOWN_LINKS = 100
 _LINK = ("source", "target", "probability", "score")
 _EVIDENCE = ("shared_neighbours", "common_features", "distance", "because")
+# What is kept, as `cgcl.stored.fits` takes it.
+_FIGURE = (None, float)
+_LATER = {"protocol": "", "why_none": ""}
+_SHAPES: dict[str, dict[str, Any]] = {
+    COMPARISON: {
+        "results": [
+            {
+                "method": str,
+                "metrics": {str: _FIGURE},
+                "sampled": (None, {"links": int, "se": {str: float}}),
+            }
+        ],
+        "protocol": str,
+    },
+    SUGGESTIONS: {
+        "links": [
+            {
+                **dict.fromkeys(("source", "target"), str),
+                **dict.fromkeys(("probability", *_EVIDENCE), _FIGURE),
+                "score": float,
+                "because": (None, str),
+                "interval": (None, [float, float]),
+            }
+        ],
+        **dict.fromkeys(("how_found", "why_none"), str),
+    },
+}
 # Searching up to so many pairs takes about a minute at most, ten times as many if products of
 # matrices give their scores; larger graphs are asked for it.
 _SEARCHED_PAIRS = 200_000_000
@@ -225,9 +252,10 @@ def _read(path: Path) -> dict[str, Any] | None:
         found = parse_json(path.read_bytes())
     except (OSError, ValueError):
         return None
-    # The digest vouches for all the rest.
-    is_whole = isinstance(found, dict) and found.pop("digest", None) == _digest(found)
-    return found if is_whole else None
+    if not isinstance(found, dict) or found.pop("digest", None) != _digest(found):
+        return None
+    is_sound = not misfits({**_LATER, **found}, _SHAPES[path.name]) and found.get("results") != []
+    return found if is_sound else None
 
 
 def _digest(found: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ from cgcl.stored import misfits, parse_json
 from cgcl.tensors import read_tensors, tensors_sha256, write_tensors
 from cgcl.train.config import RunConfig
 from cgcl.train.trainer import build_learner
+from cgcl.wording import shown
 
 if TYPE_CHECKING:
     from cgcl.train.fit import Fitted
@@ -67,6 +68,14 @@ _RECORD_SHAPE = {
     "losses": [_NUMBER],
     "val": _MEASURED,
     "consistency": _MEASURED,
+}
+_CHECKPOINT_SHAPE = {
+    "numbers": {
+        **dict.fromkeys(("epoch", "best_epoch", "looks_at_chance"), int),
+        "best_val": _FIGURES,
+        "has_best": bool,
+    },
+    "identity": {str: object},
 }
 _MODEL_SHAPE = {
     "recipe": {str: object},
@@ -335,6 +344,9 @@ def recover_checkpoint(
     for name in there:
         try:
             tensors, about = read_tensors(folder / name, _CHECKPOINT_KIND)
+            if wrong := misfits(about, _CHECKPOINT_SHAPE):
+                what = ", ".join(wrong)
+                raise ModelFileError(f"{name} in {folder} is damaged ({what}).")
         except ModelFileError as error:
             problems.append(str(error))
             continue
@@ -342,9 +354,10 @@ def recover_checkpoint(
         for key in sorted(found.keys() | identity.keys()):
             if found.get(key) != identity.get(key):
                 raise ModelFileError(
-                    f"{name} in {folder} belongs to another run: its {key} is {found.get(key)}, "
-                    f"this run's is {identity.get(key)}.\nNothing was changed. Put the right "
-                    f"checkpoint back, or delete this one to start again from the first epoch."
+                    f"{name} in {folder} belongs to another run: its {shown(key)} is "
+                    f"{shown(str(found.get(key)))}, this run's is {identity.get(key)}.\n"
+                    f"Nothing was changed. Put the right checkpoint back, or delete this one to "
+                    f"start again from the first epoch."
                 )
         if name == PREVIOUS_CHECKPOINT:
             # The next write keeps the current checkpoint as the previous one. It must not be the

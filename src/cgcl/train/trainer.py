@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from cgcl.errors import TrainingError
+from cgcl.errors import ModelFileError, TrainingError
 from cgcl.graph.features import Structure
 from cgcl.methods.method import Epoch, Learner, PairScorer, TrainingGraph
 from cgcl.methods.scoring import EmbeddingScorer
@@ -22,6 +23,7 @@ from cgcl.split import Split
 from cgcl.train.config import Resources, RunConfig
 from cgcl.train.engines import Moments, engine_for
 from cgcl.train.top_of_list import BUDGET, DEAR, Progress, ranking_metrics, scored_once, silent
+from cgcl.wording import listed
 
 CHANCE_AUC = 0.55
 """A validation AUC below this is no better than guessing."""
@@ -345,7 +347,12 @@ class Trainer:
         return tensors, numbers
 
     def restore(self, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
-        """Take over a state that `state` returned."""
+        """Take over a state that `state` returned.
+
+        Raises:
+            ModelFileError: It is the state of something else.
+        """
+        self._require_own(tensors, has_best=numbers["has_best"])
         self.learner.load_state_dict(_under("model.", tensors))
         best = {k: v.to(self._device) for k, v in _under("best.", tensors).items()}
         self.best_weights = best if numbers["has_best"] else None
@@ -358,6 +365,30 @@ class Trainer:
         self.epoch, self.best_epoch = numbers["epoch"], numbers["best_epoch"]
         self.best_val = numbers["best_val"]
         self._looks_at_chance = numbers["looks_at_chance"]
+
+    def _require_own(self, tensors: Mapping[str, Tensor], *, has_best: bool) -> None:
+        """Refuse tensors that are not those of these weights and of their optimizer."""
+        learner, parts = self.learner, ("model", "best") if has_best else ("model",)
+        weights = learner.state_dict().items()
+        expected = {f"{part}.{name}": own for part in parts for name, own in weights}
+        for index, own in enumerate(learner.parameters()):
+            memory = {"step": own.new_empty(()), "exp_avg": own, "exp_avg_sq": own}
+            named = {f"adam.{index}.{name}": value for name, value in memory.items()}
+            if named.keys() & tensors.keys():  # it was stepped
+                expected |= named
+        for part, name in product(parts, learner.added):
+            if f"{part}.{name}" not in tensors:
+                del expected[f"{part}.{name}"]
+        found, wanted = (
+            {name: (own.shape, own.dtype) for name, own in some.items()}
+            for some in (tensors, expected)
+        )
+        wrong = sorted({name for name, _ in found.items() ^ wanted.items()})
+        if wrong:
+            raise ModelFileError(
+                f"The checkpoint does not fit its run: {listed(wrong)} missing or of another kind."
+                f"\nDelete it to start this run again from its first epoch."
+            )
 
     def _look(self, seen: ValidationScores | None = None) -> dict[str, float] | None:
         """Measure on the validation links and keep the weights if they are the best so far."""

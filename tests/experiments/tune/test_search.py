@@ -65,13 +65,16 @@ def test_more_trials_go_on_where_fewer_ended(search, fake, folder):
     assert search(3, folder=folder).trials == tuned.trials
 
 
-def test_a_lost_trial_is_run_again_and_no_other(search, fake, folder):
+@pytest.mark.parametrize("lost", [b"{damaged}", b'{"settings": {}}'])
+def test_a_lost_trial_is_run_again_and_no_other(search, fake, folder, lost):
     before = search(7, folder=folder)
     lines = (folder / TRIALS).read_bytes().splitlines(keepends=True)
-    (folder / TRIALS).write_bytes(b"".join([*lines[:3], b"{damaged}\n", *lines[4:]]))
+    is_line = lost != b"{damaged}"  # of a trial that does not say what it was of
+    wrong = json.dumps(json.loads(lines[3]) | json.loads(lost)).encode() if is_line else lost
+    (folder / TRIALS).write_bytes(b"".join([*lines[:3], wrong + b"\n", *lines[4:]]))
     after = search(7, folder=folder)
     assert without_time(after) == without_time(before)
-    assert (len(fake.calls), after.damaged_lines) == (1, 1)
+    assert (len(fake.calls), after.damaged_lines) == (1, 0 if is_line else 1)
 
 
 @pytest.mark.parametrize("stop_after", [0, 1, 4, 10])
