@@ -106,6 +106,15 @@ def test_the_best_epoch_is_kept_not_the_last(sbm: Build, monkeypatch) -> None:
     assert not same(after[1], after[5])
 
 
+def test_weights_whose_scores_are_no_numbers_are_not_tested(sbm: Build) -> None:
+    trainer = trainer_for(sbm(0))
+    with torch.no_grad():
+        for weight in trainer.learner.parameters():
+            weight.fill_(float("nan"))
+    with pytest.raises(TrainingError, match="no finite numbers"):
+        trainer.measure()
+
+
 def test_without_validation_links_the_last_epoch_is_kept(sbm: Build) -> None:
     trainer = trainer_for(sbm(0), epochs=5, evaluate_every=2, val=0.0)
     assert train(trainer) is None

@@ -313,18 +313,27 @@ class Trainer:
         Args:
             top_of_list: Whether to measure where test links stand among all nodes and pairs, too.
             progress: Told how far that is.
+
+        Raises:
+            TrainingError: Scores are not finite.
         """
         split = self.split
         if split.test.shape[1] == 0:
             return None
         scorer = self.tested = scored_once(self.learner.scorer(self.known))
+        scores = scorer.logits(split.test), scorer.logits(split.test_negatives)
+        if not all(torch.isfinite(side).all() for side in scores):
+            raise TrainingError(
+                "The trained model gives test pairs scores that are no finite numbers.\n"
+                "Train again, with a smaller `lr` if that does not help."
+            )
         found: dict[str, float] = {}
         if top_of_list:
             seed = self.recipe.split.seed
             budget = BUDGET / 2 if scorer.cost_per_pair > DEAR else BUDGET
             top = ranking_metrics(scorer, split, budget=budget, seed=seed, progress=progress)
             found, self.sampled = top.metrics, top.sampling
-        return found | link_metrics(scorer.logits(split.test), scorer.logits(split.test_negatives))
+        return found | link_metrics(*scores)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return all that is needed to go on from here: tensors, and numbers for JSON.
