@@ -24,8 +24,8 @@ slow: $(VENV)/.ready-test   ## run the tests that take minutes
 mutants: $(VENV)/.ready-test ## break each promise by one line and see whether its tests notice
 	$(BIN)/python scripts/mutants.py --workers 2
 
-attack: $(VENV)/.ready-test ## harm every call to the disk, put wrong values into every stored file
-	$(BIN)/python scripts/attack/disk.py
+attack: $(VENV)/.ready-test ## harm every call to the disk, signals at any time, wrong values in every stored file
+	$(BIN)/python scripts/attack/disk.py --times 17
 	$(BIN)/python scripts/attack/stored.py --draw 2000
 
 audit: $(VENV)/.ready       ## look the pinned dependencies up in the public list of known faults

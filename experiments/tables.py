@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from statistics import median
 
+import attacks
 import calibration
 import harder
 import methods
@@ -152,7 +153,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{f"reproduced-{name}": partial(figure_block, name) for name in FIGURES},
     **{f"reproduced-{name}": lambda own=own: own(reproduced()) for name, own in _OF_RUNS.items()},
 }
-for _module in (run, methods, ranking, harder, calibration, new_links, structure, speed):
+for _module in (run, methods, ranking, harder, calibration, new_links, structure, speed, attacks):
     TABLES |= _module.TABLES
 # What is not measured yet has no picture.
 FILES: dict[str, Callable[[], str]] = {
