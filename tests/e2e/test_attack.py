@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-
 needs_cc = pytest.mark.skipif(
     sys.platform != "linux" or shutil.which("cc") is None,
     reason="calls are counted by a library that cc makes for Linux",
