@@ -20,7 +20,7 @@ import sys
 sign = sys.argv.pop(1)
 
 def wait(event, arguments):
-    if event == "open" and sign in str(arguments[0]):
+    if event in ("open", "os.rename") and sign in f"{event} {arguments[0]}":
         print("Here", file=sys.stderr, flush=True)
         try:
             sys.stdin.read()
@@ -30,7 +30,7 @@ def wait(event, arguments):
 sys.addaudithook(wait)
 runpy.run_module("cgcl", run_name="__main__")
 """
-"""The program, but before it opens a file of that name it waits until its input is closed.
+"""The program, but before it opens or renames a file of that name it waits for its input to close.
 
 It waits in foreign code, which makes an error of its own of whatever is raised there.
 """
@@ -56,6 +56,7 @@ COMMANDS = [
     ("toy.csv", "tune toy.csv --out tuned"),
     ("model.safetensors", "predict runs/toy-1 --top 3"),
     (".tmp", "predict runs/toy-1 --top 3 --out links.csv"),
+    ("os.rename links.csv", "predict runs/toy-1 --top 3 --out links.csv"),  # all of it is there
     (".tmp", "embed runs/toy-1 --out vectors.npz"),
     ("model.safetensors", "evaluate runs/toy-1"),
     (".tmp", "report runs/toy-1 --no-compare"),
