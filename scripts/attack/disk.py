@@ -464,13 +464,14 @@ def keep(done: list[Try], asked: argparse.Namespace) -> None:
     for key in dict.fromkeys((own.attack, own.command) for own in done):
         own = [one for one in done if (one.attack, one.command) == key]
         failed = sum(one.fault() is not None for one in own)
+        times = "" if own[0].call else f" --times {asked.times}"
         lines[key] = {
             "attack": key[0],
             "target": key[1],
             "tries": len(own),
             "failed": failed,
             "failed_before": lines.get(key, {}).get("failed_before", failed),
-            "command": f"python scripts/attack/disk.py --times {asked.times}",
+            "command": f"python scripts/attack/disk.py{times}",
             "seed": asked.seed,
             "seconds": round(sum(one.seconds for one in own), 1),
         }
