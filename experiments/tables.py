@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from statistics import median
 
+import attacks
 import calibration
 import equal
 import harder
@@ -153,7 +154,8 @@ TABLES: dict[str, Callable[[], str]] = {
     **{f"reproduced-{name}": partial(figure_block, name) for name in FIGURES},
     **{f"reproduced-{name}": lambda own=own: own(reproduced()) for name, own in _OF_RUNS.items()},
 }
-for _module in (run, methods, equal, ranking, harder, calibration, new_links, structure, speed):
+_MODULES = (run, methods, equal, ranking, harder, calibration, new_links, structure, speed, attacks)
+for _module in _MODULES:
     TABLES |= _module.TABLES
 # What is not measured yet has no picture.
 FILES: dict[str, Callable[[], str]] = {

@@ -18,6 +18,8 @@ from cgcl.errors import ResourceError
 _TEMPORARY = re.compile(r".+\.[0-9a-f]{32}\.tmp", re.DOTALL)
 # Of the bytes that a name may have, usually 255, so many are left to what is being written.
 _NAME_BYTES = 200
+# What is being written now.
+_UNFINISHED: set[Path] = set()
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -56,6 +58,7 @@ def writing_atomically(path: Path, size: int | None = None) -> Iterator[BinaryIO
     name = os.fsdecode(os.fsencode(path.name)[:_NAME_BYTES])
     temporary = path.with_name(f"{name}.{secrets.token_hex(16)}.tmp")
     is_taken = False
+    _UNFINISHED.add(temporary)
     try:
         try:
             file = temporary.open("xb")  # fails where anything has the name, even a link
@@ -75,6 +78,15 @@ def writing_atomically(path: Path, size: int | None = None) -> Iterator[BinaryIO
         if isinstance(error, OSError):
             raise _write_error(path, size, error) from error
         raise
+    finally:
+        _UNFINISHED.discard(temporary)
+
+
+def remove_unfinished() -> None:
+    """Delete the temporary files of this process: for when it ends in the middle of writing."""
+    for path in [*_UNFINISHED]:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def append_whole(file: FileIO, line: bytes, *, synced: bool) -> None:

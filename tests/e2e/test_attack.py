@@ -1,5 +1,6 @@
 """A short draw of `make attack`: harm at calls to the disk, then what a user does."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -8,11 +9,27 @@ from pathlib import Path
 
 import pytest
 
-
-@pytest.mark.skipif(
+needs_cc = pytest.mark.skipif(
     sys.platform != "linux" or shutil.which("cc") is None,
     reason="calls are counted by a library that cc makes for Linux",
 )
+
+
+@needs_cc
+def test_a_draw_of_signals_at_random_times_loses_nothing(project: Path, tmp_path: Path) -> None:
+    script, kept = project / "scripts/attack/disk.py", tmp_path / "kept.jsonl"
+    command = [sys.executable, script, "--times", "2", "--no-calls", "--only", "download"]
+    environment = {key: own for key, own in os.environ.items() if not key.startswith("CGCL_")}
+    command += ["--workers", "1", "--results", kept]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "download: 6 tries, 0 failed" in done.stdout
+    line = json.loads(kept.read_text())
+    assert (line["attack"], line["target"]) == ("signals at random times", "download")
+    assert (line["tries"], line["failed"], line["failed_before"]) == (6, 0, 0)
+
+
+@needs_cc
 def test_a_draw_of_the_attack_on_the_disk_loses_nothing(project: Path) -> None:
     command = [sys.executable, project / "scripts/attack/disk.py", "--draw", "16", "--workers", "1"]
     environment = {key: own for key, own in os.environ.items() if not key.startswith("CGCL_")}

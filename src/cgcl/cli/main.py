@@ -9,11 +9,9 @@ import os
 import signal
 import sys
 import tempfile
-import threading
 import traceback
 from importlib import import_module
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 
 from cyclopts import App
@@ -23,10 +21,11 @@ from cgcl import __version__
 from cgcl.cli.settings import COMMANDS, OPTIONS, settings_file, settings_preset
 from cgcl.cli.terminal import forget, say
 from cgcl.errors import CGCLError, ConfigError, ResourceError
+from cgcl.interrupt import end_on_signals
 from cgcl.memory import is_out_of_memory
 
 # Exit codes: 0 done, 1 our own error, 2 wrong usage, 70 a bug, 130 and 143 stopped by a signal.
-_ERROR, _USAGE, _BUG, _SIGNAL = 1, 2, 70, 128
+_ERROR, _USAGE, _BUG = 1, 2, 70
 # Names of the C library: how much free memory goes back to the system, which blocks always do.
 # Looks at a barrier before a thread sleeps, of 300,000 by itself: hardly slower on a quiet machine,
 # three times as fast beside busy processes (docs/speed.md).
@@ -44,26 +43,16 @@ app = App(
     ),
     config=[Env("CGCL_", command=False), settings_file, settings_preset],
     default_parameter=OPTIONS,
-    suppress_keyboard_interrupt=False,  # which would end without a word
 )
 for command in COMMANDS:
     app.command(getattr(import_module(f"cgcl.cli.{command}"), command))
-
-
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM, which clears up as Ctrl-C does."""
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
-    raise _Terminated
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code."""
     _keep_freed_memory()
     _spin_briefly()
-    is_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, _terminate) if is_main else None
+    before = end_on_signals()
     _open_what_is_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that cannot show a name shows its code instead.
@@ -76,17 +65,14 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except CGCLError as error:
         say(f"Error: {error}")
         code = _USAGE if isinstance(error, ConfigError) else _ERROR
-    except KeyboardInterrupt as error:
-        say("Interrupted before the end. No file is half-written; the same command begins again.")
-        code = _SIGNAL + (signal.SIGTERM if isinstance(error, _Terminated) else signal.SIGINT)
     except BrokenPipeError:
         # The reader of our output, such as head, has had enough. Nothing is left to say.
         forget(sys.stdout)
         code = 0
     except Exception as error:
         code = _unexpected(error)
-    if is_main:
-        signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
     if "triton" not in sys.modules:  # which complains at the end of all that is not cleared away
         gc.freeze()  # to look for garbage once more before the end takes half a second
     sys.exit(code or 0)

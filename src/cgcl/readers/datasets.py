@@ -10,7 +10,7 @@ import difflib
 import http.client
 import os
 import ssl
-import time
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ _CORA_KEYS = ("names", "edges", "indptr", "indices", "num_features")
 _MAX_BYTES = 200_000_000
 _CHUNK_BYTES = 1 << 16
 # A server that sends a little now and then has so many of its longest silences in all.
-_PATIENCE = 60
+_PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -247,13 +247,14 @@ def fetch(
     """Fetch `url` to `target`, unless it is there already; either way its content is checked.
 
     The bytes take the name only after `check` accepted them, so a cut connection or a wrong file
-    leaves nothing behind.
+    leaves nothing behind, and asking again begins anew. Redirects are followed to other hosts, too,
+    as GitHub's must be, ten times at most: what counts is the content.
 
     Args:
         url: An https address.
         target: The file to make; its folder is made too.
         check: Called with a file; raises GraphFormatError if it is not the published one.
-        timeout_s: Longest silence of the server.
+        timeout_s: Longest silence of the server; all of it may take sixty times as long.
         opener: Another way to open addresses; the default speaks https only, redirects included.
 
     Raises:
@@ -269,7 +270,10 @@ def fetch(
         raise _by_hand(url, target, _reason(error)) from error
     with writing_atomically(target) as file:
         try:
-            _fetch(opener or _https_only(), url, file, timeout_s)
+            limit_s = _PATIENCE * timeout_s
+            read = partial(_fetch, opener or _https_only(), url, file, timeout_s)
+            if not _ends_within(limit_s, read):
+                raise OSError(f"only {file.tell():,} bytes came in {limit_s:,.0f} s")
             file.flush()
             check(Path(file.name))
         except GraphFormatError as error:
@@ -297,30 +301,55 @@ def _https_only() -> urllib.request.OpenerDirector:
 def _fetch(
     opener: urllib.request.OpenerDirector, url: str, file: BinaryIO, timeout_s: float
 ) -> None:
-    until = time.monotonic() + _PATIENCE * timeout_s
     with opener.open(url, timeout=timeout_s) as response:
-        promised = response.headers.get("Content-Length")
+        length = response.headers.get("Content-Length") or ""
+        promised = int(length) if length.isdecimal() else None
         received = 0
         while chunk := response.read1(_CHUNK_BYTES):
             received += len(chunk)
             if received > _MAX_BYTES:
                 raise OSError(f"it is larger than {_MAX_BYTES / 1e6:,.0f} MB")
-            if time.monotonic() > until:
-                raise OSError(f"only {received:,} bytes came in {_PATIENCE * timeout_s:,.0f} s")
             file.write(chunk)
-    if promised is not None and received != int(promised):
-        raise OSError(f"the connection ended after {received:,} of {int(promised):,} bytes")
+    if promised is not None and received != promised:
+        raise OSError(f"the connection ended after {received:,} of {promised:,} bytes")
+
+
+def _ends_within(seconds: float, work: Callable[[], None]) -> bool:
+    """Do something in a thread of its own; raise what it raises, return whether it ended in time.
+
+    Headers, too, may trickle without end, while nothing of ours looks at the clock. A thread that
+    is left behind fails when it next writes to the file, and no process waits for it.
+    """
+    failed: list[Exception] = []
+
+    def run() -> None:
+        try:
+            work()
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failed:
+        raise failed[0]
+    return not thread.is_alive()
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, urllib.error.HTTPError):
         with contextlib.closing(error):
+            if 300 <= error.code < 400:
+                return f"the server answered {error.code} and sends to nowhere that is followed"
             return f"the server answered {error.code} {shown(str(error.reason))}"
     if isinstance(error, urllib.error.URLError):
         return shown(str(error.reason), 120)
     if isinstance(error, TimeoutError):
         return "the server stopped answering"
-    return shown(str(error) or type(error).__name__, 120)
+    if isinstance(error, http.client.HTTPException):
+        return "what the server answered broke off or makes no sense"
+    said = error.strerror if isinstance(error, OSError) else None
+    return shown(said or str(error) or type(error).__name__, 120)
 
 
 def _by_hand(url: str, target: Path, reason: str) -> ResourceError:

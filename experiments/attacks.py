@@ -1,0 +1,60 @@
+"""The table of docs/reliability.md that tells what was attacked, from experiments/results/attacks/.
+
+Each attack writes a file of lines there, one for each of its targets; `attacks.toml` says in words
+what it does, and what was found before lines were kept.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cgcl.experiments.log import read_log
+from run import RESULTS, Line, grouped, table
+
+ATTACKS = RESULTS / "attacks"
+NEEDED = ("attack", "target", "tries", "failed", "command")
+SHOWN_TARGETS = 12
+
+
+def attacked(folder: Path = ATTACKS) -> str:
+    """Return a row for each attack that has results, in the order in which they are described."""
+    told = {
+        own["name"]: own for own in tomllib.loads((folder / "attacks.toml").read_text())["attack"]
+    }
+    lines = [line for path in sorted(folder.glob("*.jsonl")) for line in read_log(path, NEEDED)]
+    found = {name: own for (name,), own in grouped(lines, "attack").items()}
+    names = [*(name for name in told if name in found), *(found.keys() - told.keys())]
+    rows = [_row(name, told.get(name, {}), found[name]) for name in names]
+    head = "attack | what it does | targets | tries | failures before | failures now | command"
+    return table(head, rows) if rows else "Not run yet."
+
+
+def _row(name: str, told: Line, lines: Sequence[Line]) -> list[str]:
+    """Return what is known of an attack; its command begins no cell, as tests of a promise do."""
+    tries, failed = (sum(line[own] for line in lines) for own in ("tries", "failed"))
+    commands = dict.fromkeys(line["command"] for line in lines)
+    return [
+        name,
+        told.get("does", ""),
+        _targets([line["target"] for line in lines]),
+        f"{tries:,}",
+        _before(told.get("before", []), lines),
+        f"{failed:,}",
+        "run " + ", ".join(f"`{own}`" for own in commands),
+    ]
+
+
+def _targets(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= SHOWN_TARGETS else f"{len(names)} targets"
+
+
+def _before(told: Sequence[Line], lines: Sequence[Line]) -> str:
+    """Return what is told of it, else what failed when lines were first written."""
+    if told:
+        return "; ".join(f"{own['failed']:,} of {own['tries']:,} {own['what']}" for own in told)
+    return f"{sum(line.get('failed_before') or 0 for line in lines):,}"
+
+
+TABLES: dict[str, Callable[[], str]] = {"attacks": attacked}
