@@ -34,6 +34,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
@@ -296,10 +297,15 @@ def shown(change: Change) -> str:
     return f"{ast.unparse(change.holder)} -> {new}"
 
 
+@cache
+def source_of(path: Path) -> str:
+    """Return a file as it was when it was first read: whoever edits it does not disturb."""
+    return path.read_text(encoding="utf-8")
+
+
 def mutants_of(path: Path, root: Path = SOURCE) -> Iterator[Mutant]:
     """Yield every mutant of a file."""
-    source = path.read_text(encoding="utf-8")
-    tree, lines = ast.parse(source), source.splitlines()
+    tree, lines = ast.parse(source_of(path)), source_of(path).splitlines()
     owners = {line: name for name, first, last in functions(tree) for line in range(first, last + 1)}
     seen: Counter[tuple[str, str, str]] = Counter()
     for number, change in enumerate(changes(tree)):
@@ -325,7 +331,7 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, int, int]]
 
 def mutated(path: Path, number: int) -> CodeType:
     """Return a file's code with one change in it."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = ast.parse(source_of(path))
     next(change for k, change in enumerate(changes(tree)) if k == number).make()
     return compile(ast.fix_missing_locations(tree), str(path), "exec")
 

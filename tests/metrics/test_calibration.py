@@ -22,7 +22,9 @@ from cgcl.metrics.calibration import (
     Sample,
     expected_calibration_error,
     log_loss,
+    log_odds_of,
     reliability_curve,
+    softplus,
     wilson_interval,
 )
 from cgcl.metrics.calibrators import fit_calibration
@@ -103,6 +105,16 @@ def test_where_scores_differ_probabilities_differ(
     assert (probability <= 1).all()
 
 
+def test_the_softplus_is_exact_to_the_last_bit() -> None:
+    assert softplus(torch.tensor(25.0, dtype=torch.float64)).item() == 25 + math.exp(-25)
+    assert softplus(torch.tensor(1000.0, dtype=torch.float64)).item() == 1000
+
+
+def test_log_odds_are_infinite_for_what_is_certain() -> None:
+    assert (log_odds_of(0), log_odds_of(1)) == (-math.inf, math.inf)
+    assert log_odds_of(0.8) == pytest.approx(math.log(4))
+
+
 def test_an_interval_by_hand() -> None:
     # At 1 the margin is halfway between 1 and 3; log odds 2 - 2 and 2 + 2.
     found = replace(calibration(Line(2.0)), margin=Margin((0.0, 2.0), (1.0, 3.0)))
@@ -158,6 +170,15 @@ def test_the_logit_for_a_probability_is_the_smallest_that_reaches_it(
     assert own.probability([max(logit, -1e9)])[0] >= probability
     if logit > -math.inf:
         assert own.probability([math.nextafter(logit, -math.inf)])[0] < probability
+
+
+def test_certainty_and_what_every_logit_reaches_have_a_logit_too() -> None:
+    certain = calibration(Line(1.0)).logit_for(1.0)
+    assert calibration(Line(1.0)).probability([certain])[0] == 1
+    assert 30 < certain < 40
+    says_nothing = calibration(Line(0.0))
+    assert says_nothing.logit_for(0.5) == -math.inf
+    assert says_nothing.logit_for(0.51) == math.inf
 
 
 @pytest.mark.parametrize("prior", [0, 1, -0.1, 1.5, math.nan, math.inf, True])
@@ -233,6 +254,11 @@ def spoiled(found: Any, name: str = "") -> Iterator[Any]:
             yield -0.1
 
 
+def points(count: int) -> dict[str, list[float]]:
+    numbers = [float(number) for number in range(count)]
+    return {"logits": numbers, "log_ratios": numbers}
+
+
 @pytest.mark.parametrize(
     "found",
     [
@@ -245,7 +271,12 @@ def spoiled(found: Any, name: str = "") -> Iterator[Any]:
         *({**STEPS, "prior": value} for value in (0, 1, 2.0)),
         {**STEPS, "curve": {"logits": [0.0, 1.0], "log_ratios": [1.0, 0.0]}},
         {**STEPS, "curve": {"logits": [1.0, 0.0], "log_ratios": [0.0, 1.0]}},
+        {**STEPS, "curve": {"logits": [1.0, 1.0], "log_ratios": [0.0, 1.0]}},
+        {**STEPS, "curve": {"logits": [], "log_ratios": []}},
+        {**STEPS, "curve": points(10_001)},
         {**BENT, "margin": {"logits": [0.0], "widths": [-0.1]}},
+        {**BENT, "margin": {"logits": [0.0, 1.0], "widths": [-0.1, 0.1]}},
+        {**BENT, "counts": {**COUNTS, "links": -1}},
         *({**STEPS, "losses": of} for of in (None, {"a": 1.0}, {"a": {"b": math.nan}})),
         *({**STEPS, "notes": of} for of in ("a note", [1])),
         *({**STEPS, "shift": {**SHIFT, **of}} for of in ({"ratio": "1"}, {"warning": 3})),
@@ -254,6 +285,18 @@ def spoiled(found: Any, name: str = "") -> Iterator[Any]:
 def test_nonsense_is_no_calibration(found: Any) -> None:
     with pytest.raises(ModelFileError, match="calibration is damaged"):
         Calibration.from_json(found)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {**STEPS, "losses": {}, "curve": points(10_000)},
+        {**BENT, "margin": {"logits": [0.0], "widths": [0.0]}},
+        {**LINE, "counts": dict.fromkeys(COUNTS, 0)},
+    ],
+)
+def test_what_is_rare_but_sound_is_a_calibration(found: Any) -> None:
+    assert Calibration.from_json(found).to_json()["counts"] == found["counts"]
 
 
 LABELS = st.lists(st.tuples(st.floats(0, 1), st.sampled_from([0, 1])), min_size=1, max_size=60)
@@ -304,7 +347,10 @@ def test_log_loss_by_hand_and_of_a_certain_mistake_which_is_large_but_finite() -
         ([0.5], [0, 1], "1 and 2"),
         ([1.5], [1], "0, 1"),
         ([-0.1], [1], "0, 1"),
+        ([0.5, 1.5], [1, 1], "0, 1"),
+        ([0.5, -0.1], [1, 1], "0, 1"),
         ([0.5], [2], "Labels"),
+        ([0.5, 0.5], [1, 2], "Labels"),
         ([], [], "no probability"),
         ([math.nan], [1], "NaN"),
     ],

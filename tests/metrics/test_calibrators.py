@@ -15,6 +15,7 @@ from cgcl.metrics.calibrators import (
     Kept,
     Place,
     Reservoir,
+    _BentLoss,
     _best,
     _LineLoss,
     entropy,
@@ -22,6 +23,7 @@ from cgcl.metrics.calibrators import (
     fit_calibration,
     fit_line,
     log_loss_at,
+    newton,
     unexplained,
 )
 from cgcl.seeds import stream
@@ -171,6 +173,75 @@ def test_newton_is_not_kept_busy_by_rounding(monkeypatch: pytest.MonkeyPatch) ->
             assert np.linalg.solve(end.bend, end.slope) == pytest.approx(0, abs=1e-9)
 
 
+class Bowl:
+    """1 + |p - lowest|^2 in two directions, which is taken for much flatter than it is."""
+
+    start = np.array([0.0, 2.0])
+
+    def __init__(self, lowest: tuple[float, float]) -> None:
+        self.lowest = np.array(lowest)
+
+    def at(self, point: np.ndarray) -> Place:
+        away = point - self.lowest
+        return Place(point, float(1 + away @ away), 2.2 * away, np.eye(2))
+
+
+@pytest.mark.parametrize("lowest", [(3.0, 5.0), (3.0, 2.0)])
+def test_newton_halves_steps_that_make_it_worse_and_finds_the_lowest_place(
+    lowest: tuple[float, float],
+) -> None:
+    # A whole step goes 1.2 times as far beyond, and so would the next.
+    assert newton(Bowl(lowest)).point == pytest.approx(np.array(lowest), abs=1e-6)
+
+
+def check_derivatives(loss: _LineLoss | _BentLoss, point: np.ndarray) -> Place:
+    """Compare both derivatives with differences; return the place."""
+    place, small = loss.at(point), 1e-5 * np.eye(point.size)
+    ahead, behind = [[loss.at(point + sign * d) for d in small] for sign in (1, -1)]
+    slope = [(a.value - b.value) / 2e-5 for a, b in zip(ahead, behind, strict=True)]
+    bend = [(a.slope - b.slope) / 2e-5 for a, b in zip(ahead, behind, strict=True)]
+    assert place.slope == pytest.approx(np.array(slope), rel=1e-6, abs=1e-6)
+    if isinstance(loss, _BentLoss):
+        # What is negative in them, a push towards steeper pieces, is left out.
+        push = place.slope - loss._belief @ point
+        bend += np.diag([*np.maximum(-push[:-1], 0), 0])
+    assert place.bend == pytest.approx(np.array(bend), rel=1e-6, abs=1e-6)
+    return place
+
+
+def test_what_a_line_leaves_unexplained_and_the_belief_by_hand() -> None:
+    data, priors = sample([1.0, 3.0, 0.5], [0.0, 2.0], [3.0, 1.0]), (0.5, 0.01, 0.2)
+    place = check_derivatives(_LineLoss(data, priors, 2), np.array([1.5, 4.0]))
+    shares = [unexplained(Line(1.5, 4.0), data, prior) for prior in priors]
+    # Three links; slope 1 give or take 1, offset 0 give or take 10.
+    assert place.value == pytest.approx(3 * np.mean(shares) + (0.5**2 + 0.4**2) / 2)
+
+
+@pytest.mark.parametrize(
+    ("links", "others", "low", "high"),
+    [([0.0, 2.0], [-1.0, 1.0], -1.0, 2.0), ([-3.0, 5.0], [4.0, 9.0], -3.0, 9.0)],
+)
+def test_what_a_bent_line_leaves_unexplained_and_the_belief_by_hand(
+    links: list[float], others: list[float], low: float, high: float
+) -> None:
+    # Two links: one knot, at 1. Half a link at the lowest logit, half another pair at the highest.
+    data, (left, right, offset), prior = sample(links, others), (0.3, -0.5, 0.7), 0.1
+    place = check_derivatives(
+        _BentLoss(np.array([1.0]), data, prior), np.array([left, right, offset])
+    )
+    assert fit_bent(data, prior)[0].logits == (1.0,)
+
+    def cost(logit: float, sign: int) -> float:
+        slope = math.exp(left if logit < 1 else right)
+        return math.log1p(math.exp(-sign * (slope * (logit - 1) + offset - math.log(9))))
+
+    found = sum(cost(logit, 1) for logit in links) + cost(low, 1) / 2
+    # 2.5 links are a tenth of all pairs, so that 2.5 others stand for 22.5.
+    found += 9 * (sum(cost(logit, -1) for logit in others) + cost(high, -1) / 2)
+    belief = ((left - right) / 0.7) ** 2 + ((left + right) / 2 / 2.0) ** 2
+    assert place.value == pytest.approx(found + belief / 2)
+
+
 def test_scores_that_are_upside_down_say_nothing() -> None:
     data = gaussians(4, 500, 500)
     inverted = Sample(data.others, data.links, data.weights)
@@ -269,7 +340,7 @@ def test_every_fit_is_finite_and_rises_everywhere_or_nowhere(
 def fill(logits: Tensor, size: int, block: int, total: float) -> tuple[Kept, Reservoir]:
     count = logits.numel()
     reservoir = Reservoir(size, count, stream(0, "test"))
-    pairs = torch.stack([torch.arange(count), torch.arange(count) + 1])
+    pairs = torch.stack([count - torch.arange(count), torch.arange(count)])
     for chosen in torch.arange(count).split(block):
         reservoir.offer(pairs[:, chosen], logits[chosen])
     return reservoir.kept(total), reservoir
@@ -281,9 +352,9 @@ def test_the_best_stay_and_weights_add_up(count: int, size: int, block: int, lev
     if levels:  # ties
         logits = (logits * levels).round()
     kept, _ = fill(logits, size, block, total=7.0 * count)
-    places = kept.pairs[0]
+    places = kept.pairs[1]
     assert places.unique().numel() == places.numel()
-    assert torch.equal(kept.pairs[1], places + 1)
+    assert torch.equal(kept.pairs[0], count - places)
     assert torch.equal(kept.logits, logits[places])
     best = min(count, size)
     assert torch.equal(
@@ -305,6 +376,28 @@ def test_the_rest_is_sampled_fairly() -> None:
     assert float(rest.mean()) == pytest.approx(9500, rel=0.05)
     # What is known of all pairs can be told from those that were kept.
     assert float(kept.weights @ (kept.logits > 15_000).double()) == pytest.approx(5000, rel=0.1)
+
+
+def test_up_to_twice_the_size_all_stay_and_beyond_it_not() -> None:
+    logits = torch.randn(21, generator=stream(0, "logits"))
+    assert fill(logits[:20], 10, 7, total=20)[0].logits.numel() == 20
+    assert fill(logits, 10, 7, total=21)[0].logits.numel() < 21
+    nothing, _ = fill(logits[:0], 10, 7, total=0)
+    assert nothing.logits.numel() == nothing.weights.numel() == 0
+
+
+def test_the_same_seed_keeps_the_same_pairs() -> None:
+    logits = torch.randn(500, generator=stream(0, "logits"))
+    one, other = (fill(logits, 20, 100, total=500)[0] for _ in range(2))
+    assert torch.equal(one.pairs, other.pairs)
+
+
+def test_memory_does_not_grow_with_better_scores() -> None:
+    reservoir = Reservoir(10, 5000, stream(0, "test"))
+    for start in range(0, 5000, 50):
+        nodes = torch.arange(start, start + 50)
+        reservoir.offer(nodes.expand(2, -1), nodes.float())
+        assert reservoir._best[1].numel() <= 20
 
 
 def test_memory_does_not_grow_with_equal_scores() -> None:
