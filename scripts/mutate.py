@@ -554,7 +554,7 @@ def spread(
         for k in range(first, len(work), asked.workers):
             mutant, own, seconds = work[k]
             began = time.monotonic()
-            by = in_fork(lambda m=mutant, own=own: one(m, own), 20 + 5 * seconds) if own else ""
+            by = in_fork(lambda m=mutant, own=own: one(m, own), 10 + 3 * seconds) if own else ""
             if by == "cannot be swapped":
                 left.append(k)
                 continue
@@ -576,8 +576,10 @@ def fork_all(part: Callable[[int], list[int]], workers: int) -> list[list[int]]:
         for k in range(workers):
             child = os.fork()
             if not child:
-                (Path(folder) / str(k)).write_text(json.dumps(part(k)))
-                os._exit(0)
+                try:
+                    (Path(folder) / str(k)).write_text(json.dumps(part(k)))
+                finally:
+                    os._exit(0)
             children.append(child)
         for child in children:
             os.waitpid(child, 0)
@@ -712,7 +714,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="keep verdicts there, and go on from there")
     parser.add_argument("--again", action="store_true", help="judge those that survived once more")
     parser.add_argument("--most", type=int, default=30, help="tests for each mutant")
-    parser.add_argument("--seconds", type=float, default=15, help="that they may take")
+    parser.add_argument("--seconds", type=float, default=10, help="that they may take")
     parser.add_argument("--workers", type=int, default=1, help="how many at once")
     parser.add_argument("--check", action="store_true", help="count mutants, judge none")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
@@ -733,7 +735,7 @@ def main() -> None:
         warnings.simplefilter("ignore")
         for name in HEAVY:
             importlib.import_module(name)
-    for room in dict.fromkeys(mutant.room for mutant in todo):
+    for room in sorted({mutant.room for mutant in todo}, reverse=True):
         judge_room(tree, room, [m for m in todo if m.room == room], asked)
     sys.exit(1 if tell(tree, mutants, asked.out) else 0)
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from cgcl.metrics import calibrators
 from cgcl.metrics.calibration import Knots, Line, Sample, log_odds_of, probability_of
 from cgcl.metrics.calibrators import (
     METHODS,
@@ -17,6 +18,8 @@ from cgcl.metrics.calibrators import (
     Reservoir,
     _BentLoss,
     _best,
+    _folds,
+    _grouped,
     _LineLoss,
     entropy,
     fit_bent,
@@ -282,12 +285,70 @@ def test_the_best_method_on_held_out_folds_is_kept() -> None:
     assert not steps.notes
 
 
+def test_what_is_kept_is_the_calibrator_on_all_pairs_with_its_losses_and_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[dict[str, np.ndarray]] = []
+
+    def best(shares: dict[str, np.ndarray], plainest: str) -> str:
+        told.append(shares)
+        return _best(shares, plainest)
+
+    monkeypatch.setattr(calibrators, "_best", best)
+    plain = gaussians(3, 20, 400)
+    data = Sample(plain.links, plain.others, np.full(400, 2.5))
+    found = fit_calibration(data, 0.01, 0)
+    assert found.counts == {"links": 20, "non_links": 400, "unknown_pairs": 1020}
+    assert set(found.losses) == set(METHODS)  # twenty links are enough for bends
+    assert found.margin == fit_bent(data, 0.01)[1]
+    for name, lost in found.losses.items():
+        assert told[0][name].mean() == pytest.approx(lost["unexplained"])
+        shares = lost["even_odds"] / entropy(0.5), lost["base_rate"] / entropy(0.01)
+        assert sum(shares) / 2 == pytest.approx(lost["unexplained"])
+    alone = fit_calibration(sample([1.0], [0.0, 2.0]), 0.01, 0)
+    assert (alone.method, alone.losses) == ("temperature", {})
+
+
+def test_every_pair_is_judged_by_once_and_then_not_fitted_on() -> None:
+    data = sample(list(range(11)), list(range(20, 43)))
+    folds = _folds(data, 0)
+    assert len(folds) == 5
+    for side in ("links", "others"):
+        judged = np.concatenate([getattr(unseen, side) for _, unseen in folds])
+        assert sorted(judged) == sorted(getattr(data, side))
+        for parts in folds:
+            both = np.concatenate([getattr(part, side) for part in parts])
+            assert sorted(both) == sorted(getattr(data, side))
+
+
+def test_one_link_below_all_other_pairs_does_not_turn_the_scores_round() -> None:
+    plain = gaussians(3, 300, 400)
+    data = Sample(np.append(plain.links, -9.0), plain.others, plain.weights)
+    assert not fit_calibration(data, 0.01, 0).notes
+
+
+def test_the_best_hundred_count_each_for_itself_and_the_rest_in_groups_of_one_percent() -> None:
+    random = np.random.default_rng(0)
+    data = Sample(np.ones(1), random.permutation(1000) * 1.0, random.uniform(1, 2, 1000))
+    logits, weights = _grouped(data)
+    assert logits[:100] == pytest.approx([999 - rank for rank in range(100)])
+    groups = {math.floor(100 * math.log(rank / 100)) for rank in range(100, 1000)}
+    assert logits.size == weights.size == 100 + len(groups)
+    assert (np.diff(logits) < 0).all()
+    assert weights.sum() == pytest.approx(data.weights.sum())
+    assert weights @ logits == pytest.approx(data.weights @ data.others)
+
+
 def test_a_bent_line_is_kept_unless_another_is_ahead_by_more_than_chance() -> None:
     shares = {"platt": np.array([0.50, 0.52, 0.48]), "bent": np.array([0.51, 0.51, 0.49])}
     # Behind by 0.01, -0.01 and 0.01: 0.0033 on the mean, with a standard error of 0.0067.
     assert _best(shares, "temperature") == "bent"
     # Behind by 0.01 on each fold: no chance in that.
     assert _best({**shares, "bent": shares["platt"] + 0.01}, "temperature") == "platt"
+    assert _best({**shares, "bent": shares["platt"]}, "temperature") == "bent"
+    # Behind by 0.0167 on the mean, with a standard error of 0.0088; by 0.0052, with 0.0058.
+    for behind, kept in (([0.03, 0.0, 0.02], "platt"), ([-0.0048, 0.0052, 0.0152], "bent")):
+        assert _best({**shares, "bent": shares["platt"] + behind}, "temperature") == kept
     assert _best({"platt": shares["platt"], "temperature": shares["bent"]}, "platt") == "platt"
     assert _best({}, "temperature") == "temperature"
 
