@@ -23,6 +23,7 @@ import importlib.machinery
 import json
 import os
 import random
+import resource
 import select
 import signal
 import sys
@@ -47,6 +48,7 @@ SOURCE = ROOT / "src" / "cgcl"
 KNOWN = ROOT / "scripts" / "survivors.toml"
 ROOMS = "split,model,metrics"
 # Triton compiles the source of kernels; a function that is changed in memory is not what it reads.
+MEMORY = 8 * 2**30
 LEFT_OUT = "train/engines/kernels/"
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
 OPTIONS += ["--assert=plain", "--tb=line", "-m", "not slow"]
@@ -443,6 +445,8 @@ def in_fork(work: Callable[[], object], limit_s: float) -> Any:  # noqa: ANN401
     if not child:
         os.close(read)
         os.setsid()
+        # Some would fill the memory before their time is up.
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         try:
             answer = json.dumps(work()).encode()
         except Exception as error:
@@ -679,7 +683,7 @@ def read_known(tree: Tree) -> Callable[[Mutant], str | None]:
     def why(mutant: Mutant) -> str | None:
         for one in listed:
             is_it = one["file"] == mutant.file and one["line"] == mutant.text
-            if is_it and mutant.what in (one.get("what", mutant.what), *one.get("whats", ())):
+            if is_it and mutant.what in one.get("what", [mutant.what]):
                 return one["why"]
         return None
 
@@ -731,10 +735,10 @@ def main() -> None:
     found = read_found(asked.out)
     again = ("", "survived") if asked.again else ("",)
     todo = [m for m in mutants if found.get(m.key, [""])[-1] in again]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for name in HEAVY:
-            importlib.import_module(name)
+    if tree.root == ROOT:
+        with warnings.catch_warnings(action="ignore"):
+            for name in HEAVY:
+                importlib.import_module(name)
     for room in sorted({mutant.room for mutant in todo}, reverse=True):
         judge_room(tree, room, [m for m in todo if m.room == room], asked)
     sys.exit(1 if tell(tree, mutants, asked.out) else 0)
