@@ -32,7 +32,7 @@ import time
 import tomllib
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -42,12 +42,14 @@ from typing import Any, NamedTuple
 
 import hypothesis
 import pytest
+
 from mutants import ROOT
 
 SOURCE = ROOT / "src" / "cgcl"
 KNOWN = ROOT / "scripts" / "survivors.toml"
 ROOMS = "split,model,metrics"
 # Triton compiles the source of kernels; a function that is changed in memory is not what it reads.
+SLOW = 5  # seconds of the processor, while lines are written down
 MEMORY = 8 * 2**30
 LEFT_OUT = "train/engines/kernels/"
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
@@ -175,8 +177,9 @@ def expressions(node: ast.expr) -> Iterator[ast.expr]:
         case ast.Compare(ops=ops):
             for k, op in enumerate(ops):
                 yield other(node, ops=[*ops[:k], SWAPS[type(op)](), *ops[k + 1 :]])
-        case ast.BinOp(left=left, op=op, right=right) | ast.BinOp(left=right, op=op, right=left):
-            is_text = any(isinstance(side, ast.JoinedStr) or text_of(side) for side in (left, right))
+        case ast.BinOp(left=left, op=op, right=right):
+            sides = (left, right)
+            is_text = any(isinstance(side, ast.JoinedStr) or text_of(side) for side in sides)
             if type(op) in SWAPS and not is_text:
                 yield other(node, op=SWAPS[type(op)]())
         case ast.BoolOp(op=op):
@@ -308,7 +311,8 @@ def source_of(path: Path) -> str:
 def mutants_of(path: Path, root: Path = SOURCE) -> Iterator[Mutant]:
     """Yield every mutant of a file."""
     tree, lines = ast.parse(source_of(path)), source_of(path).splitlines()
-    owners = {line: name for name, first, last in functions(tree) for line in range(first, last + 1)}
+    bodies = functions(tree)
+    owners = {line: name for name, first, last in bodies for line in range(first, last + 1)}
     seen: Counter[tuple[str, str, str]] = Counter()
     for number, change in enumerate(changes(tree)):
         at = change.old.lineno
@@ -379,6 +383,11 @@ def put_in_place(path: Path, mutant: Mutant) -> None:
     loader.get_code = get_code
 
 
+def too_slow(*_: object) -> None:
+    """End a test that takes too long to run it for every mutant."""
+    raise TimeoutError
+
+
 class Lines:
     """Which lines of ours run, and in which tests: a plugin that watches."""
 
@@ -411,13 +420,16 @@ class Lines:
         return result
 
     def run(self, items: list[pytest.Item]) -> dict[str, dict[str, Any]]:
-        """Run every test; return seconds and lines of those that pass."""
+        """Run every test; return seconds and lines of those that pass and are not slow."""
         session = items[0].session
+        signal.signal(signal.SIGPROF, too_slow)
         for item in items:
             self.now, failed, started = set(), session.testsfailed, time.monotonic()
+            signal.setitimer(signal.ITIMER_PROF, SLOW)
             sys.settrace(self.watch)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
             sys.settrace(None)
+            signal.setitimer(signal.ITIMER_PROF, 0)
             if session.testsfailed == failed:
                 seconds = time.monotonic() - started
                 self.tests[item.nodeid] = {"seconds": seconds, "lines": set(self.now)}
@@ -451,12 +463,12 @@ def in_fork(work: Callable[[], object], limit_s: float) -> Any:  # noqa: ANN401
             answer = json.dumps(work()).encode()
         except Exception as error:
             answer = json.dumps({"error": repr(error)}).encode()
-        with open(write, "wb") as pipe:
+        with os.fdopen(write, "wb") as pipe:
             pipe.write(answer)
         os._exit(0)
     os.close(write)
     answer, until = b"", time.monotonic() + limit_s
-    with open(read, "rb") as pipe:
+    with os.fdopen(read, "rb") as pipe:
         while select.select([pipe], [], [], max(until - time.monotonic(), 0))[0]:
             piece = os.read(pipe.fileno(), 2**20)
             if not piece:
@@ -695,14 +707,15 @@ def tell(tree: Tree, mutants: list[Mutant], out: Path) -> int:
     found, why = read_found(out), read_known(tree)
     unexplained = 0
     for room in dict.fromkeys(mutant.room for mutant in mutants):
-        own = [mutant for mutant in mutants if mutant.room == room]
-        alive = [m for m in own if found.get(m.key, [""])[-1] == "survived"]
-        open_ = [m for m in alive if not why(m)]
-        first = sum(words[0] == "survived" for key, words in found.items() if key in {*map(Mutant.key.fget, own)})
-        print(f"{room}: {len(own)} mutants, {first} survived at first, {len(alive) - len(open_)} explained, {len(open_)} left")
-        for m in open_:
+        own = {m: found.get(m.key, ["not judged"]) for m in mutants if m.room == room}
+        first = sum(words[0] == "survived" for words in own.values())
+        alive = [m for m, words in own.items() if words[-1] in ("survived", "not judged")]
+        left = [m for m in alive if not why(m)]
+        print(f"{room}: {len(own)} mutants, {first} survived at first, ", end="")
+        print(f"{len(alive) - len(left)} explained, {len(left)} left")
+        for m in left:
             print(f"  {m.file}:{m.line} {m.owner}: {m.what}")
-        unexplained += len(open_)
+        unexplained += len(left)
     return unexplained
 
 

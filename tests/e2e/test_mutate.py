@@ -63,11 +63,10 @@ def test_every_kind_of_change_is_made_once(mutate: ModuleType, tmp_path: Path, l
 
 
 SUMS = """
-LARGEST = 3
 LOOSE = 5
 
 def held(n):
-    return LARGEST if n > LARGEST else n
+    return n if n < 3 else 3
 
 def is_odd(n, loose=LOOSE):
     return n % 2 == 1 and n != loose
@@ -83,7 +82,7 @@ def test_odd():
 """
 LEFT = {
     "LOOSE = 5": "5 -> 6",
-    "return LARGEST if n > LARGEST else n": "LARGEST if n > LARGEST else n -> LARGEST if n >= LARGEST else n",
+    "return n if n < 3 else 3": "n if n < 3 else 3 -> n if n <= 3 else 3",
 }
 
 

@@ -196,6 +196,22 @@ def test_a_file_that_holds_no_split_is_refused(tmp_path, changed, nodes) -> None
         read_split(tmp_path / "split")
 
 
+def test_a_file_without_a_part_is_refused(tmp_path) -> None:
+    split = random_split(two_sided(), 0.0, 0.2)
+    tensors = {part: getattr(split, part) for part in PARTS[:-1]}
+    write_tensors(tmp_path / "split", "cgcl split 1", tensors, {"num_nodes": 12})
+    with pytest.raises(ModelFileError, match=r"split lacks test_negatives\."):
+        read_split(tmp_path / "split")
+
+
+def test_a_twentieth_and_a_tenth_are_hidden_by_seed_zero_unless_told() -> None:
+    graph = ring(60)
+    assert random_split(graph).fingerprint == random_split(graph, 0.05, 0.1, 0).fingerprint
+    by_hand = [given_split(graph, test=graph.edges[:, :9], **told)[0].fingerprint
+               for told in ({}, {"val_share": 0.05, "seed": 0})]  # fmt: skip
+    assert by_hand[0] == by_hand[1]
+
+
 def test_a_split_is_of_the_graph_with_its_links_and_nodes_alone() -> None:
     graph = ring(20)
     split = random_split(graph, 0.1, 0.3)

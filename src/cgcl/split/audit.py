@@ -249,7 +249,8 @@ class _Auditor:
         outside = ((pairs < 0) | (pairs >= self._num_nodes)).any(dim=0)
         loops = (pairs[0] == pairs[1]) & ~outside
         sound = pairs[:, ~(outside | loops)]
-        ways, times = torch.unique(encode_ordered(sound[0], sound[1], self._num_nodes), return_counts=True)
+        ways = encode_ordered(sound[0], sound[1], self._num_nodes)
+        ways, times = torch.unique(ways, return_counts=True)
         codes, directions = torch.unique(self._undirected(ways), return_counts=True)
         effect = ", which is fine." if name == "train" else ": each counts twice."
         for kind, odd in (("node outside the graph", outside), ("self-link", loops)):
