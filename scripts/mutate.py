@@ -18,11 +18,11 @@ import argparse
 import ast
 import copy
 import gc
+import hashlib
 import importlib
 import importlib.machinery
 import json
 import os
-import random
 import resource
 import select
 import signal
@@ -48,6 +48,7 @@ from mutants import ROOT
 SOURCE = ROOT / "src" / "cgcl"
 KNOWN = ROOT / "scripts" / "survivors.toml"
 ROOMS = "split,model,metrics"
+COMMAND = "python scripts/mutate.py"
 # Triton compiles the source of kernels; a function that is changed in memory is not what it reads.
 SLOW = 5  # seconds of the processor, while lines are written down
 MEMORY = 8 * 2**30
@@ -639,8 +640,9 @@ def drawn(tree: Tree, asked: argparse.Namespace) -> list[Mutant]:
         return [mutant for mutant in every if asked.only in mutant.file]
     rooms = asked.rooms.split(",")
     rest = [mutant for mutant in every if mutant.room not in rooms]
-    some = random.Random(asked.seed).sample(rest, min(asked.draw, len(rest)))  # noqa: S311
-    return [mutant for mutant in every if mutant.room in rooms] + some
+    # By a hash of each, so that an edit elsewhere changes nothing of the draw.
+    rest.sort(key=lambda m: hashlib.sha256(repr((asked.seed, *m.key)).encode()).digest())
+    return [mutant for mutant in every if mutant.room in rooms] + rest[: asked.draw]
 
 
 def judge_room(tree: Tree, room: str, mutants: list[Mutant], asked: argparse.Namespace) -> None:
@@ -702,21 +704,25 @@ def read_known(tree: Tree) -> Callable[[Mutant], str | None]:
     return why
 
 
-def tell(tree: Tree, mutants: list[Mutant], out: Path) -> int:
-    """Print what became of the mutants, room by room; return how many nobody explains."""
-    found, why = read_found(out), read_known(tree)
-    unexplained = 0
-    for room in dict.fromkeys(mutant.room for mutant in mutants):
-        own = {m: found.get(m.key, ["not judged"]) for m in mutants if m.room == room}
-        first = sum(words[0] == "survived" for words in own.values())
-        alive = [m for m, words in own.items() if words[-1] in ("survived", "not judged")]
+def tell(tree: Tree, mutants: list[Mutant], asked: argparse.Namespace) -> list[dict[str, Any]]:
+    """Print what became of the mutants; return the figures of each room, and of the draw."""
+    found, why, rooms = read_found(asked.out), read_known(tree), asked.rooms.split(",")
+    figures = []
+    for room in [*rooms, "the rest"]:
+        own = [m for m in mutants if (m.room if m.room in rooms else "the rest") == room]
+        words = {m: found.get(m.key, ["not judged"]) for m in own}
+        alive = [m for m in own if words[m][-1] in ("survived", "not judged")]
         left = [m for m in alive if not why(m)]
-        print(f"{room}: {len(own)} mutants, {first} survived at first, ", end="")
-        print(f"{len(alive) - len(left)} explained, {len(left)} left")
+        figures.append(
+            {"attack": "mutation", "target": room, "tries": len(own), "failed": len(left)}
+            | {"failed_before": sum(first == "survived" for first, *_ in words.values())}
+            | {"explained": len(alive) - len(left), "command": COMMAND, "seed": asked.seed}
+        )
+        told = "{target}: {tries} mutants, {failed_before} survived at first, "
+        print((told + "{explained} explained, {failed} left").format(**figures[-1]))
         for m in left:
             print(f"  {m.file}:{m.line} {m.owner}: {m.what}")
-        unexplained += len(left)
-    return unexplained
+    return figures
 
 
 def main() -> None:
@@ -733,6 +739,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=30, help="tests for each mutant")
     parser.add_argument("--seconds", type=float, default=10, help="that they may take")
     parser.add_argument("--workers", type=int, default=1, help="how many at once")
+    parser.add_argument("--figures", type=Path, help="write counts there, a line a room")
     parser.add_argument("--check", action="store_true", help="count mutants, judge none")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -754,7 +761,11 @@ def main() -> None:
                 importlib.import_module(name)
     for room in sorted({mutant.room for mutant in todo}, reverse=True):
         judge_room(tree, room, [m for m in todo if m.room == room], asked)
-    sys.exit(1 if tell(tree, mutants, asked.out) else 0)
+    figures = tell(tree, mutants, asked)
+    if asked.figures:
+        lines = [json.dumps(line) + "\n" for line in figures if line["tries"]]
+        asked.figures.write_text("".join(lines), encoding="utf-8")
+    sys.exit(1 if any(line["failed"] for line in figures) else 0)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import torch
 from torch_geometric.nn import GCNConv
 
 from cgcl.graph import Graph
-from cgcl.model import CGCL, GCNEncoder, PairDecoder, divide, draw_views
+from cgcl.model import CGCL, GCNEncoder, PairDecoder, consistency_loss, divide, draw_views
 from cgcl.seeds import stream
 from cgcl.split import NegativeSampler
 
@@ -41,6 +41,22 @@ def test_propagation_is_that_of_gcnconv_for_symmetric_and_directed_views(cora, k
         theirs = torch.nn.functional.elu(conv(cora.x.to_dense(), view.edge_index))
         ours = encoder(cora.x, view.edge_index)
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_unless_told_otherwise_it_is_the_authors_code() -> None:
+    model = CGCL(3)
+    assert model.encode.weight.shape == (3, 512)
+    assert (model.encode.input_dropout, model.decode.decoder_dropout) == (0.8, 0.2)
+    told = PairDecoder(512, 0.2, "hadamard", "linear").eval()
+    told.load_state_dict(model.decode.state_dict())
+    z, pairs = torch.randn(4, 512, generator=stream(0, "z")), torch.tensor([[0, 1], [2, 3]])
+    for plain in (model.decode.eval(), PairDecoder(512).eval()):
+        plain.load_state_dict(told.state_dict())
+        assert torch.equal(plain(z, pairs), told(z, pairs))
+        assert (plain.product, plain.last_layer) == (told.product, told.last_layer)
+    logits = torch.tensor([0.3, -2.0])
+    assert consistency_loss(logits, logits) == consistency_loss(logits, logits, "hard")
+    assert model.targets == "hard"
 
 
 def test_a_view_without_links_is_not_asked_for() -> None:

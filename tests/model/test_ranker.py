@@ -167,3 +167,17 @@ def test_products_of_signatures_estimate_what_two_nodes_share() -> None:
     torch.testing.assert_close(alone.abs(), torch.full((7, 64), 1 / 8))
     some = torch.tensor([5, 2])
     assert torch.equal(signatures(torch.eye(2).to_sparse_csr(), 64, some), alone[some])
+
+
+def test_the_signs_of_a_node_never_change() -> None:
+    """Models that were saved count on them."""
+    signs = signatures(torch.eye(2).to_sparse_csr(), 4) * 2
+    assert signs.tolist() == [[-1, 1, -1, 1], [-1, 1, 1, 1]]
+
+
+def test_unless_told_otherwise_there_are_two_layers_and_an_eighth_is_negative() -> None:
+    assert len(RankingEncoder(3, 4).deeper) == 1
+    decoder = RankingDecoder(16)
+    assert decoder.scale.tolist() == [-1.0] * 2 + [1.0] * 14
+    assert decoder.sharing is None
+    assert decoder.popularity is not None

@@ -121,6 +121,7 @@ def test_the_loss_is_as_by_hand() -> None:
     assert loss(both, 0.0) == pytest.approx(sum(everywhere) / 2, rel=1e-6)
     mixed = 0.25 * rows[1] + 0.75 * everywhere[1]
     assert loss(both[1:], 0.25) == pytest.approx(mixed, rel=1e-6)
+    assert softmax_loss(scores, pairs, log_sums).item() == loss(both, 0.5)
 
 
 @pytest.mark.parametrize(("size", "links"), [(1.0, 0), (1.0, 6), (100.0, 6)])
