@@ -50,7 +50,8 @@ KNOWN = ROOT / "scripts" / "survivors.toml"
 ROOMS = "split,model,metrics"
 COMMAND = "python scripts/mutate.py"
 # Triton compiles the source of kernels; a function that is changed in memory is not what it reads.
-SLOW = 5  # seconds of the processor, while lines are written down
+SLOW = 3  # seconds of the processor, while lines are written down
+OFTEN = 50  # calls in one test
 MEMORY = 8 * 2**30
 LEFT_OUT = "train/engines/kernels/"
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
@@ -208,8 +209,8 @@ def ends_of(node: ast.Slice) -> list[str]:
 
 def text_of(node: ast.AST | None) -> str | None:
     """Return a constant's text, if it is one."""
-    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-    return node.value if is_text else None
+    value = node.value if isinstance(node, ast.Constant) else None
+    return value if isinstance(value, str) else None
 
 
 def constants(node: ast.Constant, holder: ast.AST, field: str) -> Iterator[object]:
@@ -399,10 +400,15 @@ class Lines:
         self.tests: dict[str, dict[str, Any]] = {}
         self.shared: dict[tuple[str, str], set[tuple[str, int]]] = {}
         self.at_import: set[tuple[str, int]] = set()
+        self.calls: Counter[CodeType] = Counter()
 
     def watch(self, frame: FrameType, *_: object) -> Any:  # noqa: ANN401
         """Follow a call into what is ours."""
-        return self.line if frame.f_code.co_filename.startswith(self.source) else None
+        if not frame.f_code.co_filename.startswith(self.source):
+            return None
+        # What is called often runs the same lines as a rule.
+        self.calls[frame.f_code] += 1
+        return self.line if self.calls[frame.f_code] < OFTEN else None
 
     def line(self, frame: FrameType, event: str, _: object) -> Any:  # noqa: ANN401
         """Note a line."""
@@ -426,6 +432,7 @@ class Lines:
         signal.signal(signal.SIGPROF, too_slow)
         for item in items:
             self.now, failed, started = set(), session.testsfailed, time.monotonic()
+            self.calls.clear()
             signal.setitimer(signal.ITIMER_PROF, SLOW)
             sys.settrace(self.watch)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
@@ -551,7 +558,7 @@ def chosen(
         # Three cases of a test before the fourth of another.
         case = cases[function.partition("[")[0]] // 4
         ranked.append((mutant.line not in touched, not is_near, case, test["seconds"], name))
-    own, seconds = [], 0.0
+    own, seconds = list[str](), 0.0
     for *_, cost, name in sorted(ranked)[: asked.most]:
         if seconds + cost < asked.seconds or not own:
             own.append(name)

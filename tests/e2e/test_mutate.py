@@ -66,23 +66,29 @@ SUMS = """
 LOOSE = 5
 
 def held(n):
-    return n if n < 3 else 3
+    return min(n, 3)
+
+def unsure(n):
+    return -n
 
 def is_odd(n, loose=LOOSE):
     return n % 2 == 1 and n != loose
 """
 TESTS = """
-from toy.room.sums import held, is_odd
+from toy.room.sums import held, is_odd, unsure
 
 def test_held():
     assert [held(n) for n in (2, 3, 4, 9)] == [2, 3, 3, 3]
+
+def test_unsure():
+    assert unsure(0) == 0
 
 def test_odd():
     assert [is_odd(n) for n in (1, 2, 3)] == [True, False, True]
 """
 LEFT = {
     "LOOSE = 5": "5 -> 6",
-    "return n if n < 3 else 3": "n if n < 3 else 3 -> n if n <= 3 else 3",
+    "return -n": "-n -> n",
 }
 
 
