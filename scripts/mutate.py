@@ -760,8 +760,9 @@ def main() -> None:
     os.environ["TRITON_INTERPRET"] = "1"
     asked.out = (asked.out or Path(tempfile.mkdtemp()) / "mutate.jsonl").resolve()
     found = read_found(asked.out)
-    again = ("", "survived") if asked.again else ("",)
+    again, why = ("", "survived") if asked.again else ("",), read_known(tree)
     todo = [m for m in mutants if found.get(m.key, [""])[-1] in again]
+    todo = [m for m in todo if m.key not in found or not why(m)]
     if tree.root == ROOT:
         with warnings.catch_warnings(action="ignore"):
             for name in HEAVY:

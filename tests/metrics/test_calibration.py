@@ -312,6 +312,13 @@ def test_bins_hold_equal_numbers_of_pairs_and_count_by_their_size() -> None:
     assert error == pytest.approx((2 * 0.25 + 0.7) / 3)
 
 
+def test_there_are_ten_bins_unless_told() -> None:
+    probabilities, labels = np.linspace(0, 1, 30), [0, 1, 0] * 10
+    assert len(reliability_curve(probabilities, labels)) == 10
+    error = expected_calibration_error(probabilities, labels)
+    assert error == expected_calibration_error(probabilities, labels, 10)
+
+
 def test_wilson_interval_of_one_in_ten_by_hand_and_of_all_or_none() -> None:
     # scale 1.38416, middle (0.1 + 0.19208) / scale, half 1.96 sqrt(0.009 + 0.009604) / scale
     assert wilson_interval(1, 10) == pytest.approx((0.017875, 0.404151), abs=1e-5)

@@ -18,6 +18,7 @@ from cgcl.metrics import (
     precision_recall_curve,
     roc_curve,
 )
+from cgcl.metrics.ranking import as_scores
 
 
 def mean_reciprocal_rank(positive, negative) -> float:
@@ -76,6 +77,10 @@ def test_reciprocal_rank_averages_the_best_and_the_worst_rank(positive, negative
     assert mean_reciprocal_rank(positive, negative) == pytest.approx(
         sum(1 / rank for rank in ranks) / len(ranks)
     )
+
+
+def test_whole_numbers_are_counted_as_fractions_too():
+    assert as_scores([2, 1], "positive").dtype == np.float64
 
 
 def test_each_link_is_ranked_among_its_own_negatives_whether_or_not_it_ties():

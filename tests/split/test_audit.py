@@ -232,6 +232,8 @@ def test_the_text_shows_some_pairs_and_the_object_has_all() -> None:
     )
     assert "- 'Bob' and 8 more\n" in audit.text(limit=1)
     assert len(audit.text(limit=0).splitlines()) == 3
+    assert audit.text() == audit.text(limit=5) != audit.text(limit=6)
+    assert audit.findings[0].shown_pairs().endswith("- 'Finn' and 4 more")
     written = json.loads(json.dumps(audit.to_json()))
     assert written["is_clean"] is False
     assert written["sizes"]["test"] == 9

@@ -202,3 +202,5 @@ def test_the_splits_own_negatives_play_no_part(cora: Graph) -> None:
     parts = torch.arange(cora.num_edges).split([4750, 264, cora.num_edges - 5014])
     one, other = (divide(cora, *parts, seed=seed) for seed in (0, 1))
     assert torch.equal(degree_negatives(one), degree_negatives(other))
+    assert torch.equal(degree_negatives(one), degree_negatives(one, 0))
+    assert not torch.equal(degree_negatives(one), degree_negatives(one, 1))
