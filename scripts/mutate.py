@@ -116,7 +116,7 @@ def is_skipped(node: ast.AST) -> bool:
             return True
         case ast.Expr(value=ast.Constant()) | ast.FunctionDef(name="__repr__"):
             return True
-        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+        case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Compare(left=ast.Name(id="__name__"))):
             return True
         case ast.Assign(targets=[ast.Name(id="__all__")]):
             return True
@@ -245,7 +245,7 @@ def statements(node: ast.stmt) -> Iterator[ast.stmt]:
     """Yield what may stand instead of a statement."""
     match node:
         case ast.Return(value=ast.expr() as value):
-            if not (isinstance(value, ast.Constant) and value.value is None):
+            if not (isinstance(value, ast.Constant) and not value.value):
                 yield other(node, value=None)
         case ast.Expr():
             yield ast.copy_location(ast.Pass(), node)
