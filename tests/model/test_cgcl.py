@@ -53,6 +53,7 @@ def test_unless_told_otherwise_it_is_the_authors_code() -> None:
     for plain in (model.decode.eval(), PairDecoder(512).eval()):
         plain.load_state_dict(told.state_dict())
         assert torch.equal(plain(z, pairs), told(z, pairs))
+        assert plain(z, pairs).shape == (2,)
         assert (plain.product, plain.last_layer) == (told.product, told.last_layer)
     logits = torch.tensor([0.3, -2.0])
     assert consistency_loss(logits, logits) == consistency_loss(logits, logits, "hard")
