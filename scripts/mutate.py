@@ -46,13 +46,12 @@ import pytest
 from mutants import ROOT
 
 SOURCE = ROOT / "src" / "cgcl"
-KNOWN = ROOT / "scripts" / "survivors.toml"
 ROOMS = "split,model,metrics"
 COMMAND = "python scripts/mutate.py"
-# Triton compiles the source of kernels; a function that is changed in memory is not what it reads.
-SLOW = 3  # seconds of the processor, while lines are written down
-OFTEN = 50  # calls in one test
+SLOW = 8  # seconds of the processor: a test that takes longer judges nothing
+OFTEN = 50  # calls in one test; more run the same lines as a rule
 MEMORY = 8 * 2**30
+# Triton compiles the source of kernels; a function that is changed in memory is not what it reads.
 LEFT_OUT = "train/engines/kernels/"
 OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
 OPTIONS += ["--assert=plain", "--tb=line", "-m", "not slow"]
@@ -406,7 +405,6 @@ class Lines:
         """Follow a call into what is ours."""
         if not frame.f_code.co_filename.startswith(self.source):
             return None
-        # What is called often runs the same lines as a rule.
         self.calls[frame.f_code] += 1
         return self.line if self.calls[frame.f_code] < OFTEN else None
 
@@ -430,12 +428,12 @@ class Lines:
         """Run every test; return seconds and lines of those that pass and are not slow."""
         session = items[0].session
         signal.signal(signal.SIGPROF, too_slow)
-        for item in items:
+        for item, after in zip(items, [*items[1:], None], strict=True):
             self.now, failed, started = set(), session.testsfailed, time.monotonic()
             self.calls.clear()
             signal.setitimer(signal.ITIMER_PROF, SLOW)
             sys.settrace(self.watch)
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
             sys.settrace(None)
             signal.setitimer(signal.ITIMER_PROF, 0)
             if session.testsfailed == failed:
@@ -658,7 +656,7 @@ def judge_room(tree: Tree, room: str, mutants: list[Mutant], asked: argparse.Nam
 
     def loaded() -> list[Any]:
         judge = Judge(tree, mutants, asked, Lines(tree.source), [])
-        code = quiet(options, [judge])
+        code = quiet(options, [judge, judge.lines])
         if code not in (0, 1):
             raise RuntimeError(f"pytest ended with {code}")
         return [(mutants.index(mutant), own, seconds) for mutant, own, seconds in judge.left]
