@@ -219,14 +219,14 @@ def test_a_calibration_survives_json(
     curve: Line | Knots, prior: float, shift: dict[str, Any] | None, margin: Margin | None
 ) -> None:
     method = method_of(curve)
-    losses = {method: {"even_odds": 0.2, "base_rate": 0.001, "unexplained": 0.5}}
-    found = Calibration(method, curve, prior, losses, COUNTS, shift, ("A note.",), margin)
+    found = Calibration(method, curve, prior, {method: LOST}, COUNTS, shift, ("A note.",), margin)
     text = json.dumps(found.to_json(), allow_nan=False)
     assert Calibration.from_json(json.loads(text)) == found
 
 
+LOST = {"even_odds": 0.2, "base_rate": 0.001, "unexplained": 0.5}
 STEPS = Calibration(
-    "isotonic", Knots((0.0, 1.0), (-1.0, 2.0)), 0.01, {"platt": {"a": 1.0}}, COUNTS, SHIFT
+    "isotonic", Knots((0.0, 1.0), (-1.0, 2.0)), 0.01, {"platt": LOST}, COUNTS, SHIFT
 ).to_json()
 BENT = Calibration(
     "bent", Knots((0.0,), (1.0,), 0.5, 0.5), 0.01, {}, COUNTS, margin=Margin((0.0,), (1.0,))
@@ -290,7 +290,10 @@ def test_nonsense_is_no_calibration(found: Any) -> None:
 @pytest.mark.parametrize(
     "found",
     [
-        {**STEPS, "losses": {}, "curve": points(10_000)},
+        STEPS,
+        BENT,
+        LINE,
+        {**STEPS, "curve": points(10_000)},
         {**BENT, "margin": {"logits": [0.0], "widths": [0.0]}},
         {**LINE, "counts": dict.fromkeys(COUNTS, 0)},
     ],
