@@ -293,6 +293,7 @@ def test_nonsense_is_no_calibration(found: Any) -> None:
         STEPS,
         BENT,
         LINE,
+        {**LINE, "method": "temperature"},
         {**STEPS, "curve": points(10_000)},
         {**BENT, "margin": {"logits": [0.0], "widths": [0.0]}},
         {**LINE, "counts": dict.fromkeys(COUNTS, 0)},
