@@ -25,7 +25,7 @@ mutants: $(VENV)/.ready-test ## break each promise by one line and see whether i
 	$(BIN)/python scripts/mutants.py --workers 2
 
 mutate: $(VENV)/.ready-test ## change the code in every small way and see whether tests of its room notice
-	OMP_NUM_THREADS=1 $(BIN)/python scripts/mutate.py --workers 2
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/mutate.py --workers 2 --out runs/mutate.jsonl
 
 attack: $(VENV)/.ready-test ## harm every call to the disk, put wrong values into every stored file
 	$(BIN)/python scripts/attack/disk.py

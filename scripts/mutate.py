@@ -741,8 +741,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="all mutants of files with this in their name")
     parser.add_argument("--out", type=Path, help="keep verdicts there, and go on from there")
     parser.add_argument("--again", action="store_true", help="judge those that survived once more")
-    parser.add_argument("--most", type=int, default=30, help="tests for each mutant")
-    parser.add_argument("--seconds", type=float, default=10, help="that they may take")
+    parser.add_argument("--most", type=int, default=400, help="tests for each mutant")
+    parser.add_argument("--seconds", type=float, default=30, help="that they may take")
     parser.add_argument("--workers", type=int, default=1, help="how many at once")
     parser.add_argument("--figures", type=Path, help="write counts there, a line a room")
     parser.add_argument("--check", action="store_true", help="count mutants, judge none")
@@ -757,6 +757,7 @@ def main() -> None:
     sys.path.insert(0, str(tree.root / "src"))
     os.environ["TRITON_INTERPRET"] = "1"
     asked.out = (asked.out or Path(tempfile.mkdtemp()) / "mutate.jsonl").resolve()
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
     found = read_found(asked.out)
     again, why = ("", "survived") if asked.again else ("",), read_known(tree)
     todo = [m for m in mutants if found.get(m.key, [""])[-1] in again]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,9 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "fork"), reason="each change is made in a process of its own"
+)
 # A line, and what becomes of it.
 CHANGED = {
     "x = a < b": ["a < b -> a <= b"],
