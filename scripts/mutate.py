@@ -427,15 +427,18 @@ class Lines:
     def run(self, items: list[pytest.Item]) -> dict[str, dict[str, Any]]:
         """Run every test; return seconds and lines of those that pass and are not slow."""
         session = items[0].session
-        signal.signal(signal.SIGPROF, too_slow)
+        for number in (signal.SIGPROF, signal.SIGALRM):
+            signal.signal(number, too_slow)
         for item, after in zip(items, [*items[1:], None], strict=True):
             self.now, failed, started = set(), session.testsfailed, time.monotonic()
             self.calls.clear()
             signal.setitimer(signal.ITIMER_PROF, SLOW)
+            signal.setitimer(signal.ITIMER_REAL, 5 * SLOW)  # it may wait for another process
             sys.settrace(self.watch)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
             sys.settrace(None)
             signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.setitimer(signal.ITIMER_REAL, 0)
             if session.testsfailed == failed:
                 seconds = time.monotonic() - started
                 self.tests[item.nodeid] = {"seconds": seconds, "lines": set(self.now)}
