@@ -176,7 +176,10 @@ def test_each_layer_sees_one_step_further_with_dropout_in_between() -> None:
     assert (z[:, 64:] > 0).all()
 
 
-@pytest.mark.parametrize("mask", [0.0, 1.0])
-def test_some_links_are_masked_and_never_all(mask: float) -> None:
-    with pytest.raises(ConfigError, match="mask"):
-        RunConfig.of("maskgae", {"mask": mask})
+@pytest.mark.parametrize(
+    ("method", "name", "value"),
+    [("maskgae", "mask", 0.0), ("maskgae", "mask", 1.0), ("cgcl-rank", "average", 1.0)],
+)
+def test_a_share_that_would_leave_nothing_is_refused(method: str, name: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=name):
+        RunConfig.of(method, {name: value})
