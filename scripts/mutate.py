@@ -718,16 +718,17 @@ def tell(tree: Tree, mutants: list[Mutant], asked: argparse.Namespace) -> list[d
     figures = []
     for room in [*rooms, "the rest"]:
         own = [m for m in mutants if (m.room if m.room in rooms else "the rest") == room]
-        words = {m: found.get(m.key, ["not judged"]) for m in own}
-        alive = [m for m in own if words[m][-1] in ("survived", "not judged")]
+        words = {m: found[m.key] for m in own if m.key in found}
+        alive = [m for m in words if words[m][-1] == "survived"]
         left = [m for m in alive if not why(m)]
         figures.append(
-            {"attack": "mutation", "target": room, "tries": len(own), "failed": len(left)}
+            {"attack": "mutation", "target": room, "tries": len(words), "failed": len(left)}
             | {"failed_before": sum(first == "survived" for first, *_ in words.values())}
             | {"explained": len(alive) - len(left), "command": COMMAND, "seed": asked.seed}
         )
         told = "{target}: {tries} mutants, {failed_before} survived at first, "
-        print((told + "{explained} explained, {failed} left").format(**figures[-1]))
+        told += "{explained} explained, {failed} left" + ", some not judged" * (own != [*words])
+        print(told.format(**figures[-1]))
         for m in left:
             print(f"  {m.file}:{m.line} {m.owner}: {m.what}")
     return figures
@@ -775,7 +776,8 @@ def main() -> None:
     if asked.figures:
         lines = [json.dumps(line) + "\n" for line in figures if line["tries"]]
         asked.figures.write_text("".join(lines), encoding="utf-8")
-    sys.exit(1 if any(line["failed"] for line in figures) else 0)
+    is_whole = sum(line["tries"] for line in figures) == len(mutants)
+    sys.exit(0 if is_whole and not any(line["failed"] for line in figures) else 1)
 
 
 if __name__ == "__main__":

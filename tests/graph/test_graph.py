@@ -53,7 +53,7 @@ def test_whatever_a_score_depends_on_is_part_of_the_fingerprint():
     features = torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 2.0]])
     graph = Graph.from_pairs("g", "abc", torch.tensor([[0], [1]]), features)
     others = [
-        Graph.from_pairs("g", "abd", graph.edges, features),
+        Graph.from_pairs("g", "abx", graph.edges, features),
         Graph.from_pairs("g", "abc", torch.tensor([[0], [2]]), features),
         Graph.from_pairs("g", "abc", graph.edges),
         Graph.from_pairs("g", "abc", graph.edges, features.flip(1)),
