@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test slow mutants attack audit lint types format tables clean
+.PHONY: help demo test slow mutants mutate attack audit lint types format tables clean
 
 help:           ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -23,6 +23,9 @@ slow: $(VENV)/.ready-test   ## run the tests that take minutes
 
 mutants: $(VENV)/.ready-test ## break each promise by one line and see whether its tests notice
 	$(BIN)/python scripts/mutants.py --workers 2
+
+mutate: $(VENV)/.ready-test ## change the code in every small way and see whether tests of its room notice
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/mutate.py --workers 2 --out runs/mutate.jsonl
 
 attack: $(VENV)/.ready-test ## signals and faults at every call to the disk, changes in every file that is read
 	$(BIN)/python scripts/attack/disk.py --times 17

@@ -1,4 +1,5 @@
 import zipfile
+from dataclasses import dataclass
 
 import pytest
 import safetensors.torch
@@ -7,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgcl.errors import CGCLError, ModelFileError
-from cgcl.tensors import read_tensors, write_tensors
+from cgcl.memory import is_out_of_memory
+from cgcl.tensors import read_tensors, with_own_tensors, write_tensors
 
 KIND = "cgcl test 1"
 TENSORS = {"a": torch.arange(12.0).reshape(3, 4), "b": torch.tensor([1, 2], dtype=torch.int64)}
@@ -18,6 +20,33 @@ def written(tmp_path):
     path = tmp_path / "file.safetensors"
     write_tensors(path, KIND, TENSORS, {"x": 1, "name": "ü"})
     return path
+
+
+@dataclass
+class Held:
+    tensor: torch.Tensor
+    name: str
+
+
+def test_a_record_with_tensors_of_its_own_is_not_written_to_by_others() -> None:
+    held = Held(torch.zeros(2), "x")
+    own = with_own_tensors(held)
+    held.tensor.fill_(1)
+    assert (own.tensor.tolist(), own.name) == ([0, 0], "x")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_it"),
+    [
+        (MemoryError(), True),
+        (RuntimeError("CUDA out of memory."), True),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), True),
+        (RuntimeError("out of order"), False),
+        (ValueError("out of memory"), False),
+    ],
+)
+def test_what_says_that_memory_ran_out(error: Exception, is_it: bool) -> None:
+    assert is_out_of_memory(error) == is_it
 
 
 def test_what_is_written_is_read_back(written) -> None:

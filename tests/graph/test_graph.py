@@ -49,6 +49,22 @@ def test_a_repeated_link_counts_from_its_first_time():
     assert graph.times.tolist() == [3.0, 9.0]
 
 
+def test_whatever_a_score_depends_on_is_part_of_the_fingerprint():
+    features = torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 2.0]])
+    graph = Graph.from_pairs("g", "abc", torch.tensor([[0], [1]]), features)
+    others = [
+        Graph.from_pairs("g", "abx", graph.edges, features),
+        Graph.from_pairs("g", "abc", torch.tensor([[0], [2]]), features),
+        Graph.from_pairs("g", "abc", graph.edges),
+        Graph.from_pairs("g", "abc", graph.edges, features.flip(1)),
+        Graph.from_pairs("g", "abc", graph.edges, features * 2),
+        Graph.from_pairs("g", "abc", graph.edges, features[:, [0, 1, 1]] * torch.tensor([1, 1, 0])),
+        replace(graph, sides=torch.tensor([True, False, False])),
+    ]
+    assert len({found.fingerprint for found in (graph, *others)}) == 8
+    assert Graph.from_pairs("h", "abc", graph.edges, features).fingerprint == graph.fingerprint
+
+
 def test_a_stored_graph_keeps_sides_times_and_feature_names(tmp_path):
     graph = Graph.from_pairs(
         "toy",

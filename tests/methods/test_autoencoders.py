@@ -8,11 +8,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import VGAE, GCNConv
 
+from cgcl.errors import ConfigError
 from cgcl.methods.autoencoders import CrossCorrelationDecoder
 from cgcl.methods.method import Epoch, Learner, TrainingGraph
 from cgcl.methods.table import method_named
 from cgcl.model import propagate, symmetric
 from cgcl.seeds import seeded
+from cgcl.train.config import RunConfig
 
 # 0 - 1, 0 - 2, 1 - 2, 1 - 3, 2 - 3, 3 - 4, and 5 alone
 LINKS = torch.tensor([[0, 0, 1, 1, 2, 3], [1, 2, 2, 3, 3, 4]])
@@ -170,3 +172,12 @@ def test_each_layer_sees_one_step_further_with_dropout_in_between() -> None:
         z = learner.train().encode(known)
     assert 0.3 < (z[:, :64] == 0).float().mean() < 0.7
     assert (z[:, 64:] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "value"),
+    [("maskgae", "mask", 0.0), ("maskgae", "mask", 1.0), ("cgcl-rank", "average", 1.0)],
+)
+def test_a_share_that_would_leave_nothing_is_refused(method: str, name: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=name):
+        RunConfig.of(method, {name: value})

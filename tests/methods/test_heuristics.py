@@ -86,6 +86,8 @@ def test_preferential_attachment_is_multiplied_as_by_hand() -> None:
     assert torch.sigmoid(scorer.logits(torch.tensor([[1], [2]]))).item() == pytest.approx(3 / 7)
     logits = scorer.logits(PAIRS).double()
     assert torch.equal(logits.argsort(), torch.from_numpy(scorer.values(PAIRS)).argsort())
+    # Of a node without links: a tenth of what one link each would give.
+    assert logits[-1].item() == pytest.approx(math.log(0.1 / 12))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,9 @@ from cgcl.metrics.calibration import (
     Sample,
     expected_calibration_error,
     log_loss,
+    log_odds_of,
     reliability_curve,
+    softplus,
     wilson_interval,
 )
 from cgcl.metrics.calibrators import fit_calibration
@@ -103,6 +105,16 @@ def test_where_scores_differ_probabilities_differ(
     assert (probability <= 1).all()
 
 
+def test_the_softplus_is_exact_to_the_last_bit() -> None:
+    assert softplus(torch.tensor(25.0, dtype=torch.float64)).item() == 25 + math.exp(-25)
+    assert softplus(torch.tensor(1000.0, dtype=torch.float64)).item() == 1000
+
+
+def test_log_odds_are_infinite_for_what_is_certain() -> None:
+    assert (log_odds_of(0), log_odds_of(1)) == (-math.inf, math.inf)
+    assert log_odds_of(0.8) == pytest.approx(math.log(4))
+
+
 def test_an_interval_by_hand() -> None:
     # At 1 the margin is halfway between 1 and 3; log odds 2 - 2 and 2 + 2.
     found = replace(calibration(Line(2.0)), margin=Margin((0.0, 2.0), (1.0, 3.0)))
@@ -160,6 +172,15 @@ def test_the_logit_for_a_probability_is_the_smallest_that_reaches_it(
         assert own.probability([math.nextafter(logit, -math.inf)])[0] < probability
 
 
+def test_certainty_and_what_every_logit_reaches_have_a_logit_too() -> None:
+    certain = calibration(Line(1.0)).logit_for(1.0)
+    assert calibration(Line(1.0)).probability([certain])[0] == 1
+    assert 30 < certain < 40
+    says_nothing = calibration(Line(0.0))
+    assert says_nothing.logit_for(0.5) == -math.inf
+    assert says_nothing.logit_for(0.51) == math.inf
+
+
 @pytest.mark.parametrize("prior", [0, 1, -0.1, 1.5, math.nan, math.inf, True])
 def test_a_base_rate_outside_its_range_is_refused(prior: float) -> None:
     found = calibration(Line(1.0))
@@ -198,14 +219,14 @@ def test_a_calibration_survives_json(
     curve: Line | Knots, prior: float, shift: dict[str, Any] | None, margin: Margin | None
 ) -> None:
     method = method_of(curve)
-    losses = {method: {"even_odds": 0.2, "base_rate": 0.001, "unexplained": 0.5}}
-    found = Calibration(method, curve, prior, losses, COUNTS, shift, ("A note.",), margin)
+    found = Calibration(method, curve, prior, {method: LOST}, COUNTS, shift, ("A note.",), margin)
     text = json.dumps(found.to_json(), allow_nan=False)
     assert Calibration.from_json(json.loads(text)) == found
 
 
+LOST = {"even_odds": 0.2, "base_rate": 0.001, "unexplained": 0.5}
 STEPS = Calibration(
-    "isotonic", Knots((0.0, 1.0), (-1.0, 2.0)), 0.01, {"platt": {"a": 1.0}}, COUNTS, SHIFT
+    "isotonic", Knots((0.0, 1.0), (-1.0, 2.0)), 0.01, {"platt": LOST}, COUNTS, SHIFT
 ).to_json()
 BENT = Calibration(
     "bent", Knots((0.0,), (1.0,), 0.5, 0.5), 0.01, {}, COUNTS, margin=Margin((0.0,), (1.0,))
@@ -233,6 +254,11 @@ def spoiled(found: Any, name: str = "") -> Iterator[Any]:
             yield -0.1
 
 
+def points(count: int) -> dict[str, list[float]]:
+    numbers = [float(number) for number in range(count)]
+    return {"logits": numbers, "log_ratios": numbers}
+
+
 @pytest.mark.parametrize(
     "found",
     [
@@ -245,7 +271,12 @@ def spoiled(found: Any, name: str = "") -> Iterator[Any]:
         *({**STEPS, "prior": value} for value in (0, 1, 2.0)),
         {**STEPS, "curve": {"logits": [0.0, 1.0], "log_ratios": [1.0, 0.0]}},
         {**STEPS, "curve": {"logits": [1.0, 0.0], "log_ratios": [0.0, 1.0]}},
+        {**STEPS, "curve": {"logits": [1.0, 1.0], "log_ratios": [0.0, 1.0]}},
+        {**STEPS, "curve": {"logits": [], "log_ratios": []}},
+        {**STEPS, "curve": points(10_001)},
         {**BENT, "margin": {"logits": [0.0], "widths": [-0.1]}},
+        {**BENT, "margin": {"logits": [0.0, 1.0], "widths": [-0.1, 0.1]}},
+        {**BENT, "counts": {**COUNTS, "links": -1}},
         *({**STEPS, "losses": of} for of in (None, {"a": 1.0}, {"a": {"b": math.nan}})),
         *({**STEPS, "notes": of} for of in ("a note", [1])),
         *({**STEPS, "shift": {**SHIFT, **of}} for of in ({"ratio": "1"}, {"warning": 3})),
@@ -254,6 +285,22 @@ def spoiled(found: Any, name: str = "") -> Iterator[Any]:
 def test_nonsense_is_no_calibration(found: Any) -> None:
     with pytest.raises(ModelFileError, match="calibration is damaged"):
         Calibration.from_json(found)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        STEPS,
+        BENT,
+        LINE,
+        {**LINE, "method": "temperature"},
+        {**STEPS, "curve": points(10_000)},
+        {**BENT, "margin": {"logits": [0.0], "widths": [0.0]}},
+        {**LINE, "counts": dict.fromkeys(COUNTS, 0)},
+    ],
+)
+def test_what_is_rare_but_sound_is_a_calibration(found: Any) -> None:
+    assert Calibration.from_json(found).to_json()["counts"] == found["counts"]
 
 
 LABELS = st.lists(st.tuples(st.floats(0, 1), st.sampled_from([0, 1])), min_size=1, max_size=60)
@@ -267,6 +314,13 @@ def test_bins_hold_equal_numbers_of_pairs_and_count_by_their_size() -> None:
     assert [bin_.observed for bin_ in found] == [0.5, 0.0]
     error = expected_calibration_error([0.7, 0.4, 0.1], [0, 1, 0], bins=2)
     assert error == pytest.approx((2 * 0.25 + 0.7) / 3)
+
+
+def test_there_are_ten_bins_unless_told() -> None:
+    probabilities, labels = np.linspace(0, 1, 30), [0, 1, 0] * 10
+    assert len(reliability_curve(probabilities, labels)) == 10
+    error = expected_calibration_error(probabilities, labels)
+    assert error == expected_calibration_error(probabilities, labels, 10)
 
 
 def test_wilson_interval_of_one_in_ten_by_hand_and_of_all_or_none() -> None:
@@ -304,7 +358,10 @@ def test_log_loss_by_hand_and_of_a_certain_mistake_which_is_large_but_finite() -
         ([0.5], [0, 1], "1 and 2"),
         ([1.5], [1], "0, 1"),
         ([-0.1], [1], "0, 1"),
+        ([0.5, 1.5], [1, 1], "0, 1"),
+        ([0.5, -0.1], [1, 1], "0, 1"),
         ([0.5], [2], "Labels"),
+        ([0.5, 0.5], [1, 2], "Labels"),
         ([], [], "no probability"),
         ([math.nan], [1], "NaN"),
     ],

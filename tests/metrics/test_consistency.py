@@ -18,6 +18,7 @@ from cgcl.metrics import (
     [
         ([0.0, 1.0], [-1.0, 5.0], r"Theorem 1 needs r in \[0, 1\].*Found values in \[-1, 5\]"),
         ([float("nan")], [0.5], "Theorem 1 needs r"),
+        ([0.5, 0.5], [0.5, 1.5], "Theorem 1 needs r"),
         ([[0.5, 0.5], [0.5, 0.5]], [0.0] * 3, r"same pairs, found shapes \[2, 2\] and \[3\]"),
         ([], [], "there are no pairs"),
     ],

@@ -14,9 +14,11 @@ from cgcl.metrics import (
     average_precision,
     hits_at,
     link_metrics,
+    own_ranks,
     precision_recall_curve,
     roc_curve,
 )
+from cgcl.metrics.ranking import as_scores
 
 
 def mean_reciprocal_rank(positive, negative) -> float:
@@ -75,6 +77,15 @@ def test_reciprocal_rank_averages_the_best_and_the_worst_rank(positive, negative
     assert mean_reciprocal_rank(positive, negative) == pytest.approx(
         sum(1 / rank for rank in ranks) / len(ranks)
     )
+
+
+def test_whole_numbers_are_counted_as_fractions_too():
+    assert as_scores([2, 1], "positive").dtype == np.float64
+
+
+def test_each_link_is_ranked_among_its_own_negatives_whether_or_not_it_ties():
+    ranks = own_ranks([5, 2, 1], [5, 1, 3, 5], np.array([0, 1, 1, 0]))
+    assert ranks.tolist() == [2.0, 2.0, 1.0]
 
 
 @given(st.integers(1, 8), SIDE, SIDE)

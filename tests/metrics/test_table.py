@@ -5,8 +5,12 @@ import re
 import subprocess
 import sys
 from itertools import combinations
+from types import SimpleNamespace
 
-from cgcl.metrics import METRICS
+import numpy as np
+import pytest
+
+from cgcl.metrics import METRICS, ON_REQUEST, Ranked
 
 ADDED = """
 from cgcl.metrics.table import METRICS, Metric
@@ -37,6 +41,41 @@ def test_a_line_of_the_table_adds_a_metric_to_files_terminal_report_and_comparis
         assert title in page
         assert title in done.stdout
     assert re.search(r"Above the third pair\.", page)
+
+
+def test_what_a_run_records_what_the_terminal_tells_and_what_is_asked_for():
+    of_pairs = ["precision@100", "precision@1000", "pair_ap"]
+    of_links = ["auc", "ap", "hits@10", "hits@50", "hits@100", "mrr"]
+    assert list(METRICS) == ["node_mrr", "node_hits@10", *of_pairs, *of_links]
+    assert {name for name, one in METRICS.items() if not one.is_told} == {
+        "pair_ap", "hits@10", "hits@50",
+    }  # fmt: skip
+    assert list(ON_REQUEST) == ["heart_mrr", "heart_hits@10", "degree_auc", "degree_ap"]
+    for name, one in (METRICS | ON_REQUEST).items():
+        over = "pairs" if name in of_pairs else "nodes" if name[:4] in ("node", "hear") else "links"
+        assert (one.over, one.is_at_top) == (over, over != "links")
+        assert one.least_links == (int(name[5:]) if name.startswith("hits@") else 1)
+
+
+@pytest.mark.parametrize("k", [10, 50, 100])
+def test_hits_are_above_the_kth_highest_of_many(k):
+    others = np.arange(200.0)
+    for beaten, hit in ((200 - k, 1.0), (199 - k, 0.0)):
+        assert METRICS[f"hits@{k}"].function(Ranked([beaten + 0.5], others)) == hit
+
+
+def test_ranks_become_their_inverse_or_whether_they_are_among_the_best_ten():
+    ranks = np.array([[1.0, 10.0], [10.5, 4.0]])
+    for table, name in ((METRICS, "node"), (ON_REQUEST, "heart")):
+        inverse = table[f"{name}_mrr"].function(ranks)
+        assert inverse.tolist() == [[1, 0.1], [1 / 10.5, 0.25]]
+        assert table[f"{name}_hits@10"].function(ranks).tolist() == [[True, True], [False, True]]
+
+
+@pytest.mark.parametrize("k", [100, 1000])
+def test_precision_asks_for_so_many_pairs(k):
+    asked = SimpleNamespace(precision_at=lambda count: -count)
+    assert METRICS[f"precision@{k}"].function(asked) == -k
 
 
 def test_every_metric_says_what_it_means():

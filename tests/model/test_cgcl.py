@@ -7,7 +7,7 @@ import torch
 from torch_geometric.nn import GCNConv
 
 from cgcl.graph import Graph
-from cgcl.model import CGCL, GCNEncoder, PairDecoder, draw_views
+from cgcl.model import CGCL, GCNEncoder, PairDecoder, consistency_loss, divide, draw_views
 from cgcl.seeds import stream
 from cgcl.split import NegativeSampler
 
@@ -41,6 +41,62 @@ def test_propagation_is_that_of_gcnconv_for_symmetric_and_directed_views(cora, k
         theirs = torch.nn.functional.elu(conv(cora.x.to_dense(), view.edge_index))
         ours = encoder(cora.x, view.edge_index)
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_unless_told_otherwise_it_is_the_authors_code() -> None:
+    model = CGCL(3)
+    assert model.encode.weight.shape == (3, 512)
+    assert (model.encode.input_dropout, model.decode.decoder_dropout) == (0.8, 0.2)
+    told = PairDecoder(512, 0.2, "hadamard", "linear").eval()
+    told.load_state_dict(model.decode.state_dict())
+    z, pairs = torch.randn(4, 512, generator=stream(0, "z")), torch.tensor([[0, 1], [2, 3]])
+    for plain in (model.decode.eval(), PairDecoder(512).eval()):
+        plain.load_state_dict(told.state_dict())
+        assert torch.equal(plain(z, pairs), told(z, pairs))
+        assert plain(z, pairs).shape == (2,)
+        assert (plain.product, plain.last_layer) == (told.product, told.last_layer)
+    logits = torch.tensor([0.3, -2.0])
+    assert consistency_loss(logits, logits) == consistency_loss(logits, logits, "hard")
+    assert model.targets == "hard"
+
+
+def test_a_view_without_links_is_not_asked_for() -> None:
+    coin, edges = torch.tensor([True]), torch.tensor([[0], [1]])
+    views = divide(edges, "disjoint", coin, coin)
+    negatives = [torch.zeros(2, 0, dtype=torch.int64), torch.tensor([[0], [2]])]
+    (loss,) = CGCL(4, 8).losses(torch.eye(4), views, negatives)
+    assert loss.isfinite()
+
+
+def test_new_weights_follow_from_the_generator_and_lie_within_their_bounds() -> None:
+    model = CGCL(50, 64)
+
+    def weights(seed: int) -> dict[str, torch.Tensor]:
+        model.reset_parameters(stream(seed, "weights"))
+        return {name: weight.detach().clone() for name, weight in model.named_parameters()}
+
+    one, again, other = weights(0), weights(0), weights(1)
+    assert torch.equal(one.pop("encode.bias"), torch.zeros(64))
+    bounds = {"encode.weight": (6 / (50 + 64)) ** 0.5}
+    for name, weight in one.items():
+        assert torch.equal(weight, again[name])
+        assert not torch.equal(weight, other[name])
+        bound = bounds.get(name, 64**-0.5 if "layer_1" in name else 32**-0.5)
+        assert weight.abs().max() <= bound
+        if weight.numel() > 30:
+            assert weight.max() > 0.8 * bound
+            assert weight.min() < -0.8 * bound
+
+
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_dropout_is_for_training_and_by_the_generator_alone(part: str) -> None:
+    z, pairs = torch.rand(9, 64, generator=stream(0, "z")), torch.tensor([[0, 1], [2, 3]])
+    layer = GCNEncoder(64, 8) if part == "encoder" else PairDecoder(64)
+    first, again, other = (layer(z, pairs, stream(seed, "coins")) for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    layer.eval()
+    assert torch.equal(layer(z, pairs, stream(0, "coins")), layer(z, pairs, stream(1, "coins")))
 
 
 @pytest.mark.parametrize("layer", ["encoder", "hadamard", "inner"])

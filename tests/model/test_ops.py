@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgcl.model.ops import dropout, dropout_by_bytes, spmm
+from cgcl.model.ops import Rows, dropout, dropout_by_bytes, row_sums, spmm
 from cgcl.seeds import seeded, stream
 
 
@@ -41,6 +41,22 @@ def test_a_deterministic_product_never_asks_for_a_sparse_one(monkeypatch) -> Non
     monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
     matrix, dense = both(0, 9)
     torch.testing.assert_close(spmm(matrix, dense), matrix.to_dense() @ dense)
+    assert torch.equal(spmm(matrix.to_dense(), dense), matrix.to_dense() @ dense)
+
+
+def test_rows_are_the_same_product_with_the_gradient_of_the_other_way_round() -> None:
+    matrix, h = torch.tensor([[0.0, 2.0, 0.0], [3.0, 0.0, 5.0]]), torch.rand(3, 4)
+    rows, transposed = (
+        Rows.of(
+            (of != 0).sum(dim=1).numpy(), of.nonzero()[:, 1].numpy(), of[of != 0].numpy(), h.device
+        )
+        for of in (matrix, matrix.T)
+    )
+    found = row_sums(h.requires_grad_(), rows, transposed)
+    torch.testing.assert_close(found, matrix @ h)
+    weights = torch.rand(2, 4)
+    (gradient,) = torch.autograd.grad(found, h, weights)
+    torch.testing.assert_close(gradient, matrix.T @ weights)
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
@@ -59,8 +75,22 @@ def test_entries_are_dropped_at_the_given_rate_and_the_rest_scaled(is_sparse) ->
     assert (out[x == 1] == 0).float().mean().item() == pytest.approx(0.8, abs=0.01)
 
 
+def test_without_a_chance_nothing_is_drawn() -> None:
+    x, coins = torch.ones(3), stream(0, "coins")
+    before = coins.get_state()
+    assert dropout(x, 0.0, coins) is x
+    assert torch.equal(coins.get_state(), before)
+
+
+def test_dropout_by_bytes_of_nearly_everything_leaves_something() -> None:
+    with seeded(0, "coins"):
+        found = dropout_by_bytes(torch.ones(100_000), 0.999, training=True)
+    assert found.unique().tolist() == [0, 256]
+    assert dropout_by_bytes(torch.ones(13), 0.5, training=True).shape == (13,)
+
+
 def test_dropout_by_bytes_keeps_the_mean_and_rounds_the_chance() -> None:
-    x = torch.ones(300, 400, requires_grad=True)
+    x = torch.ones(1500, 1600, requires_grad=True)
     assert torch.equal(dropout_by_bytes(x, 0.5, training=False), x)
     assert torch.equal(dropout_by_bytes(x, 0.0, training=True), x)
     for chance in (0.1, 0.5, 0.8):

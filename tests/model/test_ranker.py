@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cgcl.model import GCNEncoder, symmetric
-from cgcl.model.ranker import RankingDecoder, RankingEncoder, symmetric_product
+from cgcl.model.ranker import RankingDecoder, RankingEncoder, signatures, symmetric_product
 from cgcl.seeds import seeded, stream
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR")
@@ -114,3 +114,70 @@ def test_twins_are_not_the_best_pair_where_some_weights_are_negative() -> None:
         left, right, _ = RankingDecoder(2, negative_share=negative_share).eval()(z)
         scores = (left @ right.T).detach()
         assert [scores[0, 1], scores.max()] == pytest.approx([twins] * 2, abs=1e-4)
+
+
+def test_weights_begin_within_their_bounds_and_biases_at_zero() -> None:
+    with seeded(0, "weights"):
+        encoder = RankingEncoder(50, 64, 3)
+    weights = dict(encoder.named_parameters())
+    assert len(weights) == 2 + 2 * 2
+    for name, weight in weights.items():
+        if name.endswith("bias"):
+            assert not weight.any()
+            continue
+        bound = math.sqrt(6 / (114 if name == "weight" else 128))  # Glorot
+        assert weight.abs().max() <= bound
+        assert weight.max() > 0.9 * bound
+        assert weight.min() < -0.9 * bound
+
+
+@pytest.mark.parametrize("popularity", [True, False])
+def test_at_first_no_node_is_sought_after_and_one_of_length_zero_never_breaks(popularity) -> None:
+    z = torch.cat([torch.zeros(1, 4), torch.rand(2, 4, generator=stream(0, "z"))])
+    decoder = RankingDecoder(4, popularity=popularity).eval()
+    assert torch.equal(decoder(z)[2], torch.zeros(3))
+    if popularity:
+        torch.nn.init.ones_(decoder.popularity.weight)
+        assert decoder(z)[2].isfinite().all()
+
+
+def test_signatures_count_where_there_are_some_and_a_weight_for_them() -> None:
+    z, signed = torch.rand(3, 4, generator=stream(0, "z")), torch.ones(3, 2)
+    plain, sharing = RankingDecoder(4).eval(), RankingDecoder(4, signatures=True).eval()
+    for found in (plain(z, signed), sharing(z)):
+        for one, other in zip(found, plain(z), strict=True):
+            assert torch.equal(one, other)
+    assert sharing(z, signed)[0].shape == (3, 6)
+
+
+def test_entries_of_an_embedding_are_dropped_in_training_alone() -> None:
+    z, decoder = torch.rand(50, 8, generator=stream(0, "z")), RankingDecoder(8, 0.5)
+    with seeded(0, "coins"):
+        dropped = decoder(z)[1] == 0
+    assert dropped.float().mean().item() == pytest.approx(0.5, abs=0.1)
+    assert not (decoder.eval()(z)[1] == 0).any()
+
+
+def test_products_of_signatures_estimate_what_two_nodes_share() -> None:
+    counted = torch.rand(3, 7, generator=stream(0, "counted"))
+    found = signatures(counted.to_sparse_csr(), 4096)
+    torch.testing.assert_close(found @ found.T, counted @ counted.T, atol=0.15, rtol=0)
+    # A node with itself shares what it has, to the last sign.
+    alone = signatures(torch.eye(7).to_sparse_csr(), 64)
+    torch.testing.assert_close(alone.abs(), torch.full((7, 64), 1 / 8))
+    some = torch.tensor([5, 2])
+    assert torch.equal(signatures(torch.eye(2).to_sparse_csr(), 64, some), alone[some])
+
+
+def test_the_signs_of_a_node_never_change() -> None:
+    """Models that were saved count on them."""
+    signs = signatures(torch.eye(2).to_sparse_csr(), 4) * 2
+    assert signs.tolist() == [[-1, 1, -1, 1], [-1, 1, 1, 1]]
+
+
+def test_unless_told_otherwise_there_are_two_layers_and_an_eighth_is_negative() -> None:
+    assert len(RankingEncoder(3, 4).deeper) == 1
+    decoder = RankingDecoder(16)
+    assert decoder.scale.tolist() == [-1.0] * 2 + [1.0] * 14
+    assert decoder.sharing is None
+    assert decoder.popularity is not None

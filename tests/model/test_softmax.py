@@ -71,12 +71,36 @@ def test_sums_and_gradients_are_torchs_on_the_whole_matrix(problem, block, kept)
 def test_a_workspace_is_used_again_and_changes_nothing() -> None:
     workspace, excluded = Workspace(), known_of(PATH)
     room = workspace.take(6, torch.zeros(1)).data_ptr()
-    assert workspace.take(4, torch.zeros(1)).data_ptr() == room
+    for size in (4, 6):
+        again = workspace.take(size, torch.zeros(1))
+        assert (again.data_ptr(), again.numel()) == (room, size)
     for seed in range(3):
         left, right = torch.randn(2, 4, 5, generator=stream(seed, "left"))
         bias = torch.randn(4, generator=stream(seed, "bias"))
         sums = [row_logsumexp(left, right, bias, excluded, own) for own in (workspace, None)]
         assert torch.equal(*sums)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows"),
+    [((10, 4), 5), ((3, 4), 3), ((10, 100), 1), ((30, 1), 20), ((0, 4), 1), ((4, 0), 4)],
+)
+def test_as_many_rows_are_computed_at_once_as_fit_into_a_block(monkeypatch, shape, rows) -> None:
+    monkeypatch.setattr(softmax, "_CPU_BLOCK", 20)
+    assert Excluded(torch.empty(0, dtype=torch.int64), shape).block_rows == rows
+
+
+@pytest.mark.parametrize(("shape", "kept"), [((6, 4), True), ((3, 9), False), ((9, 3), False)])
+def test_exponentials_are_kept_up_to_a_number(monkeypatch, shape, kept) -> None:
+    monkeypatch.setattr(softmax, "CPU_KEPT", 24)
+    assert Excluded(torch.empty(0, dtype=torch.int64), shape).is_kept == kept
+
+
+def test_each_end_counts_as_often_as_its_own_row_stands_for() -> None:
+    """Link 0 - 1 with score 0 between rows with L = log 2 and log 4, for 3 and 5 rows."""
+    pairs, log_sums = torch.tensor([[0], [1]]), torch.tensor([2.0, 4.0]).log()
+    loss = softmax_loss(torch.zeros(1), pairs, log_sums, 1.0, torch.tensor([3.0, 5.0]))
+    assert loss.item() == pytest.approx((3 * math.log(3) + 5 * math.log(5)) / 2)
 
 
 def test_the_loss_is_as_by_hand() -> None:
@@ -97,6 +121,7 @@ def test_the_loss_is_as_by_hand() -> None:
     assert loss(both, 0.0) == pytest.approx(sum(everywhere) / 2, rel=1e-6)
     mixed = 0.25 * rows[1] + 0.75 * everywhere[1]
     assert loss(both[1:], 0.25) == pytest.approx(mixed, rel=1e-6)
+    assert softmax_loss(scores, pairs, log_sums).item() == loss(both, 0.5)
 
 
 @pytest.mark.parametrize(("size", "links"), [(1.0, 0), (1.0, 6), (100.0, 6)])

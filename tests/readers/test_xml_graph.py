@@ -117,6 +117,7 @@ BAD = {
         "cannot be read as GraphML: Bad GraphML data: no key k",
     ),
     "very deep": ("<a>" * 200 + "</a>" * 200, "more than 100 deep"),
+    "deep at its end": (f"<g>{'<b/>' * 200}{'<a>' * 200}{'</a>' * 200}</g>", "more than 100 deep"),
     "a long name": (wrapped(f"<node id='{'x' * 1001}'/>"), "a node name of 1,001 characters"),
 }
 

@@ -29,6 +29,12 @@ def test_a_line_goes_through_its_points():
     assert "M10 120L60 20L110 70" in panel_of([0, 5, 10], [0, 1, 0.5]).draw(FRAME, "p")
 
 
+def test_an_interval_goes_from_end_to_end_with_a_cap_at_both():
+    panel = Panel("x", "y")
+    panel.interval((2, 0.25), (8, 0.25), LINE)
+    assert "M30 95L90 95M30 95m0 -2.5v5M90 95m0 -2.5v5" in panel.draw(FRAME, "p")
+
+
 def test_limits_have_air_around_the_data():
     panel = panel_of([0, 10], [2, 4])
     assert panel.limits() == ((-0.5, 10.5), (1.9, 4.1))

@@ -1,14 +1,17 @@
 """Figures fit into a page: no foreign colours, no clashing ids, no addresses, same bytes."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from cgcl.experiments.statistics import Spread
 from cgcl.predict.baselines import Compared
 from cgcl.report.figures import (
     comparison_figure,
     consistency_figure,
+    interval_chart,
     loss_figure,
     precision_recall_figure,
     reliability_figure,
@@ -92,6 +95,20 @@ def test_what_no_axis_spans_is_not_drawn():
 def test_a_long_run_stays_small():
     history = [{"epoch": epoch, "losses": [1 / epoch] * 2} for epoch in range(1, 20_001)]
     assert len(loss_figure(history)) < 100_000
+
+
+def test_an_interval_of_a_share_ends_at_all_of_it():
+    def chart(high: float) -> str:
+        metrics = {"auc": Spread(3, 0.9, 0.1, 0.7, high)}
+        row = SimpleNamespace(method="m", title="M", metrics=metrics)
+        return interval_chart(SimpleNamespace(metric="auc", rows=[row], reference=None))
+
+    assert chart(1.1) == chart(1.0) != chart(0.95)
+
+
+def test_probabilities_are_shown_from_zero_to_one():
+    svg = score_histogram(np.array([0.2, 0.4]), np.array([0.1, 0.3]))
+    assert re.findall(r">([\d.]+)</text>", svg)[:6] == ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
 
 
 def test_logits_constant_scores_and_probabilities_of_zero_and_one_can_be_drawn():

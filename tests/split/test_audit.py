@@ -108,7 +108,7 @@ BROKEN = [
         [("note", "II", "1 training link joins a node to itself.")],
     ),
     (
-        {"test": pairs((4, 6), (5, 7), (0, 11), (-1, 3), (10**15, 10**15))},
+        {"test": pairs((4, 6), (5, 7), (0, 10), (-1, 3), (10**15, 10**15))},
         [("warning", "-D A1 11", "3 test links have a node outside the graph.")],
     ),
     (
@@ -230,7 +230,10 @@ def test_the_text_shows_some_pairs_and_the_object_has_all() -> None:
         "            '=<b>\\n' - 'Bob', '=<b>\\n' - 'Cem' and 7 more\n"
         "1 leak found: figures measured on this split cannot be trusted."
     )
+    assert "- 'Bob' and 8 more\n" in audit.text(limit=1)
     assert len(audit.text(limit=0).splitlines()) == 3
+    assert audit.text() == audit.text(limit=5) != audit.text(limit=6)
+    assert audit.findings[0].shown_pairs().endswith("- 'Finn' and 4 more")
     written = json.loads(json.dumps(audit.to_json()))
     assert written["is_clean"] is False
     assert written["sizes"]["test"] == 9

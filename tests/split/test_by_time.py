@@ -63,6 +63,10 @@ def test_times_are_told_as_dates_if_they_are() -> None:
         "Tested on the 5 newest links, from 2024-03-01 to 2024-03-01 00:02:02.",
         "The epoch is chosen by the 1 next newest link, from 1970-04-05 to 1970-04-05.",
     )
+    # From 10^8 seconds on, whatever the others are.
+    counted, dated = (path([*map(float, range(49)), last]) for last in (1e8 - 1, 1e8))
+    assert "to 99999999." in time_split(counted)[1][0]
+    assert "to 1973-03-03 09:46:40." in time_split(dated)[1][0]
     late = path([float(i) for i in range(49)] + [1e300])
     assert "to 1e+300." in time_split(late, as_dates=True)[1][0]
 
@@ -76,6 +80,8 @@ def test_a_border_within_links_of_the_same_time_is_told_and_follows_the_nodes() 
         "are before it, some after, in the order of their nodes.",
     )
     assert "border" not in time_split(graph, val=0.0, test=0.10)[1][0]
+    one_before = path([0.0] * 94 + [1.0] * 6)
+    assert "6 links have the time" in time_split(one_before, val=0.0, test=0.05)[1][0]
 
 
 def test_without_a_test_the_newest_links_choose_the_epoch() -> None:

@@ -7,7 +7,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from cgcl.counter_rng import epoch_key
+from cgcl.counter_rng import epoch_key, integers, words
 from cgcl.errors import SplitError
 from cgcl.graph import Graph
 from cgcl.metrics import auc
@@ -81,6 +81,46 @@ def test_a_large_sparse_graph_is_searched_not_listed() -> None:
     assert torch.unique(drawn, dim=1).shape[1] == 50_000
     assert not ((drawn[1] - drawn[0]) == 1).any()
     assert "_free" not in vars(unlinked)
+
+
+@pytest.mark.parametrize("num_links", [100, 770])
+def test_unlinked_pairs_are_listed_where_most_pairs_are_linked_or_asked_for(num_links) -> None:
+    links = torch.combinations(torch.arange(40)).T[:, :num_links]  # of 780 pairs
+    for draw, is_listed in (
+        (lambda sampler: sampler.draw(3, stream(0, "test")), num_links == 770),
+        (lambda sampler: sampler.draw_hashed(3, 5), num_links == 770),
+        (lambda sampler: sampler.draw_distinct(1, stream(0, "test")), num_links == 770),
+        (lambda sampler: sampler.draw_distinct(8, stream(0, "test")), num_links == 770),
+        (lambda sampler: sampler.draw_distinct(sampler.count, stream(0, "test")), True),
+    ):
+        sampler = NegativeSampler(links, 40)
+        draw(sampler)
+        assert ("_free" in vars(sampler)) == is_listed
+
+
+@pytest.mark.parametrize("sides", [None, torch.arange(9) > 4])
+def test_a_hashed_pair_is_the_first_of_its_slot_that_is_not_linked(sides) -> None:
+    pairs = torch.combinations(torch.arange(9)).T
+    if sides is not None:
+        pairs = pairs[:, sides[pairs[0]] != sides[pairs[1]]]
+    links, key = pairs[:, ::2], epoch_key(3, 1)
+    known = set(pairs_of(links))
+
+    def number(slot: int, turn: int, below: int) -> int:
+        return int(integers(words(key, torch.tensor([slot]), torch.tensor([turn])), below))
+
+    def pair_of(slot: int, attempt: int) -> tuple[int, int]:
+        if sides is not None:
+            return number(slot, 2 * attempt, 5), 5 + number(slot, 2 * attempt + 1, 4)
+        one, other = number(slot, 2 * attempt, 9), number(slot, 2 * attempt + 1, 8)
+        other += other >= one
+        return min(one, other), max(one, other)
+
+    expected = []
+    for slot in range(50):
+        tried = (pair_of(slot, attempt) for attempt in range(100))
+        expected.append(next(pair for pair in tried if pair not in known))
+    assert pairs_of(NegativeSampler(links, 9, sides).draw_hashed(50, key)) == expected
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.data())
@@ -162,3 +202,5 @@ def test_the_splits_own_negatives_play_no_part(cora: Graph) -> None:
     parts = torch.arange(cora.num_edges).split([4750, 264, cora.num_edges - 5014])
     one, other = (divide(cora, *parts, seed=seed) for seed in (0, 1))
     assert torch.equal(degree_negatives(one), degree_negatives(other))
+    assert torch.equal(degree_negatives(one), degree_negatives(one, 0))
+    assert not torch.equal(degree_negatives(one), degree_negatives(one, 1))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import assume, given, settings
@@ -7,10 +9,11 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 from torch_geometric.transforms import RandomLinkSplit
 
-from cgcl.errors import GraphContentError, SplitError
+from cgcl.errors import GraphContentError, ModelFileError, SplitError
 from cgcl.graph import Graph
 from cgcl.split import audit_split, given_split, random_split
-from cgcl.split.split import read_split, write_split
+from cgcl.split.split import PARTS, read_split, write_split
+from cgcl.tensors import write_tensors
 
 
 def as_set(pairs: torch.Tensor) -> set[tuple[int, int]]:
@@ -113,10 +116,15 @@ COMPLETE = Graph.from_pairs("k", list(map(str, range(20))), torch.combinations(t
             r"^The graph has 12 links; a 10 % test set would hold 1 link, which cannot be "
             r"measured\.\nUse at least 50 links, or train without a test set: `test=0`\.$",
         ),
-        (star(12), 0.05, 0.0, r"Use at least 20 links, .* `val=0`\."),
+        (star(12), 0.05, 0.0, r"Use at least 20 links, or train without a validation set: `val=0`"),
+        (star(12), 0.05, 0.1, r"least 50 links, .* test and validation sets: `test=0` `val=0`\.$"),
+        (star(12), 0.5, 0.45, r"so 1 would be left .*\.\nAt least 2 are needed: use smaller `val`"),
+        (star(6), 0.0, 0.9, r"At least 2 are needed: use smaller `val` and `test`\.$"),
+        (star(1), 0.0, 0.0, r"At least 2 are needed\.$"),
         (star(0), 0.05, 0.1, "1 nodes and no links"),
         # Almost complete graphs are refused, not shortchanged.
         (COMPLETE, 0.05, 0.1, "Only 0 pairs are not linked; 28 are needed"),
+        (COMPLETE, 0.0, 0.0, "Only 0 pairs are not linked; 1 are needed"),
         *(
             (COMPLETE, val, test, "both must be at least 0 and together below 1")
             for val, test in ((-0.1, 0.1), (0.5, 0.5), (0.0, float("nan")), (1.0, 0))
@@ -133,6 +141,94 @@ def test_a_split_is_stored_and_read_back(tmp_path, cora: Graph) -> None:
     write_split(tmp_path / "split.safetensors", split)
     again = read_split(tmp_path / "split.safetensors")
     assert again.fingerprint == split.fingerprint
+
+
+def two_sided() -> Graph:
+    """All links between 6 nodes and 6 others, but for the last."""
+    links = torch.cartesian_prod(torch.arange(6), torch.arange(6, 12)).T[:, :30]
+    return Graph.from_pairs("g", list("abcdefghijkl"), links, sides=torch.arange(12) > 5)
+
+
+def test_a_split_of_two_sides_has_them_and_so_has_its_file(tmp_path) -> None:
+    graph = two_sided()
+    split = random_split(graph, 0.0, 0.2)
+    assert torch.equal(split.sides, graph.sides)
+    write_split(tmp_path / "split.safetensors", split)
+    again = read_split(tmp_path / "split.safetensors")
+    assert torch.equal(again.sides, graph.sides)
+    assert again.fingerprint == split.fingerprint != replace(split, sides=~split.sides).fingerprint
+    assert len(split.fingerprint) == 64
+
+
+def test_whatever_is_in_another_part_has_another_fingerprint() -> None:
+    split = random_split(ring(20), 0.1, 0.3)
+    others = [
+        replace(split, num_nodes=21),
+        replace(split, train=split.val, val=split.train),
+        replace(split, test_negatives=split.test_negatives.flip(1)),
+    ]
+    assert len({found.fingerprint for found in (split, *others)}) == 4
+
+
+def test_one_unlinked_pair_is_enough_to_learn_from() -> None:
+    almost = Graph.from_pairs("g", COMPLETE.names, COMPLETE.edges[:, 1:])
+    assert random_split(almost, 0.0, 0.0).sizes["train"] == almost.num_edges
+
+
+WRONG: list[tuple[dict[str, torch.Tensor], object]] = [
+    ({}, "12"),
+    ({}, 12.0),
+    ({}, True),
+    ({}, None),
+    ({}, 10**30),
+    ({"sides": torch.zeros(11, dtype=torch.bool)}, 12),
+    ({"val": torch.tensor([[0], [12]])}, 12),
+    ({"test_negatives": torch.tensor([[0.0], [1.0]])}, 12),
+]
+
+
+@pytest.mark.parametrize(("changed", "nodes"), WRONG)
+def test_a_file_that_holds_no_split_is_refused(tmp_path, changed, nodes) -> None:
+    split = random_split(two_sided(), 0.0, 0.2)
+    tensors = {part: getattr(split, part) for part in PARTS} | changed
+    write_tensors(tmp_path / "split", "cgcl split 1", tensors, {"num_nodes": nodes})
+    with pytest.raises(ModelFileError, match="does not hold a split"):
+        read_split(tmp_path / "split")
+
+
+def test_a_file_without_a_part_is_refused(tmp_path) -> None:
+    split = random_split(two_sided(), 0.0, 0.2)
+    tensors = {part: getattr(split, part) for part in PARTS[:-1]}
+    write_tensors(tmp_path / "split", "cgcl split 1", tensors, {"num_nodes": 12})
+    with pytest.raises(ModelFileError, match=r"split lacks test_negatives\."):
+        read_split(tmp_path / "split")
+
+
+def test_a_twentieth_and_a_tenth_are_hidden_by_seed_zero_unless_told() -> None:
+    graph = ring(60)
+    assert random_split(graph).fingerprint == random_split(graph, 0.05, 0.1, 0).fingerprint
+    by_hand = [given_split(graph, test=graph.edges[:, :9], **told)[0].fingerprint
+               for told in ({}, {"val_share": 0.05, "seed": 0})]  # fmt: skip
+    assert by_hand[0] == by_hand[1]
+
+
+def test_a_split_is_of_the_graph_with_its_links_and_nodes_alone() -> None:
+    graph = ring(20)
+    split = random_split(graph, 0.1, 0.3)
+    split.require_parts_of(graph)
+    moved = graph.edges.clone()
+    moved[1, -1] = 15  # one link leads elsewhere
+    others = [
+        ring(21),
+        Graph.from_pairs("one node more", [*graph.names, "alone"], graph.edges),
+        Graph.from_pairs("another link", graph.names, moved),
+        Graph.from_pairs("a link less", graph.names, graph.edges[:, 1:]),
+    ]
+    for other in others:
+        with pytest.raises(SplitError, match=r"20 links among 20 nodes.*\n.*that you train on"):
+            split.require_parts_of(other)
+    with pytest.raises(SplitError):
+        replace(split, val=split.train[:, :2]).require_parts_of(graph)
 
 
 # --- PyTorch Geometric's splitter: the same sizes, and a flaw we leave behind ---
@@ -250,7 +346,8 @@ ODD = {
     "There are 4 test links; at least 5 are needed to be": {"test": LINKS[:, :4]},
     "There are 0 validation links; at least 1 is needed": {"val": LINKS[:, :0]},
     "8 for the test, so 1 would be left": {"test": LINKS[:, :8], "val": LINKS[:, 8:9]},
-    "must be at least 0 and below 1": {"val_share": float("nan")},
+    "val is nan; it must be at least 0 and below 1": {"val_share": float("nan")},
+    r"val is 1\.0; it must be at least 0 and below 1": {"val_share": 1.0},
     "5 links are left beside the test; 5 % of them": {},
     r"must lie in 0\.\.9, found 0\.\.10": {"test": torch.tensor([[0], [10]])},
     r"must lie in 0\.\.9, found -1\.\.3": {"test": torch.tensor([[-1], [3]])},
@@ -268,3 +365,5 @@ def test_what_cannot_be_hidden_is_refused(message: str) -> None:
 def test_as_few_links_as_are_needed_are_taken() -> None:
     split, _ = given_split(RING, test=LINKS[:, :5], val=LINKS[:, 5:8])
     assert split.sizes == {"train": 2, "val": 3, "test": 5}
+    drawn, _ = given_split(RING, test=LINKS[:, :5], val_share=0.2)
+    assert drawn.sizes == {"train": 4, "val": 1, "test": 5}

@@ -164,8 +164,6 @@ def newton(loss: _LineLoss | _BentLoss) -> Place:
         if np.abs(step).max() <= _TOLERANCE:
             break
         here = tried
-        if (here.point < loss.lowest).any():
-            here = loss.at(np.maximum(here.point, loss.lowest))
     return here
 
 
@@ -208,7 +206,6 @@ class _LineLoss:
             mass = np.concatenate([np.full(links.size, weight * prior / links.size), alarms])
             self._terms.append((log_odds_of(prior), torch.tensor(mass)))
         self.start, self._spread = np.array([1.0, 0.0])[:size], _SPREAD[:size]
-        self.lowest = np.array([0.0, -np.inf])[:size]
 
     def at(self, point: Floats) -> Place:
         """Return the value and its derivatives."""
@@ -287,7 +284,7 @@ class _BentLoss:
         level = np.full((size, size), (size * _LEVEL) ** -2.0)
         self._belief = np.zeros((size + 1, size + 1))  # the offset is free
         self._belief[:size, :size] = turns.T @ turns + level
-        self.start, self.lowest = np.zeros(size + 1), np.full(size + 1, -np.inf)
+        self.start = np.zeros(size + 1)
 
     def at(self, point: Floats) -> Place:
         """Return the value and its derivatives, the second without what is negative in them."""

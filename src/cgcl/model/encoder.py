@@ -66,7 +66,7 @@ def propagate(h: Tensor, edge_index: Tensor) -> Tensor:
     loops = torch.arange(num_nodes, device=h.device)
     source = torch.cat([edge_index[0], loops])
     target = torch.cat([edge_index[1], loops])
-    scale = torch.bincount(target, minlength=num_nodes).to(h.dtype).rsqrt()  # D~^(-1/2), [n]
+    scale = torch.bincount(target).to(h.dtype).rsqrt()  # D~^(-1/2), [n]
     # index_select, never h[index]: the backward pass of the latter is not deterministic.
     weight = scale.index_select(0, source) * scale.index_select(0, target)
     adjacency = sparse(torch.stack([target, source]), weight, (num_nodes, num_nodes))

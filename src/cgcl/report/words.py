@@ -125,8 +125,8 @@ def about(number: float) -> str:
     """Return an expected number, rounded to what it can mean.
 
     Example:
-        >>> [about(number) for number in (1234.5, 23.4, 4.21, 0.314, 0.001)]
-        ['1,234', '23', '4.2', '0.31', 'less than 0.01']
+        >>> [about(number) for number in (1234.5, 23.4, 1.04, 0.314, 0.001)]
+        ['1,234', '23', '1.0', '0.31', 'less than 0.01']
     """
     if number >= 10:
         return f"{number:,.0f}"

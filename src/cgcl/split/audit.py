@@ -241,7 +241,6 @@ class _Auditor:
     def __init__(self, given: Mapping[str, Tensor], num_nodes: int, names: Sequence[str]) -> None:
         self.findings: list[Finding] = []
         self._num_nodes = num_nodes
-        self._n = max(num_nodes, 1)  # divides, so it may not be 0
         self._names = names
         self._parts = {name: self._read(name, pairs) for name, pairs in given.items()}
 
@@ -250,11 +249,12 @@ class _Auditor:
         outside = ((pairs < 0) | (pairs >= self._num_nodes)).any(dim=0)
         loops = (pairs[0] == pairs[1]) & ~outside
         sound = pairs[:, ~(outside | loops)]
-        ways, times = torch.unique(encode_ordered(sound[0], sound[1], self._n), return_counts=True)
+        ways = encode_ordered(sound[0], sound[1], self._num_nodes)
+        ways, times = torch.unique(ways, return_counts=True)
         codes, directions = torch.unique(self._undirected(ways), return_counts=True)
         effect = ", which is fine." if name == "train" else ": each counts twice."
-        self._add("node outside the graph", name, _distinct(pairs[:, outside]), int(outside.sum()))
-        self._add("self-link", name, _distinct(pairs[:, loops]), int(loops.sum()))
+        for kind, odd in (("node outside the graph", outside), ("self-link", loops)):
+            self._add(kind, name, torch.unique(pairs[:, odd], dim=1), int(odd.sum()))
         self._add("repeated pair", name, self._pairs(ways[times > 1]), int((times - 1).sum()))
         self._add("both directions", name, self._pairs(codes[directions > 1]), effect=effect)
         return _Part(ways, codes)
@@ -302,7 +302,7 @@ class _Auditor:
 
     def find_isolated(self) -> None:
         """Look for nodes of held-out links that no link to learn from touches."""
-        is_seen = torch.zeros(self._n, dtype=torch.bool)
+        is_seen = torch.zeros(self._num_nodes, dtype=torch.bool)
         is_seen[self._pairs(self._parts["train"].codes)] = True
         for name in ("val", "test"):
             pairs = self._pairs(self._parts[name].codes)
@@ -325,14 +325,10 @@ class _Auditor:
 
     def _undirected(self, ways: Tensor) -> Tensor:
         source, target = self._pairs(ways)
-        return encode(source, target, self._n)
+        return encode(source, target, self._num_nodes)
 
     def _pairs(self, codes: Tensor) -> Tensor:
-        return decode(codes, self._n)
-
-
-def _distinct(pairs: Tensor) -> Tensor:
-    return torch.unique(pairs, dim=1) if pairs.shape[1] else pairs
+        return decode(codes, self._num_nodes)
 
 
 def _common(codes: Tensor, others: Tensor) -> Tensor:

@@ -217,10 +217,11 @@ def degree_negatives(split: Split, seed: int = 0) -> Tensor:
     wanted, generator = split.test.shape[1], stream(seed, "degree negatives")
     linked = encode(links[0], links[1], split.num_nodes)
     # The nodes to draw each end from, every node as often as it has links.
-    ends = [links.flatten()] * 2
+    every = links.flatten()
+    ends = [every, every]
     if split.sides is not None:
-        there = split.sides[ends[0]]
-        ends = [ends[0][~there], ends[0][there]]
+        there = split.sides[every]
+        ends = [every[~there], every[there]]
     found = linked[:0]
     for _ in range(_ROUNDS):
         if found.numel() >= wanted:

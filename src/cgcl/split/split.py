@@ -154,7 +154,7 @@ def part_sizes(graph: Graph, val: float, test: float) -> tuple[int, int, int]:
         SplitError: The shares make no sense, or there are too few links for them.
         GraphContentError: The graph has no links.
     """
-    if not (0 <= val < 1 and 0 <= test < 1 and val + test < 1):
+    if not (val >= 0 and test >= 0 and val + test < 1):
         raise SplitError(
             f"val is {val} and test is {test}; both must be at least 0 and together below 1."
         )

@@ -217,6 +217,12 @@ def test_markdown_has_the_best_in_bold_and_equal_means_share_the_first_place(pla
     ours, other = plain.rows
     assert best_rows(replace(plain, rows=(ours, ours, other)), "auc") == {0, 1}
     assert best_rows(replace(plain, rows=(ours,)), "auc") == frozenset()
+    # As numbers: as words 9.50 comes after 10.00.
+    means = [
+        replace(ours, metrics={"auc": replace(ours.metrics["auc"], mean=mean)})
+        for mean in (0.1, 0.095)
+    ]
+    assert best_rows(replace(plain, rows=tuple(means)), "auc") == {0}
 
 
 def test_csv_has_every_number_in_full(plain):
