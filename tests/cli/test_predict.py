@@ -260,6 +260,7 @@ def test_complete_writes_known_and_new_links_above_the_threshold(cli, run, ask, 
         assert (old, new) == (known, pytest.approx(wanted, rel=1e-6))
         told = f"{len(known)} known links and {len(new)} new ones"
         assert f"  Graph       {told} with a probability of at least {limit:g}\n" in result.err
+        assert "In the order of nodes; --top N gives the best first." in result.err
         assert "  Base rate   50.0% of unknown pairs is taken to be a link" in result.err
 
 

@@ -6,9 +6,13 @@ import pty
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+
+from cgcl.cli import terminal
 
 
 def on_a_terminal(folder: Path, columns: int, *arguments: str) -> list[str]:
@@ -44,3 +48,26 @@ def test_progress_is_one_live_line_and_nothing_is_wider_than_the_screen(tmp_path
     split = next(number for number, line in enumerate(lines) if line.startswith("  Split"))
     story = re.sub(r"\s+", " ", " ".join(lines[split : split + 5]))
     assert "4,488 links to learn from, 263 to choose the epoch by, 527 to test on" in story
+
+
+def test_names_stand_flush_left_and_numbers_flush_right() -> None:
+    rows = [("Anna", "Bob", "0.5", "1"), ("Zoe", "Maximilian", "0.25", "1000")]
+    table = terminal._aligned(Console(width=80), ["one", "other", "score", "rank"], rows)
+    assert table.splitlines()[1:] == [
+        "Anna  Bob           0.5     1",
+        "Zoe   Maximilian   0.25  1000",
+    ]
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_step_that_takes_long_is_named_unless_nothing_is_to_be_said(
+    capsys, monkeypatch, quiet: bool
+) -> None:
+    class AtOnce(threading.Timer):
+        def start(self) -> None:
+            self.function()
+
+    monkeypatch.setattr(threading, "Timer", AtOnce)
+    with terminal.StepLine(quiet) as line:
+        line.show("Testing", 1, 4)
+    assert ("Testing, 25 %" in capsys.readouterr().err) == (not quiet)

@@ -17,6 +17,7 @@ def test_help_explains_every_setting(cli) -> None:
     text = cli("train", "--help").out
     for kind in (CGCLSettings, SplitConfig, Resources, Reading):
         assert [own.name for own in fields(kind) if flag_of(own.name) not in text] == []
+    assert cli("--help").out.strip().startswith("Usage: cgcl ")
     assert cli("--version").out.strip() == __version__
 
 

@@ -139,6 +139,7 @@ def test_the_decoder_is_a_network_on_the_product_as_by_hand() -> None:
     expected = [3.0 + 3.5 - 1.0, -1.0, -1.0]
     assert decode(z, torch.tensor([[0, 0, 1], [1, 2, 2]])).tolist() == pytest.approx(expected)
     assert decode.operations == 2 * 2 * (2 * 1 + 1)
+    assert ProductDecoder(8, layers=3, dropout=0.5).operations == 2 * 8 * (8 * 2 + 1)
 
 
 def test_rows_are_divided_by_their_magnitudes() -> None:

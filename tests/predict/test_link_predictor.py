@@ -59,6 +59,7 @@ def test_a_setting_that_a_method_does_not_have_is_refused_at_once(graph: Graph) 
         LinkPredictor().set_params(hiden=8)
     with pytest.raises(ConfigError, match="method is 'magic'; it must be one of cgcl, cgcl-rank"):
         LinkPredictor("magic", hidden=8).fit(graph)  # stored until then
+    assert LinkPredictor("magic", hidden=8).get_params()["hidden"] == 8
 
 
 def test_changing_the_method_changes_which_settings_there_are() -> None:

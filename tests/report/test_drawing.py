@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgcl.report.drawing import FIRST, Frame, Panel, drawing, labelled, stroke, ticks
+from cgcl.report.drawing import FIRST, Frame, Panel, drawing, font, labelled, stroke, ticks
 
 LINE = stroke(FIRST)
 FRAME = Frame(10, 20, 110, 120, (0, 10), (0, 1))
@@ -33,6 +33,15 @@ def test_an_interval_goes_from_end_to_end_with_a_cap_at_both():
     panel = Panel("x", "y")
     panel.interval((2, 0.25), (8, 0.25), LINE)
     assert "M30 95L90 95M30 95m0 -2.5v5M90 95m0 -2.5v5" in panel.draw(FRAME, "p")
+
+
+def test_words_beside_a_point_are_small_unless_asked_for():
+    panel = Panel("x", "y")
+    panel.say("untold", 5, 0.5)
+    panel.say("large", 5, 0.5, font(20))
+    drawn = panel.draw(FRAME, "p")
+    assert f'style="{font(8)}">untold<' in drawn
+    assert f'style="{font(20)}">large<' in drawn
 
 
 def test_limits_have_air_around_the_data():

@@ -20,6 +20,7 @@ from cgcl.methods.heuristics import CommonNeighbours
 from cgcl.metrics import link_metrics
 from cgcl.predict import LinkPredictor
 from cgcl.testing import CHECKS, ContractError, check_link_predictor, checks_of
+from cgcl.testing.graphs import known_pairs
 
 
 class Simple(LinkPredictor):
@@ -152,6 +153,15 @@ def stumbling(self: Simple, pairs):
     return LinkPredictor.score(self, pairs)
 
 
+def no_more_than_memory(self: Simple, _, pairs):
+    known = known_pairs(self.graph_)
+    return np.array([frozenset(p) in known or hash(min(p)) % 97 / 97 for p in pairs], np.float32)
+
+
+def no_such_method(_: Simple) -> None:
+    raise AttributeError
+
+
 def turned(links: list) -> list:
     return [link(a.target, a.source, a.score) for a in links]
 
@@ -163,6 +173,16 @@ class NeverSaysItTwice(Simple):
         tied = [a for a in links if a.score == links[count - 1].score]
         tied = tied[self.asked :] + tied[: self.asked]
         return [*(a for a in links if a.score > tied[0].score), *tied][:count]
+
+
+class HasAnotherHead(Simple):
+    """Of equal links others come first where few are asked for."""
+
+    def top(self, count=10):
+        links = super().top(10**6)
+        tied = [a for a in links if a.score == links[count - 1].score]
+        first = [a for a in links if a.score > tied[0].score]
+        return [*first, *(tied[::-1] if count == 10 else tied)][:count]
 
 
 class SavesNothing(Simple):
@@ -267,6 +287,7 @@ BROKEN: dict[str, list[type[Simple]]] = {
         answering("top", lambda _, links, __: links[::-1]),
         answering("top", lambda self, _, count: Simple.top(self, count + 5)[5:]),
         NeverSaysItTwice,
+        HasAnotherHead,
     ],
     "top_has_asked_length": [answering("top", lambda _, links, __: links[:200])],
     "ties_are_in_order_of_names": [
@@ -315,6 +336,7 @@ BROKEN: dict[str, list[type[Simple]]] = {
             "score",
             lambda _, __, pairs: np.array([hash(min(p)) % 97 / 97 for p in pairs], np.float32),
         ),
+        answering("score", no_more_than_memory),
         LIKES_ITSELF,
     ],
     "learns_nothing_from_noise": [LIKES_ITSELF, after_fit(leak)],
@@ -338,6 +360,18 @@ def test_a_broken_promise_is_noticed_and_named(check: str, kind: type[Simple]) -
 
 def test_whoever_breaks_one_promise_stems_from_one_who_keeps_them_all() -> None:
     check_link_predictor(made_by(Simple))
+
+
+@pytest.mark.parametrize(
+    ("check", "kind"),
+    [
+        (LIES_IN_0_1, answering("score", lambda _, scores, __: np.round(scores / scores.max()))),
+        ("check_unfitted_use_is_refused", replacing(probability=property(no_such_method))),
+    ],
+    ids=["a score of 1", "no probability"],
+)
+def test_what_is_allowed_breaks_no_promise(check: str, kind: type[Simple]) -> None:
+    check_link_predictor(made_by(kind), declared=all_but(check))
 
 
 def test_every_promise_is_a_sentence_and_has_one_who_breaks_it() -> None:

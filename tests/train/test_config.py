@@ -25,6 +25,7 @@ KINDS = (CGCLSettings, SplitConfig, Resources)
         (CGCLSettings, {"hidden": 1}, "hidden is 1; it must be at least 2 and at most 65,536."),
         (CGCLSettings, {"lr": 0}, "lr is 0; it must be above 0 and at most 10."),
         (SplitConfig, {"val": 0.5, "test": 0.5}, "leave no links to learn from"),
+        (Resources, {"threads": -1}, "threads is -1; it must be at least 0 and at most 4,096."),
         (Resources, {"device": "gpu"}, "device is 'gpu'; it must be auto, cpu, cuda or cuda:N."),
         (Resources, {"precision": "bf16"}, "precision is 'bf16'; it must be one of tf32, fp32."),
         (Resources, {"time_limit": "soon"}, "time_limit is 'soon'; write a number with s, m or h"),

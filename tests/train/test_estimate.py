@@ -56,6 +56,20 @@ def test_features_are_dense_when_most_entries_are_not_zero() -> None:
         for is_sparse in (False, True)
     )
     assert full.epoch_seconds < sparse.epoch_seconds
+    few, more = (
+        estimate(1000, 1000, count, 1000 * count, replace(MODEL, hidden=1024), SHARES)
+        for count in (400, 500)
+    )
+    assert few.epoch_seconds < more.epoch_seconds
+
+
+def test_the_scores_of_a_step_are_kept_and_a_block_of_them_computed() -> None:
+    """All scores are kept where they are few; a block holds 2^20 of them, or one row."""
+    few, many = (
+        estimate(nodes, 10 * nodes, 40, 50, RankSettings(), SHARES) for nodes in (100, 2_000_000)
+    )
+    assert few.parts["pairs"] == 4 * (100 * 100 + 6 * 2**20)
+    assert many.parts["pairs"] == 4 * 6 * 2_000_000
 
 
 def test_time_follows_epochs_turns_looks_and_the_machine() -> None:

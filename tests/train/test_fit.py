@@ -1,7 +1,9 @@
 """`fit` alone, and several runs at once through Triton's interpreter where there is no GPU."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -202,6 +204,19 @@ def test_a_run_that_breaks_down_leaves_the_others_alone(fused: None) -> None:
     assert beside.test == pytest.approx(sound.test)
 
 
+def test_a_look_at_several_runs_says_of_each_whether_it_is_sound() -> None:
+    logits, weights, z = torch.zeros(4, 6), torch.zeros(4, 3), torch.zeros(4, 2, 2)
+    logits[1, 2], weights[2, 0], z[3, 1, 0] = math.inf, math.nan, math.nan
+    runs = SimpleNamespace(
+        logits=lambda _: logits,
+        weights=SimpleNamespace(values=weights),
+        encoder=SimpleNamespace(z=z),
+    )
+    seen = fitting._look(runs, torch.zeros(4, 2, 6))
+    assert [own.is_finite for own in seen] == [True, False, False, False]
+    assert torch.equal(seen[1].positive, logits[1, :3])
+
+
 def test_runs_that_are_asked_for_one_by_one_are_trained_at_once(fused: None, monkeypatch) -> None:
     graph, calls = a_graph(), []
     recipes = [recipe(seed) for seed in range(2)]
@@ -286,6 +301,16 @@ def test_runs_of_cgcl_rank_in_turns_are_what_each_is_alone(
         for one, other in zip(fitted.history, alone.history, strict=not is_stopped):
             assert one["losses"] == pytest.approx(other["losses"], rel=1e-3)
         assert fitted.history[-1]["epoch"] <= own.epochs
+
+
+def test_features_of_several_runs_are_placed_once(fused: None, monkeypatch) -> None:
+    monkeypatch.setattr("cgcl.train.trainer.engine_for", queued)
+    graph, asked = a_graph(), []
+    monkeypatch.setattr(fitting, "placed", lambda x, _: asked.append(x) or x.clone())
+    recipes = rank_recipes(graph, 1, 1)
+    found = many(graph, recipes, replace(HERE, precision="tf32"), should_stop=lambda: True)
+    assert len(found) == 2
+    assert {id(x) for x in asked} == {id(graph.x)}
 
 
 def test_where_one_of_several_runs_fails_nobody_is_left_at_work(fused: None, monkeypatch) -> None:

@@ -424,6 +424,13 @@ def test_what_makes_no_run_is_refused(sbm: Build, tmp_path, name: str, value, te
         resume_run(run.folder.path)
 
 
+def test_a_run_whose_test_was_on_some_links_only_is_read(straight: Path, tmp_path: Path) -> None:
+    about = json.loads((straight / "run.json").read_text())
+    some = {"links": 40, "se": {"node_mrr": 0.03}}
+    (tmp_path / "run.json").write_text(json.dumps(about | {"test_sampled": some}))
+    assert read_run(tmp_path)["test_sampled"] == some
+
+
 def test_a_history_damaged_in_the_middle_loses_only_what_is_damaged(sbm, straight, tmp_path):
     path = crashed(sbm(0), tmp_path, epoch=7)
     lines = (path / HISTORY).read_text().splitlines()

@@ -16,7 +16,7 @@ from cgcl.metrics import METRICS, average_precision
 from cgcl.seeds import stream
 from cgcl.split import Split, random_split
 from cgcl.train import top_of_list
-from cgcl.train.top_of_list import ranking_metrics
+from cgcl.train.top_of_list import ranking_metrics, scored_once
 
 
 @dataclass
@@ -151,6 +151,7 @@ def test_beyond_the_budget_links_are_sampled_and_the_error_said() -> None:
     assert exact.errors == {}
     assert exact.sampling is None
     whole = top_of_list._Sweep(scorer, split, "test", top_of_list.silent)
+    assert whole.cost(300, 2) > whole.cost(300, 1)
     all_links = ranking_metrics(scorer, split, budget=whole.cost(split.test.unique().numel(), m))
     assert all_links.links is None  # the ends of all links, but not all pairs
     assert all_links.metrics == {k: exact.metrics[k] for k in ("node_mrr", "node_hits@10")}
@@ -181,6 +182,17 @@ def test_the_error_is_that_of_a_mean_over_links_drawn_without_replacement() -> N
     assert found.metrics["node_mrr"] == pytest.approx(float(values.mean()))
     left = math.sqrt(1 - 30 / split.test.shape[1])
     assert found.errors["node_mrr"] == pytest.approx(float(values.std()) / math.sqrt(30) * left)
+
+
+def test_scores_are_kept_only_where_they_come_in_rows_and_are_few(monkeypatch) -> None:
+    scores = torch.rand(4, 4)
+    pairs, rows = Table(scores), Rows(scores)
+    kept = scored_once(rows)
+    assert torch.equal(kept.rows(torch.arange(4)), scores)
+    assert scored_once(kept) is kept
+    assert scored_once(pairs) is pairs
+    monkeypatch.setattr(top_of_list, "_TABLE", 15)
+    assert scored_once(rows) is rows
 
 
 def test_a_formula_in_rows_is_the_formula_in_pairs(sbm) -> None:

@@ -101,18 +101,13 @@ def _split_fact(split: Mapping[str, Any]) -> str:
 
 
 def _costs(graph: Graph, resources: Resources) -> dict[str, Any]:
-    """Return what training takes with each preset and notes, or the problem why it cannot be."""
+    """Return what training takes with each preset, and notes."""
     from cgcl.graph.features import prepare
     from cgcl.memory import free_memory
     from cgcl.train.estimate import estimate_graph, measure_speed
 
-    found: dict[str, Any] = {"presets": {}, "threads": resources.num_threads}
-    found |= {"free_bytes": free_memory(), "notes": (), "problem": None}
-    try:
-        # Only their number counts here, so that all links will do.
-        prepared = prepare(graph, graph.edges)
-    except CGCLError as error:
-        return found | {"problem": str(error)}
+    # Only the number of features counts here, so that all links will do.
+    prepared = prepare(graph, graph.edges)
     speed = measure_speed(resources)
     told: dict[str, CGCLSettings | RankSettings] = {
         name: pick(RankSettings, {"preset": name, **chosen_for(prepared, name)})
@@ -123,7 +118,8 @@ def _costs(graph: Graph, resources: Resources) -> dict[str, Any]:
         name: estimate_graph(prepared, settings, SplitConfig(), resources=resources, speed=speed)
         for name, settings in told.items()
     }
-    return found | {"presets": presets, "notes": prepared.notes[len(graph.notes) :]}
+    found = {"presets": presets, "threads": resources.num_threads, "free_bytes": free_memory()}
+    return found | {"notes": prepared.notes[len(graph.notes) :]}
 
 
 def _told(cost: Estimate) -> dict[str, Any]:
@@ -134,8 +130,6 @@ def _told(cost: Estimate) -> dict[str, Any]:
 def _cost_fact(costs: Mapping[str, Any]) -> str:
     from cgcl.memory import in_words
 
-    if costs["problem"] is not None:
-        return f"{_NOT_POSSIBLE}\n{costs['problem']}"
     lines, free = list(costs["notes"]), costs["free_bytes"]
     for name, cost in costs["presets"].items():
         lines.append(

@@ -165,7 +165,7 @@ class RankingLearner(Learner):
                 some = rows.index_select(0, order[:count].sort().values)
                 excluded = prepared.excluded_of(some, columns)
                 assert stands_for is not None
-                stands_for[rows] = rows.numel() / max(count, 1)
+                stands_for[rows] = rows.numel() / count
             found = row_logsumexp(
                 left.index_select(0, some),
                 right.index_select(0, columns),

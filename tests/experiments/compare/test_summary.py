@@ -28,6 +28,7 @@ from cgcl.experiments.summary import (
     summarise,
     verdict,
 )
+from cgcl.train.top_of_list import RankingMetrics
 
 WINS = {"cgcl": [6, 7, 8], "mlp": [3, 5, 4]}
 
@@ -118,6 +119,8 @@ def test_only_common_runs_are_compared(summarised):
     assert other.difference.runs == 2
     assert other.difference.mean == pytest.approx((-3 - 4) / 18)
     assert not summary.is_complete
+    told = [row["failed"] for row in csv.DictReader(io.StringIO(as_csv(summary, by_degree=False)))]
+    assert told == ["TrainingError: The loss is not finite.", ""]
     assert footnotes(summary) == [
         "CGCL failed in run 2: TrainingError: The loss is not finite.",
         "What failed is tried again when the command is started again.",
@@ -158,6 +161,17 @@ def test_what_holds_for_a_row_alone_is_told_below(plain):
         "Features only (MLP): training fell back to guessing and was stopped in 1 of 3 runs; the "
         "best epoch counts.",
     ]
+
+
+def test_a_row_says_on_how_few_links_its_runs_were_ranked(summarised, monkeypatch):
+    links = iter([6, None, 4, 9, 9, 9])
+
+    def some(*_):
+        return RankingMetrics({"node_mrr": 0.5, "node_hits@10": 0.5}, next(links))
+
+    monkeypatch.setattr("cgcl.experiments.comparison.ranking_metrics", some)
+    summary = summarised({"cgcl": [6, 7, 8], "mlp": [3, 5, 4]})
+    assert {row.sampled for row in summary.rows} == {4, 9}
 
 
 def test_the_protocol_in_words(plain, summarised):

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from cgcl.experiments.statistics import Difference
 from cgcl.experiments.study import CellId
-from cgcl.experiments.tables import Cell, Table, csv, latex, markdown
+from cgcl.experiments.tables import Cell, Paired, Table, csv, latex, markdown, markdown_table
 
 from .conftest import row, toy
 
@@ -91,6 +92,23 @@ def test_runs_that_are_missing_or_cut_short_have_a_footnote(changes, note):
     assert rows_of(text)[2][0] == "VGAE ⁽¹⁾"
     assert text.endswith(f"- ⁽¹⁾ {note}\n")
     assert "⁽" not in markdown(table(cell("cgcl", 97.0), cell("vgae", 96.0)))
+
+
+def test_columns_that_are_to_be_read_as_they_stand_are_as_wide_as_their_widest_cell():
+    text = markdown_table(["row", "AUC"], [["the longest", "9"], ["b", "97.25"]], is_padded=True)
+    assert text.splitlines() == [
+        "| row         | AUC   |",
+        "| ----------- | ----- |",
+        "| the longest | 9     |",
+        "| b           | 97.25 |",
+    ]
+
+
+def test_a_difference_stands_with_its_interval_and_its_p():
+    found = Difference(10, 1.5, 0.3, 0.75, 2.25, 5.0, 0.01, 0.02)
+    paired = Paired(CellId("vgae", "cora", 10, "splits"), "auc", found)
+    text = markdown(table(cell("cgcl", 97.0), paired=[paired]))
+    assert rows_of(text)[-1] == ["VGAE", "**+1.50** (+0.75 to +2.25), p = 0.020"]
 
 
 def test_markdown_is_not_broken_by_what_rows_are_called():

@@ -221,6 +221,7 @@ def test_an_empty_view_takes_no_step() -> None:
 def test_what_the_kernels_cannot_do_is_left_to_the_readable_path() -> None:
     known = a_graph(1)
     assert supports(known, CGCLSettings())
+    assert supports(known, CGCLSettings(hidden=1024))
     for changed in (
         {"product": "inner"},
         {"negatives": "view"},

@@ -11,6 +11,8 @@ from cgcl.methods.method import Epoch, TrainingGraph
 from cgcl.methods.settings import RankSettings
 from cgcl.model.softmax import softmax_loss
 from cgcl.seeds import seeded, stream
+from cgcl.train.config import Resources, RunConfig
+from cgcl.train.engines import engine_for
 from cgcl.train.engines import recorded as module
 from cgcl.train.engines.all_pairs import AllPairs, Turns
 from cgcl.train.engines.plain import PlainEngine
@@ -269,6 +271,29 @@ def test_dropout_leaves_what_it_should_and_the_same_on_the_way_back(kind: str) -
     else:
         kept_links = engine._steps._kept_links(0)
         assert set(kept_links.tolist()) == {0.0, 2.0}
+
+
+def test_each_layer_tosses_coins_of_its_own(monkeypatch) -> None:
+    known, settings = a_graph("features", 8, 12), RankSettings(hidden=8, layers=3)
+    steps, asked = RankingSteps(a_learner(known, settings), known, settings, 0), []
+    monkeypatch.setattr(module, "launch", lambda *_: lambda *_, **__: None)
+    monkeypatch.setattr(steps, "_key", lambda *key: asked.append(key) or 0)
+    for turn in (0, 1):
+        steps._inputs(turn)
+        steps._encode(turn)
+    assert len(set(asked)) == len(asked) == 2 * (1 + 3)
+
+
+def test_in_full_precision_it_is_the_plain_engine_that_trains(monkeypatch) -> None:
+    """As if there were a GPU: recorded kernels round, whatever is asked."""
+    monkeypatch.setattr("cgcl.train.engines._may_fuse", lambda *_: True)
+    known, recipe = a_graph("features", 8, 12), RunConfig.of("cgcl-rank", {"hidden": 8})
+    learner = a_learner(known, recipe.settings)
+    found = [
+        type(engine_for(learner, known, recipe, Resources(precision=precision)))
+        for precision in ("tf32", "fp32")
+    ]
+    assert found == [RecordedEngine, PlainEngine]
 
 
 @pytest.mark.parametrize("links", [[(0, 1)], [(0, 1), (1, 2), (3, 4)]])
