@@ -41,9 +41,14 @@ def _row(name: str, told: Line, lines: Sequence[Line]) -> list[str]:
         _targets([line["target"] for line in lines]),
         f"{tries:,}",
         _before(told.get("before", []), lines),
-        f"{failed:,}",
+        f"{failed:,}{_explained(lines)}",
         "run " + ", ".join(f"`{own}`" for own in commands),
     ]
+
+
+def _explained(lines: Sequence[Line]) -> str:
+    count = sum(line.get("explained") or 0 for line in lines)
+    return f" ({count:,} explained one by one)" if count else ""
 
 
 def _targets(names: Sequence[str]) -> str:
@@ -51,10 +56,14 @@ def _targets(names: Sequence[str]) -> str:
 
 
 def _before(told: Sequence[Line], lines: Sequence[Line]) -> str:
-    """Return what is told of it, else what failed when lines were first written."""
-    if told:
-        return "; ".join(f"{own['failed']:,} of {own['tries']:,} {own['what']}" for own in told)
-    return f"{sum(line.get('failed_before') or 0 for line in lines):,}"
+    """Return what is told of it, and what failed when lines were first written."""
+    known = [f"{own['failed']:,} of {own['tries']:,} {own['what']}" for own in told]
+    failed, tries = (
+        sum(line.get(own) or 0 for line in lines) for own in ("failed_before", "tries_before")
+    )
+    if tries:
+        known.append(f"{failed:,} of {tries:,} of the first search")
+    return "; ".join(known) or f"{failed:,}"
 
 
 TABLES: dict[str, Callable[[], str]] = {"attacks": attacked}

@@ -716,8 +716,8 @@ def tell(tree: Tree, mutants: list[Mutant], asked: argparse.Namespace) -> list[d
     """Print what became of the mutants; return the figures of each room, and of the draw."""
     found, why, rooms = read_found(asked.out), read_known(tree), asked.rooms.split(",")
     figures = []
-    for room in [*rooms, "the rest"]:
-        own = [m for m in mutants if (m.room if m.room in rooms else "the rest") == room]
+    for room in [*rooms, "the rest, drawn"]:
+        own = [m for m in mutants if (m.room if m.room in rooms else "the rest, drawn") == room]
         words = {m: found[m.key] for m in own if m.key in found}
         alive = [m for m in words if words[m][-1] == "survived"]
         left = [m for m in alive if not why(m)]

@@ -244,6 +244,19 @@ def test_the_epoch_can_be_chosen_by_hits_and_equal_ones_by_auc(sbm: Build, monke
     assert ranked[60][0] == last
 
 
+@pytest.mark.parametrize("patience", [1, 5, 15])
+def test_patience_is_lost_at_looks_alone(sbm: Build, patience: int) -> None:
+    """Nor is it before the first one, and it does not matter how many epochs an engine runs."""
+    trainer = trainer_for(
+        sbm(0), epochs=200, val=0.2, lr=0.05, evaluate_every=10, patience=patience
+    )
+    stopped = train(trainer)
+    assert stopped is not None
+    assert stopped.epoch % 10 == 0
+    assert stopped.epoch - trainer.best_epoch >= patience
+    assert trainer.best_epoch > 0
+
+
 @pytest.mark.parametrize("choose_by", ["hits@100", "node_mrr"])
 def test_where_that_cannot_be_measured_auc_chooses(sbm: Build, monkeypatch, choose_by) -> None:
     """There are no hundred pairs, and to look among all nodes would take too long."""

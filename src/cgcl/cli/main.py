@@ -26,10 +26,9 @@ from cgcl.memory import is_out_of_memory
 
 # Exit codes: 0 done, 1 our own error, 2 wrong usage, 70 a bug, 130 and 143 stopped by a signal.
 _ERROR, _USAGE, _BUG = 1, 2, 70
-# Names of the C library: how much free memory goes back to the system, which blocks always do.
-# Looks at a barrier before a thread sleeps, of 300,000 by itself: hardly slower on a quiet machine,
-# three times as fast beside busy processes (docs/speed.md).
+# Looks at a barrier before a thread sleeps, of 300,000 by itself (decision 19).
 _SPINS = "1000"
+# Names of the C library: how much free memory goes back to the system, which blocks always do.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 app = App(

@@ -262,7 +262,8 @@ def has_collapsed(record: Record) -> bool:
 
     Its best epoch counts all the same.
     """
-    return record.stopped is not None or learned_nothing(record.val) is not None
+    is_cut = record.stopped not in (None, "no better epoch")
+    return is_cut or learned_nothing(record.val) is not None
 
 
 def _runs(jobs: Sequence[Job], found: Mapping[str, Record]) -> Runs:

@@ -9,10 +9,13 @@ import stat
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import RLock
 
 from cgcl.errors import CGCLError, FeatureError, GraphFormatError, ResourceError
 from cgcl.memory import require_readable
 from cgcl.wording import counted, shown
+
+_SILENCE = RLock()
 
 MAX_NAME_LENGTH = 1000
 """How many characters the name of a node may have."""
@@ -70,7 +73,8 @@ def told(problem: str, remedy: str) -> Iterator[None]:
         ResourceError: Memory does not suffice.
     """
     try:
-        with warnings.catch_warnings():
+        # What is ignored is the whole process's: two threads must not put it back out of turn.
+        with _SILENCE, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about what we do not use, or refuse
             yield
     except CGCLError:

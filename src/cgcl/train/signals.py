@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from cgcl.files import remove_unfinished
+
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -38,6 +40,7 @@ class StopRequest:
         def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
             self.signal_number = number
             try:
+                remove_unfinished()
                 farewell()
             finally:  # whatever was being printed when the signal came
                 os._exit(self.exit_code)

@@ -241,9 +241,15 @@ class Trainer:
 
     @property
     def _lost_patience(self) -> bool:
-        """Whether the best epoch is further back than anyone wants to wait for a better one."""
-        patience = getattr(self.recipe.settings, "patience", 0)
-        return 0 < patience <= self.epoch - self.best_epoch and self.split.val.shape[1] > 0
+        """Whether the best epoch is further back than anyone wants to wait for a better one.
+
+        Asked at looks alone: how many epochs lie between two questions depends on the engine.
+        """
+        settings = self.recipe.settings
+        if not isinstance(settings, TrainedSettings) or not self.split.val.shape[1]:
+            return False
+        is_look = self.epoch % settings.evaluate_every == 0
+        return is_look and 0 < settings.patience <= self.epoch - self.best_epoch
 
     def _stop(self, reason: StopReason, message: str) -> None:
         self.stopped = Stopped(reason, self.epoch, message)
@@ -381,7 +387,7 @@ class Trainer:
         weights = learner.state_dict().items()
         expected = {f"{part}.{name}": own for part in parts for name, own in weights}
         for index, own in enumerate(learner.parameters()):
-            memory = {"step": own.new_empty(()), "exp_avg": own, "exp_avg_sq": own}
+            memory = {"step": torch.empty(()), "exp_avg": own, "exp_avg_sq": own}
             named = {f"adam.{index}.{name}": value for name, value in memory.items()}
             if named.keys() & tensors.keys():  # it was stepped
                 expected |= named
