@@ -27,13 +27,14 @@ def end_on_signals() -> dict[signal.Signals, Any]:
     """Let both signals end the program; return what they did before, to be put back.
 
     One that the caller of the program ignores, as a shell does for what runs in the background,
-    stays ignored. Outside the main thread nothing changes: signals cannot be caught there.
+    stays ignored, and one that is caught outside of Python stays as it is. Outside the main thread
+    nothing changes: signals cannot be caught there.
     """
     if threading.current_thread() is not threading.main_thread():
         return {}
     did = {own: signal.getsignal(own) for own in (signal.SIGINT, signal.SIGTERM)}
     before: dict[signal.Signals, Any] = {
-        own: x for own, x in did.items() if x is not signal.SIG_IGN
+        own: x for own, x in did.items() if x not in (signal.SIG_IGN, None)
     }
     for number in before:
         signal.signal(number, _end)

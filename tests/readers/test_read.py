@@ -1,6 +1,8 @@
 import os
 import subprocess
 import sys
+import threading
+import warnings
 
 import networkx as nx
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.readers import DATASETS, formats, read, tables
+from cgcl.readers.regular_file import told
 
 GRAPH_SUFFIXES = formats.suffixes("links")
 
@@ -173,3 +176,21 @@ def test_only_regular_files_are_opened(tmp_path, suffix):
     (tmp_path / f"link{suffix}").symlink_to(tmp_path / "nowhere")
     with pytest.raises(GraphFormatError, match="No such file"):
         read(tmp_path / f"link{suffix}")
+
+
+def test_two_readers_at_once_do_not_silence_warnings_for_good() -> None:
+    """One begins while the other is at work, and ends after it."""
+    before, inside, ended = list(warnings.filters), threading.Event(), threading.Event()
+
+    def second() -> None:
+        with told("a file", "try again"):
+            inside.set()
+            ended.wait(5)
+
+    thread = threading.Thread(target=second)
+    with told("another file", "try again"):
+        thread.start()
+        inside.wait(0.5)  # in vain: it has to wait
+    ended.set()
+    thread.join(5)
+    assert warnings.filters == before

@@ -244,6 +244,18 @@ def test_the_epoch_can_be_chosen_by_hits_and_equal_ones_by_auc(sbm: Build, monke
     assert ranked[60][0] == last
 
 
+def test_weights_of_any_type_go_on_from_their_checkpoint(sbm: Build) -> None:
+    """Adam counts its steps in 32 bits, whatever the weights are."""
+    trainer, again = trainer_for(sbm(0)), trainer_for(sbm(0))
+    trainer.run_epoch()
+    tensors, numbers = trainer.state()
+    doubled = {k: own if k.endswith(".step") else own.double() for k, own in tensors.items()}
+    again.learner.double()
+    again.restore(doubled, numbers)
+    assert again.epoch == 1
+    assert all(torch.equal(own, doubled[k]) for k, own in again.state()[0].items())
+
+
 @pytest.mark.parametrize("patience", [1, 5, 15])
 def test_patience_is_lost_at_looks_alone(sbm: Build, patience: int) -> None:
     """Nor is it before the first one, and it does not matter how many epochs an engine runs."""

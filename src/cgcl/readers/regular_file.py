@@ -15,6 +15,7 @@ from cgcl.errors import CGCLError, FeatureError, GraphFormatError, ResourceError
 from cgcl.memory import require_readable
 from cgcl.wording import counted, shown
 
+# Held while warnings are ignored.
 _SILENCE = RLock()
 
 MAX_NAME_LENGTH = 1000
