@@ -1,17 +1,25 @@
 """The table of docs/reliability.md that tells what was attacked, from experiments/results/attacks/.
 
+    python experiments/attacks.py    runs the attacks that are tests, and writes their lines
+
 Each attack writes a file of lines there, one for each of its targets; `attacks.toml` says in words
 what it does, and what was found before lines were kept.
 """
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
+import subprocess
+import sys
+import time
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cgcl.experiments.log import read_log
-from run import RESULTS, Line, grouped, table
+from run import RESULTS, ROOT, Line, grouped, table
 
 ATTACKS = RESULTS / "attacks"
 NEEDED = ("attack", "target", "tries", "failed", "command")
@@ -66,4 +74,29 @@ def _before(told: Sequence[Line], lines: Sequence[Line]) -> str:
     return "; ".join(known) or f"{failed:,}"
 
 
+def run_tests(told: Line) -> Line:
+    """Run an attack that is some tests; return its line, each test a try."""
+    began = time.monotonic()
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *told["pytest"]]
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)  # noqa: S603
+    counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", done.stdout)}
+    if not counts:
+        sys.exit(done.stdout + done.stderr)
+    failed = counts.get("failed", 0) + counts.get("error", 0)
+    line = {"attack": told["name"], "target": told["target"], "tries": sum(counts.values())}
+    line |= {"failed": failed, "command": f"pytest {shlex.join(told['pytest'])}"}
+    return {**line, "seconds": round(time.monotonic() - began, 1)}
+
+
+def main() -> None:
+    """Run the attacks that are tests."""
+    told = tomllib.loads((ATTACKS / "attacks.toml").read_text())["attack"]
+    lines = [run_tests(own) for own in told if "pytest" in own]
+    (ATTACKS / "tests.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
 TABLES: dict[str, Callable[[], str]] = {"attacks": attacked}
+
+
+if __name__ == "__main__":
+    main()
