@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 Numbers = npt.NDArray[np.int64]
 """An array of whole numbers."""
 
-# How many neighbours are looked up at once: 2^20 take about 50 MB.
-_BUDGET = 2**20
+# How many neighbours are looked up at once: 2^20 take about 50 MB, a GPU has room for more.
+_BUDGET, _GPU_BUDGET = 2**20, 2**25
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,11 +135,13 @@ class Adjacency:
         is_first = degrees[0] <= degrees[1]
         small, large = pairs[0].where(is_first, pairs[1]), pairs[1].where(is_first, pairs[0])
         places, nodes = [pairs.new_empty(0)], [pairs.new_empty(0)]
-        for block in blocks_of(degrees.amin(dim=0).cpu().numpy(), _BUDGET):
+        budget = _GPU_BUDGET if pairs.is_cuda else _BUDGET
+        for block in blocks_of(degrees.amin(dim=0).cpu().numpy(), budget):
             place, node = self.neighbours(small[block])
             is_shared = self.contains(large[block].index_select(0, place), node)
-            places.append(place[is_shared] + block.start)
-            nodes.append(node[is_shared])
+            found = is_shared.nonzero().squeeze(1)
+            places.append(place.index_select(0, found) + block.start)
+            nodes.append(node.index_select(0, found))
         return torch.cat(places), torch.cat(nodes)
 
     def to_scipy(self, values: npt.NDArray[np.float64] | None = None) -> csr_array:

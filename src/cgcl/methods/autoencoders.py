@@ -23,7 +23,7 @@ from cgcl.methods.method import (
 from cgcl.methods.networks import GCNLayer, PairNetwork, row_shares
 from cgcl.methods.scoring import InnerProductScorer, evaluating
 from cgcl.methods.settings import PaperSettings, TrainedSettings
-from cgcl.model import PairDecoder, consistency_loss, symmetric
+from cgcl.model import PairDecoder, consistency_loss
 from cgcl.settings import Range
 
 # A Gaussian may be so wide at most: the logarithm of its deviation, as in PyTorch Geometric.
@@ -86,10 +86,9 @@ class VGAELearner(Learner):
     def encode(self, known: TrainingGraph) -> tuple[Tensor, Tensor]:
         r"""Return the mean and the logarithm of the deviation of each node, both [n, embedding]."""
         x = row_shares(known.features) if self._settings.row_normalised else known.features
-        edge_index = symmetric(known.links)
         first, mean, log_deviation = self.network["encoder"].children()
-        h = torch.relu(first(x, edge_index))
-        return mean(h, edge_index), log_deviation(h, edge_index).clamp(max=_WIDEST)
+        h = torch.relu(first(x, known))
+        return mean(h, known), log_deviation(h, known).clamp(max=_WIDEST)
 
     def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
         """Yield one loss: the hidden links against as many unlinked pairs, and the divergence."""
@@ -202,20 +201,17 @@ class MaskGAE(PairNetwork):
     def encode(self, known: TrainingGraph) -> Tensor:
         """Return one vector per node, [n, hidden]."""
         x = self.dropped(known.features, self.settings.input_dropout)
-        return functional.elu(self.normalise(self.convolve(x, symmetric(known.links))))
+        return functional.elu(self.normalise(self.convolve(x, known)))
 
     def batches(self, known: TrainingGraph, epoch: Epoch) -> Iterator[MaskedBatch]:
         """Yield the hidden links, some at a time."""
         return hidden_links(known, epoch, self.settings.mask, self.settings.batch)
 
-    def extra_loss(self, z: Tensor, known: TrainingGraph, batch: MaskedBatch) -> Tensor:
+    def extra_loss(self, z: Tensor, known: TrainingGraph, seen: TrainingGraph) -> Tensor:
         r"""Return $\alpha L_{degrees} = \frac{\alpha}{n} \sum_u (g_u - \deg_u)^2$."""
-        hidden, seen = (
-            torch.bincount(links.flatten(), minlength=known.num_nodes)
-            for links in (known.links, batch.seen)
-        )
         guessed = self.guess_degrees(z).squeeze(1)
-        loss = functional.mse_loss(guessed, (hidden - seen).to(guessed.dtype))
+        hidden = known.adjacency.degree - seen.adjacency.degree
+        loss = functional.mse_loss(guessed, hidden.to(guessed.dtype))
         return self.settings.degree_weight * loss
 
 
@@ -287,11 +283,10 @@ class S2GAE(PairNetwork):
 
     def encode(self, known: TrainingGraph) -> Tensor:
         """Return what the layers say of each node, one beside the other, [n, layers * hidden]."""
-        edge_index = symmetric(known.links)
         h = known.features
         outputs: list[Tensor] = []
         for number, convolve in enumerate(self.convolve, start=1):
-            h = torch.relu(convolve(h, edge_index))
+            h = torch.relu(convolve(h, known))
             if number < len(self.convolve):
                 h = functional.dropout(h, self.settings.dropout, self.training)
             outputs.append(h)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -17,6 +17,7 @@ from cgcl.graph.adjacency import Adjacency
 from cgcl.graph.features import Structure, placed
 from cgcl.methods.settings import MethodSettings
 from cgcl.model import symmetric
+from cgcl.model.ops import LinearMap, Rows
 from cgcl.seeds import stream
 from cgcl.split import NegativeSampler
 
@@ -145,6 +146,20 @@ class TrainingGraph:
         """The neighbours of every node."""
         return Adjacency.from_pairs(self.links, self.num_nodes)
 
+    def neighbour_sums(self, h: Tensor) -> Tensor:
+        """Return $A H$: for each node the sum of its neighbours' rows, [n, any]."""
+        # A is its own transpose, so the gradient is the same product.
+        return LinearMap.apply(h, self._product, self._product)
+
+    @cached_property
+    def _product(self) -> Callable[[Tensor], Tensor]:
+        near = self.adjacency
+        if near.indices.is_cuda and not torch.are_deterministic_algorithms_enabled():
+            return partial(
+                torch.sparse.mm, near.to_torch(torch.ones_like(near.indices, dtype=torch.float32))
+            )
+        return Rows(near.indptr[:-1], near.indices).times
+
     @cached_property
     def unlinked(self) -> NegativeSampler:
         """The pairs that are no link in here: where counter-examples are drawn from.
@@ -215,8 +230,10 @@ def masked_batches(known: TrainingGraph, epoch: Epoch, size: int) -> Iterator[Ma
         size: How many links to predict at once.
     """
     generator, count = epoch.stream("negatives", known.device), known.links.shape[1]
-    for chosen in _shuffled(known, epoch, "batches").split(max(1, min(size, count // 2))):
-        yield _batch(known, chosen, known.without(chosen), generator)
+    order, size = _shuffled(known, epoch, "batches"), max(1, min(size, count // 2))
+    for start in range(0, count, size):
+        others = torch.cat([order[:start], order[start + size :]])
+        yield _batch(known, order[start : start + size], others, generator)
 
 
 def hidden_links(
@@ -235,11 +252,10 @@ def hidden_links(
     """
     count = known.links.shape[1]
     number = min(max(round(share * count), 1), max(count - 1, 1))
-    hidden = _shuffled(known, epoch, "hidden")[:number]
-    seen = known.without(hidden)
+    hidden, others = _shuffled(known, epoch, "hidden").tensor_split([number])
     generator = epoch.stream("negatives", known.device)
     for chosen in hidden.split(size or max(number, 1)):
-        yield _batch(known, chosen, seen, generator)
+        yield _batch(known, chosen, others, generator)
 
 
 def visible_links(known: TrainingGraph, epoch: Epoch) -> MaskedBatch:
@@ -254,10 +270,11 @@ def _shuffled(known: TrainingGraph, epoch: Epoch, purpose: str) -> Tensor:
 
 
 def _batch(
-    known: TrainingGraph, chosen: Tensor, seen: Tensor, generator: torch.Generator
+    known: TrainingGraph, chosen: Tensor, others: Tensor, generator: torch.Generator
 ) -> MaskedBatch:
     negatives = known.unlinked.draw(chosen.numel(), generator)
-    return MaskedBatch(known.links.index_select(1, chosen), negatives, seen)
+    targets, seen = (known.links.index_select(1, own) for own in (chosen, others))
+    return MaskedBatch(targets, negatives, seen)
 
 
 class Learner(nn.Module):

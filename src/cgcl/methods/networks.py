@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cgcl.graph.adjacency import Adjacency, blocks_of
+from cgcl.graph.adjacency import Adjacency
 from cgcl.methods.method import (
     Epoch,
     Learner,
@@ -22,16 +22,14 @@ from cgcl.methods.method import (
     masked_batches,
     visible_links,
 )
-from cgcl.methods.scoring import FETCH, DecoderScorer, EmbeddingScorer, block_size, evaluating
+from cgcl.methods.scoring import DecoderScorer, EmbeddingScorer, evaluating
 from cgcl.methods.settings import CGCL_SEARCH, PaperSettings, TrainedSettings
-from cgcl.model import GCNEncoder, PairDecoder, consistency_loss, propagate, symmetric
+from cgcl.model import GCNEncoder, PairDecoder, consistency_loss
 from cgcl.model.ops import dropout, sparse, spmm
 from cgcl.settings import Range
 
 # Looking up one neighbour, in operations of the layers' products.
 _LOOK_UP = 2000.0
-# How many neighbours are looked up at once: 2^20 take about 50 MB.
-_BUDGET = 2**20
 
 
 class PairNetwork(Learner):
@@ -57,7 +55,7 @@ class PairNetwork(Learner):
         """Return the logits of some pairs in training, [p], from what `encode` made of `seen`."""
         return self.decode(z, pairs)
 
-    def extra_loss(self, z: Tensor, known: TrainingGraph, batch: MaskedBatch) -> Tensor | float:  # noqa: ARG002
+    def extra_loss(self, z: Tensor, known: TrainingGraph, seen: TrainingGraph) -> Tensor | float:  # noqa: ARG002
         """Return what a step's loss has besides the cross-entropy of its pairs."""
         return 0.0
 
@@ -66,10 +64,10 @@ class PairNetwork(Learner):
         for batch in self.batches(known, epoch):
             seen = known.with_links(batch.seen)
             z = self.encode(seen)
-            loss = consistency_loss(
-                self.logits(z, seen, batch.targets), self.logits(z, seen, batch.negatives)
-            )
-            yield loss + self.extra_loss(z, known, batch)
+            logits = self.logits(z, seen, torch.cat([batch.targets, batch.negatives], dim=1))
+            count = batch.targets.shape[1]
+            loss = consistency_loss(logits[:count], logits[count:])
+            yield loss + self.extra_loss(z, known, seen)
 
     def scorer(self, known: TrainingGraph) -> PairScorer:
         """Return the decoder on embeddings that all these links give."""
@@ -84,21 +82,51 @@ class PairNetwork(Learner):
         return dropout(x, probability, None) if self.training else x
 
 
-class GCNLayer(GCNEncoder):
+def propagated(h: Tensor, known: TrainingGraph) -> Tensor:
+    r"""Return $\tilde D^{-1/2} (A + I) \tilde D^{-1/2} H$: what `cgcl.model.propagate` does.
+
+    But rows are built once for many products, whose gradient is the same product.
+
+    Args:
+        h: One row per node, [n, any].
+        known: The links to pass it along.
+    """
+    scale = (known.adjacency.degree + 1).to(h.dtype).rsqrt().unsqueeze(1)  # D~^(-1/2), [n, 1]
+    h = scale * h
+    return scale * (known.neighbour_sums(h) + h)
+
+
+class GCNLayer(nn.Module):
     r"""$\hat A X W + b$, with $\hat A$ the normalised adjacency with self-links.
 
     It is PyTorch Geometric's `GCNConv`, but it takes sparse features, too, and its gradients are
-    the same in every run; CGCL's encoder without its dropout and its ELU.
+    the same in every run.
     """
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        generator: torch.Generator | None = None,  # noqa: ARG002
-    ) -> Tensor:
-        """Return one row per node, [n, out_channels]; arguments as in `GCNEncoder`."""
-        return propagate(spmm(x, self.weight), edge_index) + self.bias
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        """Create the weights.
+
+        Args:
+            in_channels: Number of columns of what comes in.
+            out_channels: Number of columns of what goes out.
+        """
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(in_channels, out_channels))
+        self.bias = nn.Parameter(torch.zeros(out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights, as PyTorch Geometric does."""
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, x: Tensor, known: TrainingGraph) -> Tensor:
+        """Return one row per node, [n, out_channels].
+
+        Args:
+            x: One row per node, [n, in_channels], dense or coalesced sparse COO.
+            known: The links to pass messages along.
+        """
+        return propagated(spmm(x, self.weight), known) + self.bias
 
 
 class SAGELayer(nn.Module):
@@ -122,29 +150,16 @@ class SAGELayer(nn.Module):
         for lin in (self.lin_l, self.lin_r):  # `SAGEConv` draws twice: a seed keeps its weights
             lin.reset_parameters()
 
-    def forward(self, x: Tensor, mean: Tensor) -> Tensor:
-        """Return one row per node, [n, out_channels].
+    def forward(self, x: Tensor, known: TrainingGraph) -> Tensor:
+        """Return one row per node, [n, out_channels]; the mean over no neighbours is zero.
 
         Args:
             x: One row per node, [n, in_channels], dense or coalesced sparse COO.
-            mean: What `mean_of` returns.
+            known: The links to take the mean along.
         """
         near, own = (spmm(x, lin.weight.T) for lin in (self.lin_l, self.lin_r))
-        return spmm(mean, near) + own + self.lin_l.bias
-
-
-def mean_of(links: Tensor, num_nodes: int) -> Tensor:
-    r"""Return $D^{-1} A$, sparse [n, n]: times H it is the mean of each node's neighbours.
-
-    A node without neighbours has an empty row, and so a mean of zero.
-
-    Args:
-        links: Each link once, int64 [2, m].
-        num_nodes: Number of nodes, isolated ones included.
-    """
-    edge_index = symmetric(links)
-    share = 1 / torch.bincount(edge_index[0], minlength=num_nodes).clamp(min=1)
-    return sparse(edge_index, share.index_select(0, edge_index[0]), (num_nodes, num_nodes))
+        share = 1 / known.adjacency.degree.clamp(min=1).to(near.dtype)  # [n]
+        return share.unsqueeze(1) * known.neighbour_sums(near) + own + self.lin_l.bias
 
 
 def row_shares(x: Tensor) -> Tensor:
@@ -212,13 +227,13 @@ class GraphSAGE(PairNetwork):
 
     def encode(self, known: TrainingGraph) -> Tensor:
         """Return one vector per node, [n, hidden], from features and these links alone."""
-        settings, mean = self.settings, mean_of(known.links, known.num_nodes)
+        settings = self.settings
         x = row_shares(known.features) if settings.row_normalised else known.features
         h = self.dropped(x, settings.input_dropout)
         for depth, conv in enumerate(self.convs):
             if depth:
                 h = functional.dropout(torch.relu(h), settings.dropout, self.training)
-            h = conv(h, mean)
+            h = conv(h, known)
         return h
 
 
@@ -313,7 +328,9 @@ class MaskedGCN(PairNetwork):
 
     def encode(self, known: TrainingGraph) -> Tensor:
         """Return one vector per node, [n, hidden], from features and these links alone."""
-        return self.convolve(known.features, symmetric(known.links))
+        x = self.dropped(known.features, self.settings.input_dropout)
+        h = spmm(x, self.convolve.weight)
+        return functional.elu(propagated(h, known) + self.convolve.bias)
 
 
 GCN = Method(
@@ -439,10 +456,9 @@ class NCN(PairNetwork):
         x = self.dropped(known.features, settings.input_dropout)
         h = spmm(x, self.project.weight.T) + self.project.bias
         h = functional.dropout(h, settings.encoder_dropout, self.training)
-        edge_index = symmetric(known.links)
         reached: list[Tensor] = []
         for _ in range(settings.layers):
-            h = propagate(h, edge_index)
+            h = propagated(h, known)
             reached.append(h)
         reached[-1] = functional.dropout(h, settings.embedding_dropout, self.training)
         return (self.shares.view(-1, 1, 1) * torch.stack(reached)).sum(dim=0)
@@ -450,11 +466,14 @@ class NCN(PairNetwork):
     def logits(self, z: Tensor, seen: TrainingGraph, pairs: Tensor) -> Tensor:
         """Return the logits of some pairs in training, [p]; no target is anyone's neighbour."""
         places, nodes = seen.adjacency.common_neighbours(pairs)
-        kept = torch.rand(nodes.shape, device=z.device) >= self.settings.neighbour_dropout
-        # Only few nodes are anyone's common neighbour: r is not computed for the others.
-        used, which = torch.unique(nodes[kept], return_inverse=True)
-        values = self.decode.refined(z.index_select(0, used))
-        sums = shared_sum(places[kept], which, values, pairs.shape[1])
+        if self.settings.neighbour_dropout:
+            kept = torch.rand(nodes.shape, device=z.device) >= self.settings.neighbour_dropout
+            places, nodes = places[kept], nodes[kept]
+        z_shared = z
+        if not z.is_cuda:  # only few nodes are anyone's: a CPU has nothing to spare for the others
+            used, nodes = torch.unique(nodes, return_inverse=True)
+            z_shared = z.index_select(0, used)
+        sums = shared_sum(places, nodes, self.decode.refined(z_shared), pairs.shape[1])
         return self.decode(z, pairs, sums)
 
     def scorer(self, known: TrainingGraph) -> NCNScorer:
@@ -530,7 +549,7 @@ def shared_sum(places: Tensor, nodes: Tensor, values: Tensor, num_pairs: int) ->
     return torch.sparse.mm(shared, values)
 
 
-class NCNScorer(PairScorer):
+class NCNScorer(EmbeddingScorer):
     """Scores pairs by their embeddings and by the neighbours that they share."""
 
     def __init__(self, decoder: SharedNeighbourDecoder, h: Tensor, lists: Adjacency) -> None:
@@ -541,29 +560,15 @@ class NCNScorer(PairScorer):
             h: Embeddings of all nodes, [n, hidden].
             lists: The neighbours of all nodes.
         """
-        self._decoder, self._h, self._lists = decoder, h, lists
-        self.num_nodes = h.shape[0]
+        looked_up = _LOOK_UP * lists.indices.numel() / max(h.shape[0], 1)
+        super().__init__(decoder, h, self._decoded, decoder.operations + looked_up)
+        self._decoder, self._lists = decoder, lists
         with evaluating(decoder):
             self._values = decoder.refined(h)
 
-    @property
-    def cost_per_pair(self) -> float:
-        """About how many operations one pair takes: layers, fetching, looking up neighbours."""
-        width, walked = self._h.shape[1], self._lists.indices.numel() / max(self.num_nodes, 1)
-        return self._decoder.operations + FETCH * width + _LOOK_UP * walked
-
-    def logits(self, pairs: Tensor) -> Tensor:
-        """Return the logits of pairs of node numbers, float32 [p] on the CPU."""
-        pairs, size = pairs.to(self._h.device), block_size(self._h.shape[1], self._h.device)
-        fewer = self._lists.degree.index_select(0, pairs.flatten()).view(2, -1).amin(dim=0)
-        blocks: list[Tensor] = [torch.empty(0)]
-        with evaluating(self._decoder):
-            for block in blocks_of(fewer.cpu().numpy(), _BUDGET, size):
-                some = pairs[:, block]
-                shared = self._lists.common_neighbours(some)
-                sums = shared_sum(*shared, self._values, some.shape[1])
-                blocks.append(self._decoder(self._h, some, sums).cpu())
-        return torch.cat(blocks)
+    def _decoded(self, h: Tensor, pairs: Tensor) -> Tensor:
+        sums = shared_sum(*self._lists.common_neighbours(pairs), self._values, pairs.shape[1])
+        return self._decoder(h, pairs, sums)
 
 
 NCN_METHOD = Method(

@@ -17,10 +17,10 @@ from cgcl.seeds import stream
 from cgcl.tensors import matrix_products
 from cgcl.workers import workers
 
-# 2^16 pairs at d_v = 512 take 128 MB on a GPU; a CPU is several times as fast on blocks that stay
-# in its cache. A fixed size also fixes the order of every sum.
 BLOCK_PAIRS = 2**16
-_CACHED_ENTRIES = 2**19
+# 2^17 pairs at d_v = 512 take 256 MB on a GPU; a CPU is several times as fast on blocks that stay
+# in its cache. A fixed size also fixes the order of every sum.
+_GPU_ENTRIES, _CACHED_ENTRIES = 2**26, 2**19
 _ROWS_TOGETHER = 64
 # Fetching and multiplying an entry of two embeddings, in operations of the layers' products.
 FETCH = 20.0
@@ -48,9 +48,8 @@ def block_size(width: int, device: torch.device | str = "cpu") -> int:
         width: How many numbers are held for a pair, such as the width of the embeddings, d_v.
         device: Where it is computed.
     """
-    if torch.device(device).type != "cpu":
-        return BLOCK_PAIRS
-    return max(1, _CACHED_ENTRIES // max(width, 1))
+    entries = _CACHED_ENTRIES if torch.device(device).type == "cpu" else _GPU_ENTRIES
+    return max(1, entries // max(width, 1))
 
 
 def embed(model: CGCL, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -102,13 +101,14 @@ class EmbeddingScorer(PairScorer):
         """Return the logits of pairs of node numbers, float32 [p] on the CPU."""
         return self._in_blocks(pairs.shape[1], lambda places: pairs[:, places]).cpu()
 
-    def rows(self, nodes: Tensor) -> Tensor:
-        """Return the logits of nodes with every node, float32 [r, n], where the embeddings are."""
-        n, nodes = self.num_nodes, nodes.to(self.z.device)
+    def rows(self, nodes: Tensor, partners: Tensor | None = None) -> Tensor:
+        """Return what each of some nodes scores with some or all, [nodes, n], where it lies."""
+        partners = torch.arange(self.num_nodes) if partners is None else partners
+        n, nodes, partners = partners.numel(), nodes.to(self.z.device), partners.to(self.z.device)
 
         def cells(places: slice) -> Tensor:
             place = torch.arange(places.start, places.stop, device=nodes.device)
-            return torch.stack([nodes[place // n], place % n])
+            return torch.stack([nodes[place // n], partners[place % n]])
 
         return self._in_blocks(nodes.numel() * n, cells).view(-1, n)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cgcl.methods.method import PairScorer
+from cgcl.methods.scoring import EmbeddingScorer
 from cgcl.metrics.table import METRICS
 from cgcl.seeds import stream
 from cgcl.split import NegativeSampler, Split
@@ -43,6 +44,8 @@ _FEWEST_LINKS = 10
 _PAIRS_PER_PLACE = 10
 # Up to so many scores of a graph are kept, 256 MiB.
 _TABLE = 2**26
+# While all of them are looked at on a GPU, 2 GiB.
+_TABLE_GPU = 2**29
 
 
 def silent(name: str, done: int, total: int) -> None:
@@ -213,8 +216,14 @@ class _Sweep:
         barred, hidden = (self._cells(p, nodes, height)[0] for p in (self._barred, self._links))
         places, which = self._cells(asked, nodes, height)
         scale = _Scale(self._scorer.logits(self._links).to(self.device)) if counting else None
-        if counting and isinstance(self._scorer, ScoreTable):
-            self._rows = partial(self._scorer.scores.index_select, 0)
+        scorer = self._scorer
+        if counting and self.device.type != "cpu" and isinstance(scorer, EmbeddingScorer):
+            # A product of matrices gives a table, too; what scores pair by pair has half to do.
+            is_small = self._num_nodes**2 <= _TABLE_GPU and not hasattr(scorer, "cost_in_rows")
+            scorer = ScoreTable(scorer) if is_small else scorer
+        if counting and isinstance(scorer, ScoreTable):
+            table = scorer.scores
+            self._rows = lambda nodes: table.index_select(0, nodes.to(table.device))
         ranks: list[Tensor] = []
         blocks = nodes.split(height)
         for number, block in enumerate(blocks):
@@ -351,16 +360,20 @@ class ScoreTable:
     @cached_property
     def scores(self) -> Tensor:
         """The scores of all nodes with all nodes, float32 [n, n]; the diagonal means nothing."""
-        n = self.num_nodes
-        table, nodes = torch.empty(n, n), torch.arange(n)
-        for rows in nodes.split(max(1, _CELLS_CPU // n)):
+        n, scorer = self.num_nodes, self._scorer
+        device = scorer.rows(torch.zeros(1, dtype=torch.int64)).device
+        cells = _CELLS_CPU if device.type == "cpu" else _CELLS_GPU
+        table, nodes = torch.empty(n, n, device=device), torch.arange(n)
+        for rows in nodes.split(max(1, cells // n)):
             first, last = int(rows[0]), int(rows[-1]) + 1
-            if hasattr(self._scorer, "cost_in_rows"):
-                table[first:last] = self._scorer.rows(rows)
+            if hasattr(scorer, "cost_in_rows"):
+                table[first:last] = scorer.rows(rows)
                 continue
             # Pair by pair, once is enough: the order of the ends plays no part.
-            columns = nodes[first:]
-            found = self._scorer.logits(torch.cartesian_prod(rows, columns).T)
-            table[first:last, first:] = found.view(rows.numel(), -1)
+            if isinstance(scorer, EmbeddingScorer):
+                table[first:last, first:] = scorer.rows(rows, nodes[first:])
+            else:
+                found = scorer.logits(torch.cartesian_prod(rows, nodes[first:]).T)
+                table[first:last, first:] = found.view(rows.numel(), -1)
             table[last:, first:last] = table[first:last, last:].T
         return table
