@@ -20,7 +20,7 @@ from statistics import median
 
 import attacks
 import calibration
-import equal
+import equal_tables
 import harder
 import methods
 import new_links
@@ -138,6 +138,7 @@ _OF_RUNS: dict[str, Callable[[page.Reproduced], str]] = {
     "progress": page.progress,
     "choices": page.choices,
     "level": page.level,
+    "level-of-paper-grid": page.level_of_paper_grid,
     "table1": lambda own: page.table(own, "table1"),
     "table2": lambda own: page.table(own, "table2"),
     "claims": claims_markdown,
@@ -154,7 +155,18 @@ TABLES: dict[str, Callable[[], str]] = {
     **{f"reproduced-{name}": partial(figure_block, name) for name in FIGURES},
     **{f"reproduced-{name}": lambda own=own: own(reproduced()) for name, own in _OF_RUNS.items()},
 }
-_MODULES = (run, methods, equal, ranking, harder, calibration, new_links, structure, speed, attacks)
+_MODULES = (
+    run,
+    methods,
+    equal_tables,
+    ranking,
+    harder,
+    calibration,
+    new_links,
+    structure,
+    speed,
+    attacks,
+)
 for _module in _MODULES:
     TABLES |= _module.TABLES
 # What is not measured yet has no picture.
