@@ -191,13 +191,14 @@ def _difference(own: Difference | None, *, is_run: bool = True) -> str:
 
 def choices_table() -> str:
     """What each search has chosen, and what it took."""
-    rows = []
+    rows, found = list[list[str]](), tests()
     for (graph, method), own in searched({"out": run.RESULTS}).items():
         best = max(own.values(), key=lambda line: (reached(line), -line["number"]))
         names, goal = ASKED["methods"][method], METRICS[goal_of(method)].title
         values = ", ".join(f"{name} {best['tried'][name]}" for name in names)
         first, most = (f"{100 * reached(line):.2f}" for line in (own[1], best))
-        if len(own) == SEARCH["trials"]:
+        # A search with fewer trials has come to its end where it was tested.
+        if len(own) == SEARCH["trials"] or (graph, SHARES[0], method) in found:
             seconds = f"{sum(line['seconds'] for line in own.values()):,.0f}"
             rows.append([TITLES[graph], _title(method), goal, first, most, values, seconds])
     head = "graph | row | by validation | authors' settings | chosen | settings | seconds"

@@ -32,7 +32,7 @@ from cgcl.experiments.reproduction import CHOSEN_HEAD, RUNS, index, read_records
 from cgcl.experiments.tables import csv, latex
 from cgcl.experiments.tables import toml_text as chosen_toml
 from reproduce import page
-from reproduce.claims import claims_markdown, summary
+from reproduce.claims import behind_table, claims_markdown, summary
 from reproduce.figures import figure_of, rendered
 from run import RESULTS, ROOT, Line, table
 
@@ -134,6 +134,7 @@ def figure_svg(name: str) -> str:
 
 _OF_RUNS: dict[str, Callable[[page.Reproduced], str]] = {
     "summary": summary,
+    "behind": behind_table,
     "repeats": page.repeats,
     "progress": page.progress,
     "choices": page.choices,

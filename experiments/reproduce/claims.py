@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, mean
 from textwrap import indent
@@ -172,32 +172,47 @@ def _standing(reproduced: Reproduced, paired: Sequence[Paired]) -> str:
 
 def _rivals(reproduced: Reproduced, paired: Sequence[Paired]) -> str:
     """Return against whom and where comparisons are, and how they end."""
-    labels, found = reproduced.table("table1").labels, defaultdict[str, list[str]](list)
+    found = defaultdict[str, list[str]](list)
     for one in paired:
-        place = f"{labels[one.place.row]} on {reproduced.where(one.place)}"
-        found[place].append(f"{one.metric.upper()} {tables.behind_words(one.difference)}")
+        own = one.difference
+        words = f"{one.metric.upper()} {signed(own.mean)}, lost {own.lost} of {own.runs}"
+        found[_against(reproduced, one)].append(words)
     return joined([f"{place} ({'; '.join(words)})" for place, words in found.items()])
 
 
-def _by_column(reproduced: Reproduced, paired: Sequence[Paired]) -> str:
-    """Return what a family for each column of the table would say, where it says otherwise."""
+def _against(reproduced: Reproduced, one: Paired) -> str:
+    return f"{reproduced.table('table1').labels[one.place.row]} on {reproduced.where(one.place)}"
+
+
+def _by_column(paired: Sequence[Paired]) -> list[Paired]:
+    """Return comparisons with the p of a family for each column of the table."""
     columns = defaultdict[object, list[Paired]](list)
     for one in paired:
         columns[one.place.graph, one.place.test, one.metric].append(one)
-    signs = {
-        (one.place, one.metric): own.sign
+    return [
+        replace(one, difference=own)
         for there in columns.values()
-        for one, own in zip(there, corrected([x.difference for x in there]), strict=True)
-    }
-    labels = reproduced.table("table1").labels
-    behind = [
-        f"{labels[place.row]} on {reproduced.where(place)} in {metric.upper()}"
-        for (place, metric), sign in signs.items()
-        if sign == -1
+        for one, own in zip(there, corrected([each.difference for each in there]), strict=True)
     ]
-    text = "With a family for each column of the table it would be ahead in "
-    text += f"{[*signs.values()].count(1)} and behind in {len(behind) or 'none'}"
-    return f"{text}: {joined(behind)}" if behind else text
+
+
+def behind_table(reproduced: Reproduced) -> str:
+    """Return where CGCL's mean is behind, with p alone and in larger and larger families."""
+    tested, _ = _tested(reproduced, reproduced.table("table1").paired)
+    whole = {(one.place, one.metric): one.difference for one in tested}
+    rows = [
+        [
+            *(_against(reproduced, one), one.metric.upper(), signed(one.difference.mean)),
+            f"{one.difference.lost} of {one.difference.runs}",
+            tables.p_text(one.difference.p),
+            tables.p_words(one.difference),
+            tables.p_words(whole[one.place, one.metric]),
+        ]
+        for one in _by_column(tested)
+        if one.difference.mean < 0
+    ]
+    head = ["behind", "metric", "CGCL minus it", "splits lost", "p alone", "p in its column"]
+    return markdown_table([*head, "p in the table"], rows)
 
 
 def _reduced(reproduced: Reproduced) -> list[str]:
@@ -610,7 +625,10 @@ def _rank(reproduced: Reproduced) -> str:
         for graph in table.experiment.graphs
         if {row.name for row in table.experiment.rows if row.chosen_on(graph)} == {"cgcl"}
     ]
-    parts = [_standing(reproduced, tested), _by_column(reproduced, tested)]
+    signs = [one.difference.sign for one in _by_column(tested)]
+    column = f"ahead in {signs.count(1)} and behind in {signs.count(-1) or 'none'}"
+    parts = [_standing(reproduced, tested)]
+    parts += [f"With a family for each column of the table it would be {column}"]
     parts += [f"Ahead by method: {', '.join(rows)}", *_reduced(reproduced)]
     if alone:
         parts.append(f"On {joined(alone)} only CGCL's settings were searched")

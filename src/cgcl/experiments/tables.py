@@ -56,10 +56,11 @@ def mean_words(mean: float, sd: float | None = None) -> str:
 
 def p_words(found: Difference | None) -> str:
     """Return a corrected p-value, or a dash where there is none."""
-    return _p(None if found is None else found.adjusted_p)
+    return p_text(None if found is None else found.adjusted_p)
 
 
-def _p(p: float | None) -> str:
+def p_text(p: float | None) -> str:
+    """Return a p-value as it is printed, or a dash where there is none."""
     if p is None:
         return NOTHING
     return "<0.001" if p < 0.001 else f"{p:.3f}"
@@ -76,7 +77,7 @@ def behind_words(found: Difference) -> str:
     return (
         words
         if found.p is None
-        else f"{words}, p {_p(found.p)} alone, {p_words(found)} in the family"
+        else f"{words}, p {p_text(found.p)} alone, {p_words(found)} in the family"
     )
 
 
