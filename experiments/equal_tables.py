@@ -149,7 +149,8 @@ def differences_table() -> str:
 def top_of_list_table() -> str:
     """CGCL-rank minus each other row where the top of the list is measured, and who is ahead."""
     found, metrics = tests(), family().top_of_list
-    signs = [own.sign for own in differences(found, FOR_TOP, metrics).values()]
+    apart = differences(found, FOR_TOP, metrics).values()
+    signs = [own.sign for own in apart if _is_tested(own)]
     told = (
         f"{_title(FOR_TOP)} is ahead in {signs.count(1)} of {len(signs)} comparisons by more than "
         f"chance explains, behind in {signs.count(-1)}."
@@ -175,8 +176,8 @@ def _differences(found: Tests, ours: str, metrics: Sequence[str]) -> str:
     names = (f"{HEADS[metric]}, {share} %" for share, metric in columns)
     note = (
         f"Percentage points, paired over splits. p allows for their overlap and for all "
-        f"{len(apart)} tests together (Holm). Bold: more than chance explains. Where "
-        f"{_title(ours)} is behind, in how many splits, and p with no other test. "
+        f"{sum(map(_is_tested, apart.values()))} tests together (Holm). Bold: more than chance "
+        f"explains. Where {_title(ours)} is behind, in how many splits, and p with no other test. "
         f"{NOT_PRINTED} Not in the paper."
     )
     return table(" | ".join(["graph", f"{_title(ours)} minus", *names]), rows, note)
@@ -213,7 +214,7 @@ def crossing_table() -> str:
     for graph, share in product(ASKED["graphs"], SHARES):
         both = [found.get((graph, share, method), ()) for method in (OURS, MASKED)]
         if all(both):
-            cells = [apart[graph, share, MASKED, metric] for metric in family().metrics]
+            cells = [apart.get((graph, share, MASKED, metric)) for metric in family().metrics]
             steps = [f"{fmean(map(_steps, own)):,.0f}" for own in both]
             rows.append([TITLES[graph], f"{share} %", *map(_difference, cells), *steps])
     names = [HEADS[metric] for metric in family().metrics]
@@ -234,7 +235,7 @@ def summary() -> str:
     """Say who is best on each graph, by how much, and where it is level."""
     found = tests()
     apart = differences(found)
-    signs = [own.sign for own in apart.values()]
+    signs = [own.sign for own in apart.values() if _is_tested(own)]
     lines = [
         f"- **Who is best where every row had the same search?** Of {len(signs)} tests so far of "
         f"AUC and AP, one family, CGCL is ahead in {signs.count(1)}, behind in {signs.count(-1)} "
@@ -256,22 +257,28 @@ def _is_run(found: Tests, graph: str, method: str) -> bool:
     return all(found.get((graph, share, method)) for share in SHARES)
 
 
+def _is_tested(own: Difference) -> bool:
+    return own.runs >= family().fewest_splits
+
+
 def _best_words(found: Tests, apart: Mapping[Key, Difference], graph: str, share: int) -> str:
     """Say who has the highest AUC, by how much, and from whom CGCL cannot be told apart."""
     of = {key[2]: own for key, own in found.items() if key[:2] == (graph, share)}
     order = sorted(of, key=lambda method: -_mean(of[method]))
     if OURS not in order or len(order) < 2:
         return ""
-    best, signs = order[0], defaultdict[int, list[str]](list)
-    for method in order:
+    best, signs = order[0], defaultdict[int | None, list[str]](list)
+    against = {method: apart.get((graph, share, method, "auc")) for method in order}
+    for method, own in against.items():
         if method != OURS:
-            signs[apart[graph, share, method, "auc"].sign].append(_title(method))
+            is_tested = own is not None and _is_tested(own)
+            signs[own.sign if own and is_tested else None].append(_title(method))
     words = f"{share} %: {_title(best)} has the highest AUC, {_mean(of[best]):.2f}"
     if best == OURS:
         words += f", {_mean(of[best]) - _mean(of[order[1]]):.2f} above {_title(order[1])}"
-    else:
-        words += f" (CGCL {behind_words(apart[graph, share, best, 'auc'])})"
-    hows = {-1: "is behind", 0: "is level with", 1: "is ahead of"}
+    elif (own := against[best]) is not None:
+        words += f" (CGCL {behind_words(own)})"
+    hows = {-1: "is behind", 0: "is level with", 1: "is ahead of", None: "is not tested against"}
     told = [f"{how} {joined(signs[sign])}" for sign, how in hows.items() if signs[sign]]
     words += f"; CGCL {joined(told)}"
     by_ap = max(of, key=lambda method: _mean(of[method], "ap"))

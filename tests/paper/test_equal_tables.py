@@ -69,11 +69,23 @@ def test_a_row_over_fewer_splits_says_so_and_one_over_few_is_not_tested(said) ->
     found["cora", 20, "ncn"] = found["cora", 20, "ncn"][:9]
     found["cora", 20, "vgae"] = found["cora", 20, "vgae"][:4]
     told = said("equal-summary", found)
-    assert "Of 10 splits so far: NCN† 9, VGAE 4." in told
+    assert "Of 6 tests so far" in told
+    assert "CGCL is ahead of NCN† and is not tested against VGAE. Of 10 splits so far: " in told
+    assert "NCN† 9, VGAE 4." in told
     rows = said("equal-differences", found).splitlines()
     ncn, vgae = (next(row for row in rows if f"| {name}" in row) for name in ("NCN", "VGAE"))
     assert ncn.count("p <0.001") == 4
     assert vgae.endswith(f"| +6.30, p {NOTHING} | +6.30, p {NOTHING} |")
+
+
+def test_rows_without_a_split_in_common_are_not_compared(said) -> None:
+    found = runs(cgcl=96.0, ncn=97.0)
+    found["cora", 10, "cgcl"] = found["cora", 10, "cgcl"][:5]
+    found["cora", 10, "ncn"] = found["cora", 10, "ncn"][5:]
+    told = said("equal-summary", found)
+    assert "10 %: NCN† has the highest AUC, 96.86; CGCL is not tested against NCN†." in told
+    row = next(row for row in said("equal-differences", found).splitlines() if "| NCN" in row)
+    assert row.startswith(f"| Cora | NCN† | {NOTHING} | {NOTHING} | **-0.66, ")
 
 
 def test_a_cell_says_how_many_splits_and_what_is_sampled_or_missing(said) -> None:
