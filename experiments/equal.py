@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import product
 from operator import itemgetter
@@ -21,18 +21,14 @@ import torch
 
 import cgcl
 import run
-from cgcl.experiments.statistics import LEVEL, Difference
-from cgcl.experiments.tables import p_words
 from cgcl.methods.table import method_named
-from cgcl.metrics.table import METRICS
 from cgcl.seeds import stream
 from cgcl.split import random_split
 from cgcl.train.config import RunConfig
 from cgcl.train.top_of_list import BUDGET, ranking_metrics
-from cgcl.wording import joined
-from run import TITLES, Key, Line, mean_sd, percent, table
+from run import Key, Line
 
-RESULTS, OURS = "equal", "cgcl"
+RESULTS = "equal"
 KEY = ("stage", "graph", "method", "share", "seed", "number")
 ASKED = run.described("equal")
 SEARCH, LADDERS = ASKED["search"], ASKED["ladders"]
@@ -197,121 +193,6 @@ def shown(result: Line) -> str:
     words = f"{result['number']}: {run.shown(result)}"
     # Nothing runs after such an error in the same process.
     return sys.exit(words) if "CUDA error" in result.get("failure", "") else words
-
-
-def tests() -> dict[Key, list[Line]]:
-    """Return the runs that test what was chosen by graph, share and method, in order of seeds."""
-    lines = sorted(run.sound(RESULTS), key=lambda line: line["seed"])
-    tested = (line for line in lines if line["stage"] == "run")
-    return run.grouped(tested, "graph", "share", "method")
-
-
-def _named(key: Key) -> list[str]:
-    graph, share, method = key
-    return [TITLES[graph], f"{share} %", method_named(method).title]
-
-
-def results_table() -> str:
-    """What each row reaches with what its search has chosen."""
-    rows = [
-        [
-            *_named(key),
-            *(mean_sd(percent(own, name)) for name in ("auc", "ap")),
-            *(_of_list(own, name) for name in ("node_mrr", "precision@1000")),
-            str(len(own)),
-        ]
-        for key, own in tests().items()
-    ]
-    head = "graph | test links | row | AUC | AP | node MRR | P@1,000 | splits"
-    note = "\\* On a sample of the test links, or not measured, because all of them take too long."
-    return table(head, sorted(rows, key=_order), note)
-
-
-def _order(row: Sequence[str]) -> tuple[int, str, float]:
-    return [*TITLES.values()].index(row[0]), row[1], -float(row[3].split()[0])
-
-
-def _of_list(runs: Sequence[Line], name: str) -> str:
-    found = percent(runs, name)
-    if len(found) < len(runs):
-        return "\\*"
-    return mean_sd(found, 1) + ("\\*" if any(line["sampled"] for line in runs) else "")
-
-
-def differences() -> dict[Key, Difference]:
-    """Return CGCL minus each other row in AUC and AP, tested as the one family of equal.toml."""
-    found = tests()
-    ours = {key[:2]: own for key, own in found.items() if key[2] == OURS}
-    apart = {
-        (*key, metric): run.apart(ours[key[:2]], own, metric)
-        for key, own in found.items()
-        for metric in ASKED["family"]["metrics"]
-        if key[2] != OURS and key[:2] in ours
-    }
-    return run.tested(apart)
-
-
-def differences_table() -> str:
-    """CGCL minus each other row, with p-values for the whole family."""
-    found = differences()
-    cells = {key: f"{own.mean:+.2f} (p {p_words(own)})" for key, own in found.items()}
-    keys = dict.fromkeys(key[:3] for key in found)
-    rows = [[*_named(key), *(cells[*key, m] for m in ASKED["family"]["metrics"])] for key in keys]
-    rows.sort(key=lambda row: ([*TITLES.values()].index(row[0]), row[1]))
-    note = f"Paired over splits, corrected for their overlap; Holm over all {len(found)} tests."
-    return table("graph | test links | CGCL minus | AUC | AP", rows, note)
-
-
-def choices_table() -> str:
-    """What each search has chosen, and what it took."""
-    rows = []
-    for (graph, method), own in searched({"out": run.RESULTS}).items():
-        best = max(own.values(), key=lambda line: (reached(line), -line["number"]))
-        names, goal = ASKED["methods"][method], METRICS[goal_of(method)].title
-        values = ", ".join(f"{name} {best['tried'][name]}" for name in names)
-        first, most = (f"{100 * reached(line):.2f}" for line in (own[1], best))
-        if len(own) == SEARCH["trials"]:
-            seconds = f"{sum(line['seconds'] for line in own.values()):,.0f}"
-            title = method_named(method).title
-            rows.append([TITLES[graph], title, goal, first, most, values, seconds])
-    head = "graph | row | by validation | authors' settings | chosen | settings | seconds"
-    rows.sort(key=lambda row: [*TITLES.values()].index(row[0]))
-    return table(head, rows, "Seconds on one H200, up to 16 trials side by side.")
-
-
-def summary() -> str:
-    """Say who is ahead where every row was searched alike."""
-    found, graphs = differences(), dict.fromkeys(key[0] for key in differences())
-    told = []
-    for graph in graphs:
-        own = {key: value for key, value in found.items() if key[0] == graph}
-        tested = {key: value.adjusted_p for key, value in own.items()}
-        sure = [own[key] for key, p in tested.items() if p is not None and p < LEVEL]
-        ahead = [value for value in sure if value.mean > 0]
-        behind = [value for value in sure if value.mean < 0]
-        lower = dict.fromkeys(
-            method_named(key[2]).title for key, value in own.items() if value.mean < 0
-        )
-        words = f"{TITLES[graph]}: ahead in {len(ahead)} of {len(own)} by more than chance explains"
-        words += f", behind in {len(behind)}"
-        words += f"; its mean is below that of {joined([*lower])}" if lower else ""
-        told.append(words)
-    missing = [TITLES[graph] for graph in ASKED["graphs"] if graph not in graphs]
-    rest = f" {joined(missing)} are still to be tested." if missing else ""
-    unsearched = [own for own in ("seal", "s3grl") if own not in ASKED["methods"]]
-    if unsearched:
-        titles = joined([method_named(own).title for own in unsearched])
-        rest += f" {titles} are not searched yet."
-    of = f"{len(found):,} tests so far"
-    return f"- **And with rows searched alike?** AUC and AP of CGCL, {of}. {'. '.join(told)}.{rest}"
-
-
-TABLES: dict[str, Callable[[], str]] = {
-    "equal": results_table,
-    "equal-differences": differences_table,
-    "equal-choices": choices_table,
-    "equal-summary": summary,
-}
 
 
 def main() -> None:

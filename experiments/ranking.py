@@ -403,10 +403,10 @@ def _ahead(found: dict[Key, list[Line]], places: Sequence[tuple[str, str]], meas
     chances = [own.adjusted_p for own in tested.values() if own.mean > 0]
     sure = sum(p is not None and p < LEVEL for p in chances)
     return (
-        f"**{MEASURES[measure]}**: the mean is ahead in {len(tested) - len(behind)} of "
-        f"{len(tested)} comparisons, in {sure} by more than chance explains (paired test, "
-        f"corrected for overlapping splits and for the number of comparisons)."
-        + (f" Behind: {'; '.join(behind)}." if behind else "")
+        f"**{MEASURES[measure]}**, searched unlike: the mean is ahead in "
+        f"{len(tested) - len(behind)} of {len(tested)} comparisons, in {sure} by more than "
+        "chance explains (paired test, corrected for overlapping splits and for the number of "
+        "comparisons)." + (f" Behind: {'; '.join(behind)}." if behind else "")
     )
 
 

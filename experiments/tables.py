@@ -20,7 +20,7 @@ from statistics import median
 
 import attacks
 import calibration
-import equal
+import equal_tables
 import harder
 import methods
 import new_links
@@ -32,7 +32,7 @@ from cgcl.experiments.reproduction import CHOSEN_HEAD, RUNS, index, read_records
 from cgcl.experiments.tables import csv, latex
 from cgcl.experiments.tables import toml_text as chosen_toml
 from reproduce import page
-from reproduce.claims import claims_markdown, summary
+from reproduce.claims import behind_table, claims_markdown, summary
 from reproduce.figures import figure_of, rendered
 from run import RESULTS, ROOT, Line, table
 
@@ -134,10 +134,12 @@ def figure_svg(name: str) -> str:
 
 _OF_RUNS: dict[str, Callable[[page.Reproduced], str]] = {
     "summary": summary,
+    "behind": behind_table,
     "repeats": page.repeats,
     "progress": page.progress,
     "choices": page.choices,
     "level": page.level,
+    "level-of-paper-grid": page.level_of_paper_grid,
     "table1": lambda own: page.table(own, "table1"),
     "table2": lambda own: page.table(own, "table2"),
     "claims": claims_markdown,
@@ -154,7 +156,18 @@ TABLES: dict[str, Callable[[], str]] = {
     **{f"reproduced-{name}": partial(figure_block, name) for name in FIGURES},
     **{f"reproduced-{name}": lambda own=own: own(reproduced()) for name, own in _OF_RUNS.items()},
 }
-_MODULES = (run, methods, equal, ranking, harder, calibration, new_links, structure, speed, attacks)
+_MODULES = (
+    run,
+    methods,
+    equal_tables,
+    ranking,
+    harder,
+    calibration,
+    new_links,
+    structure,
+    speed,
+    attacks,
+)
 for _module in _MODULES:
     TABLES |= _module.TABLES
 # What is not measured yet has no picture.

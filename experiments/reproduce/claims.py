@@ -13,15 +13,22 @@ from typing import Any, Literal, get_args
 
 from cgcl.experiments import tables
 from cgcl.experiments.reproduction import EMBEDDINGS, TRACE
-from cgcl.experiments.statistics import LEVEL, Difference, Spread, corrected, paired_difference
-from cgcl.experiments.study import Record
+from cgcl.experiments.statistics import Difference, Spread, corrected, paired_difference
+from cgcl.experiments.study import Record, family
 from cgcl.experiments.tables import METRICS, Cell, Paired, markdown_table, signed
 from cgcl.metrics.consistency import CONSISTENCY_LOWER_BOUND, CONSISTENCY_UPPER_BOUND, LEMMA_BOUND
 from cgcl.wording import joined
 
-from .page import REPRODUCED, Place, Reproduced, cells_of, counted, counts_of, verdict_on
-
-_NOTHING = 1e-9
+from .page import (
+    REPRODUCED,
+    Place,
+    Reproduced,
+    cells_of,
+    counted,
+    counts_of,
+    of_paper_grid,
+    verdict_on,
+)
 
 Word = Literal[
     "holds", "holds in part", "does not hold", "cannot be told", "not run yet", "not tested"
@@ -49,21 +56,6 @@ def by_sign(is_so: Collection[bool]) -> Word:
     return "holds in part" if any(is_so) else "does not hold"
 
 
-def sign_of(difference: Difference) -> int:
-    """Return 1 if a difference is above zero, -1 if below, and 0 if chance explains it.
-
-    Where all runs differ by the same there is no p, and no chance that could explain it.
-
-    Args:
-        difference: With the p that allows for the number of comparisons.
-    """
-    if difference.p is None:
-        is_told = difference.sd is not None and difference.sd < _NOTHING < abs(difference.mean)
-    else:
-        is_told = difference.adjusted_p is not None and difference.adjusted_p < LEVEL
-    return (difference.mean > 0) - (difference.mean < 0) if is_told else 0
-
-
 def told(differences: Sequence[Difference], above: str = "above zero", below: str = "below") -> str:
     """Return how many differences are above and below zero by more than chance explains.
 
@@ -72,7 +64,7 @@ def told(differences: Sequence[Difference], above: str = "above zero", below: st
         above: What it is to be above zero.
         below: What it is to be below.
     """
-    signs = [sign_of(own) for own in differences]
+    signs = [own.sign for own in differences]
     return (
         f"{above} by more than chance explains in {signs.count(1) or 'none'} of {len(signs)}, "
         f"{below} in {signs.count(-1) or 'none'}"
@@ -86,7 +78,7 @@ def by_test(differences: Sequence[Difference], *, everywhere: bool = False) -> W
         differences: With p-values that allow for their number.
         everywhere: The claim says that all are, so that one below zero refutes it.
     """
-    signs = [sign_of(own) for own in differences]
+    signs = [own.sign for own in differences]
     if -1 in signs and (everywhere or 1 not in signs):
         return "does not hold"
     if 1 not in signs:
@@ -96,6 +88,11 @@ def by_test(differences: Sequence[Difference], *, everywhere: bool = False) -> W
 
 _RATIOS = ("seen-10", "seen-30", "seen-50", "seen-70", "seen-90")
 _VIEWS = {"cgcl": "two views", "one": "one view", "none": "no augmentation"}
+_SAME_STEPS = {
+    "one-equal": "One view, which masks a half and crosses nothing",
+    "masked": "Masking a tenth",
+    "own": "Views asked for themselves, which hides nothing",
+}
 _TERMS = ("views", "reconstructions", "view_1", "view_2")
 _PERCENT = 100
 
@@ -130,60 +127,107 @@ def _superiority(reproduced: Reproduced, claim: Claim) -> Verdict:
     """Tell whether CGCL is ahead of every row on every graph but one that is excepted."""
     table, excepted = reproduced.table("table1"), claim.get("excepted")
     paired, untested = _tested(
-        one
-        for one in table.paired
-        if one.place.test == claim["test"] and [one.place.row, one.place.graph] != excepted
+        reproduced,
+        (
+            one
+            for one in table.paired
+            if one.place.test == claim["test"]
+            and one.place.row in reproduced.printed("table1")
+            and [one.place.row, one.place.graph] != excepted
+        ),
     )
     parts = [_standing(reproduced, paired), *untested]
     if excepted:
         where = f"{table.labels[excepted[0]]} on {reproduced.title(excepted[1])}"
         parts[0] += f" ({where} left out, as claimed)"
-    capped = sorted({table.labels[cell.place.row] for cell in table.cells if cell.caps})
-    if capped:
-        parts.append(f"{joined(capped)} left things out to be affordable")
+    parts += _reduced(reproduced)
     word = by_test([one.difference for one in paired], everywhere=True)
     return Verdict(word, f"{'. '.join(parts)}.")
 
 
-def _tested(paired: Iterable[Paired]) -> tuple[list[Paired], list[str]]:
-    """Return comparisons over enough splits, and how many there are over fewer, if any.
-
-    Their tests allow for the number of these.
-    """
-    every = [*paired]
-    there = [one for one in every if one.difference.runs >= tables.FEWEST_TESTED]
-    found = corrected([one.difference for one in there])
-    few = len(every) - len(there)
-    told = [f"{few} over fewer than {tables.FEWEST_TESTED} splits are not tested"] if few else []
-    return [replace(one, difference=own) for one, own in zip(there, found, strict=True)], told
+def _tested(reproduced: Reproduced, paired: Iterable[Paired]) -> tuple[list[Paired], list[str]]:
+    """Return comparisons over enough splits, and of whom there are others, if any."""
+    every, fewest = [*paired], family().fewest_splits
+    there = [one for one in every if one.difference.runs >= fewest]
+    few = [one.place.row for one in every if one.difference.runs < fewest]
+    labels = reproduced.table("table1").labels
+    rows = joined([f"{few.count(row)} of {labels[row]}" for row in dict.fromkeys(few)])
+    return there, [f"Over fewer than {fewest} splits and not tested: {rows}"] if few else []
 
 
 def _standing(reproduced: Reproduced, paired: Sequence[Paired]) -> str:
     """Return how often CGCL is ahead and behind, and of whom, without a full stop."""
-    signs = [sign_of(one.difference) for one in paired]
+    signs = [one.difference.sign for one in paired]
     text = f"Over splits CGCL is ahead in {signs.count(1)} of {len(paired)} comparisons by more "
     text += f"than chance explains and behind in {signs.count(-1) or 'none'}"
     clearly = [one for one, sign in zip(paired, signs, strict=True) if sign == -1]
-    below = [one for one in paired if one.difference.mean < 0]
+    below = [one for one in paired if one.difference.mean < 0 and one not in clearly]
     if clearly:
         text += f": {_rivals(reproduced, clearly)}"
     if below:
-        text += f"; its mean is behind in {len(below)}: {_rivals(reproduced, below)}"
+        more = " more" if clearly else ""
+        text += f"; its mean is behind in {len(below)}{more}: {_rivals(reproduced, below)}"
     return text
 
 
 def _rivals(reproduced: Reproduced, paired: Sequence[Paired]) -> str:
     """Return against whom and where comparisons are, and how they end."""
-    labels, found = reproduced.table("table1").labels, defaultdict[str, list[str]](list)
+    found = defaultdict[str, list[str]](list)
     for one in paired:
-        place = f"{labels[one.place.row]} on {reproduced.where(one.place)}"
-        found[place].append(f"{one.metric.upper()} {signed(one.difference.mean)}")
-    return joined([f"{place} ({', '.join(words)})" for place, words in found.items()])
+        own = one.difference
+        words = f"{one.metric.upper()} {signed(own.mean)}, lost {own.lost} of {own.runs}"
+        found[_against(reproduced, one)].append(words)
+    return joined([f"{place} ({'; '.join(words)})" for place, words in found.items()])
+
+
+def _against(reproduced: Reproduced, one: Paired) -> str:
+    return f"{reproduced.table('table1').labels[one.place.row]} on {reproduced.where(one.place)}"
+
+
+def _by_column(paired: Sequence[Paired]) -> list[Paired]:
+    """Return comparisons with the p of a family for each column of the table."""
+    columns = defaultdict[object, list[Paired]](list)
+    for one in paired:
+        columns[one.place.graph, one.place.test, one.metric].append(one)
+    return [
+        replace(one, difference=own)
+        for there in columns.values()
+        for one, own in zip(there, corrected([each.difference for each in there]), strict=True)
+    ]
+
+
+def behind_table(reproduced: Reproduced) -> str:
+    """Return where CGCL's mean is behind, with p alone and in larger and larger families."""
+    tested, _ = _tested(reproduced, reproduced.table("table1").paired)
+    whole = {(one.place, one.metric): one.difference for one in tested}
+    rows = [
+        [
+            *(_against(reproduced, one), one.metric.upper(), signed(one.difference.mean)),
+            f"{one.difference.lost} of {one.difference.runs}",
+            tables.p_text(one.difference.p),
+            tables.p_words(one.difference),
+            tables.p_words(whole[one.place, one.metric]),
+        ]
+        for one in _by_column(tested)
+        if one.difference.mean < 0
+    ]
+    head = ["behind", "metric", "CGCL minus it", "splits lost", "p alone", "p in its column"]
+    return markdown_table([*head, "p in the table"], rows)
+
+
+def _reduced(reproduced: Reproduced) -> list[str]:
+    """Return which rows left things out, as a sentence without a full stop; none if none did."""
+    table = reproduced.table("table1")
+    capped = dict.fromkeys(table.labels[cell.place.row] for cell in table.cells if cell.caps)
+    return [f"{joined([*capped])} left things out to be affordable"] if capped else []
 
 
 def _margin(reproduced: Reproduced, claim: Claim) -> Verdict:
     table = reproduced.table("table1")
-    best, found = _best_baselines(table), {(one.place, one.metric): one for one in table.paired}
+    best, found = (
+        _best_baselines(reproduced),
+        {(one.place, one.metric): one for one in table.paired},
+    )
     inside: list[bool] = []
     numbers: Numbers = [("graph", "best baseline", "CGCL minus it", "printed")]
     for graph, printed in reproduced.paper["stated"]["gain_auc_10"].items():
@@ -196,9 +240,11 @@ def _margin(reproduced: Reproduced, claim: Claim) -> Verdict:
     return Verdict(by_sign(inside), _evidence(claim), numbers)
 
 
-def _best_baselines(table: tables.Table) -> dict[Place, Cell]:
-    """Return the cell of the baseline with the best mean AUC over splits, by place."""
-    others = [cells_of(table, row.name) for row in table.experiment.rows if row.name != "cgcl"]
+def _best_baselines(reproduced: Reproduced) -> dict[Place, Cell]:
+    """Return the cell of the paper's baseline with the best mean AUC over splits, by place."""
+    table = reproduced.table("table1")
+    rows = [row for row in reproduced.printed(table.experiment.name) if row != tables.REFERENCE]
+    others = [cells_of(table, row) for row in rows]
     return {
         place: max((cells[place] for cells in others), key=lambda cell: cell.mean or 0.0)
         for place in others[0]
@@ -217,7 +263,8 @@ def _level(reproduced: Reproduced, _: Claim) -> Verdict:
         for place, word in words.items()
         if word not in REPRODUCED
     ]
-    text = f"On the paper's split {len(words) - len(low)} of {len(words)} cells come up to the "
+    text = f"{of_paper_grid(reproduced)} "
+    text += f"After the wider search {len(words) - len(low)} of {len(words)} cells come up to the "
     text += f"printed ones ({counted([*words.values()])}){'; not ' + joined(low) if low else ''}. "
     text += f"Over splits it is {sum(word in REPRODUCED for word in alone)} ({counted(alone)})."
     return Verdict(by_sign([word in REPRODUCED for word in words.values()]), text)
@@ -225,7 +272,7 @@ def _level(reproduced: Reproduced, _: Claim) -> Verdict:
 
 def _runner_up(reproduced: Reproduced, claim: Claim) -> Verdict:
     table = reproduced.table("table1")
-    best = [cell.place for cell in _best_baselines(table).values()]
+    best = [cell.place for cell in _best_baselines(reproduced).values()]
     numbers: Numbers = [("graph and test links", "best baseline by mean AUC over splits")]
     numbers += [(reproduced.where(place), table.labels[place.row]) for place in best]
     closest = [place.row == "maskgae" for place in best]
@@ -268,7 +315,7 @@ def _two_views(reproduced: Reproduced, _: Claim) -> Verdict:
     rows = {"one": "At equal epochs", "one-equal": "At equal optimizer steps"}
     for row, words in rows.items():
         paired = reproduced.table("table2").paired
-        tested = corrected([one.difference for one in paired if one.place.row == row])
+        tested = [one.difference for one in paired if one.place.row == row]
         verdicts.append(by_test(tested))
         parts.append(
             f"{words} it {verdicts[-1]}: AUC and AP of two views are ahead by "
@@ -280,15 +327,19 @@ def _two_views(reproduced: Reproduced, _: Claim) -> Verdict:
 
 def _ahead(reproduced: Reproduced, claim: Claim) -> Verdict:
     """Tell whether the first of two rows of Table II is ahead of the second."""
-    table = reproduced.table("table2")
+    table, (one, other) = reproduced.table("table2"), claim["rows"]
     first, second = (cells_of(table, row) for row in claim["rows"])
     found = {place: _difference(first[place], second[place]) for place in first}
+    tested = corrected([*found.values()])
+    if one == tables.REFERENCE:  # what stands in the table has the p that it has there
+        tested = [
+            own.difference for own in table.paired if own.place.row == other and own.metric == "auc"
+        ]
     graphs, tests = table.experiment.graphs, table.experiment.test
     numbers: Numbers = [("AUC", *(f"{test} % test links" for test in tests))]
     for graph in graphs:
         cells = (_interval(found[graph, test, "auc"]) for test in tests)
         numbers.append((reproduced.title(graph), *cells))
-    tested = corrected([*found.values()])
     return Verdict(by_test(tested), _evidence(claim, told=told(tested)), numbers)
 
 
@@ -318,7 +369,7 @@ def _against_each(reproduced: Reproduced, claim: Claim) -> Verdict:
     for number, graph in enumerate(found):
         own = tested[number * len(others) : (number + 1) * len(others)]
         numbers.append((graph, *map(_interval, own)))
-        is_so.append(any(sign_of(one) in claim["signs"] for one in own))
+        is_so.append(any(one.sign in claim["signs"] for one in own))
     word = by_sign(is_so) if any(is_so) else "cannot be told"
     return Verdict(word, _evidence(claim, told=told(tested)), numbers)
 
@@ -505,7 +556,9 @@ def verdict_of(name: str, reproduced: Reproduced) -> Verdict:
         return Verdict(claim.get("verdict", "not tested"), claim.get("evidence", ""))
     protocol = claim.get("protocol")
     for experiment in claim["rests_on"]:
-        missing, every = reproduced.missing(experiment, claim.get("rows"), protocol)
+        # The paper's claims are about the rows that it has.
+        rows = claim.get("rows") or reproduced.printed(experiment) or None
+        missing, every = reproduced.missing(experiment, rows, protocol)
         if missing:
             there = f"{every - missing:,} of {every:,} runs are there"
             option = f" --protocol {protocol}" if protocol else ""
@@ -560,39 +613,47 @@ def summary(reproduced: Reproduced) -> str:
 
 def _rank(reproduced: Reproduced) -> str:
     table = reproduced.table("table1")
-    tested, untested = _tested(table.paired)
+    tested, untested = _tested(reproduced, table.paired)
     if not tested:
         return "No comparison has enough splits to be tested yet."
     by_row = defaultdict[str, list[int]](list)
     for one in tested:
-        by_row[table.labels[one.place.row]].append(sign_of(one.difference))
+        by_row[table.labels[one.place.row]].append(one.difference.sign)
     rows = [f"{row} {signs.count(1)} of {len(signs)}" for row, signs in by_row.items()]
     alone = [
         reproduced.title(graph)
         for graph in table.experiment.graphs
         if {row.name for row in table.experiment.rows if row.chosen_on(graph)} == {"cgcl"}
     ]
-    parts = [_standing(reproduced, tested), f"Ahead by method: {', '.join(rows)}"]
+    signs = [one.difference.sign for one in _by_column(tested)]
+    column = f"ahead in {signs.count(1)} and behind in {signs.count(-1) or 'none'}"
+    parts = [_standing(reproduced, tested)]
+    parts += [f"With a family for each column of the table it would be {column}"]
+    parts += [f"Ahead by method: {', '.join(rows)}", *_reduced(reproduced)]
     if alone:
         parts.append(f"On {joined(alone)} only CGCL's settings were searched")
     return f"{'. '.join([*parts, *untested])}."
 
 
 def _gains(reproduced: Reproduced) -> str:
-    """Return by how much CGCL is ahead of two rows of Table II, over graphs and shares."""
-    paired = [one for one in reproduced.table("table2").paired if one.metric == "auc"]
-    steps, itself = (
-        [one.difference.mean for one in paired if one.place.row == row]
-        for row in ("one-equal", "own")
-    )
-    if not steps or not itself:
+    """Return by how much CGCL is ahead of other views at as many steps, over graphs and shares."""
+    found = defaultdict[str, list[Difference]](list)
+    for one in reproduced.table("table2").paired:
+        if one.metric == "auc":
+            found[one.place.row].append(one.difference)
+    if not found["one-equal"] or not found["own"]:
         return "Not run yet."
-    return (
-        f"With as many optimizer steps, the AUC of two views minus that of one is "
-        f"{signed(fmean(steps), 3)} points on average ({signed(min(steps))} to "
-        f"{signed(max(steps))}). To be asked for each other and not for themselves is worth "
-        f"{signed(min(itself))} to {signed(max(itself))}."
-    )
+    parts = [f"{title}: {_averaged(found[row])}" for row, title in _SAME_STEPS.items()]
+    return f"CGCL minus each of these in AUC, with as many optimizer steps. {'. '.join(parts)}."
+
+
+def _averaged(found: Sequence[Difference]) -> str:
+    """Return the mean of differences, their ends, and how many of them chance does not explain."""
+    if not found:
+        return "not run"
+    means = [own.mean for own in found]
+    ends = f"{signed(min(means))} to {signed(max(means))}"
+    return f"{signed(fmean(means), 3)} on average ({ends}; {told(found, 'above zero')})"
 
 
 def _rates(reproduced: Reproduced) -> str:

@@ -13,7 +13,9 @@ from cgcl.experiments import study, tables
 from cgcl.experiments.reproduction import records_of
 from cgcl.experiments.study import CellId, Record, read_experiment
 from cgcl.experiments.tables import METRICS, REFERENCE, Cell, Metric, markdown_table, signed
+from cgcl.methods.settings import PaperSettings
 from cgcl.train.config import RunConfig
+from cgcl.wording import joined
 
 Place = tuple[str, int, Metric]
 """Graph, percent of test links and metric."""
@@ -70,6 +72,11 @@ class Reproduced:
     def title(self, graph: str) -> str:
         """Return a graph's name for people."""
         return str(self.paper["datasets"][graph]["title"])
+
+    def printed(self, name: str) -> list[str]:
+        """Return the rows of an experiment of which the paper prints numbers, if any."""
+        there = self.paper.get(name)
+        return [*there] if isinstance(there, Mapping) else []
 
     def where(self, place: CellId | Record) -> str:
         """Return the graph and the share of test links of a cell or a run."""
@@ -177,6 +184,68 @@ def cells_of(
     }
 
 
+def _paper_grid(reproduced: Reproduced) -> Iterator[tuple[Record, list[tuple[float, float, str]]]]:
+    """Yield the run that the paper's own grid chooses for each graph and share.
+
+    Of all d_v and r at the authors' input dropout it has the best AUC on validation links. With
+    each comes for each metric what it reached on test links, what is printed, and the verdict.
+    """
+    places = reproduced.places("grid")[1]
+    wanted = defaultdict[tuple[str, int], list[study.Job]](list)
+    for place, jobs in places.items():
+        for job in jobs:
+            dropout = getattr(job.recipe.settings, "input_dropout", None)
+            if job.recipe.name == REFERENCE and dropout == PaperSettings.input_dropout:
+                wanted[place.graph, place.test].append(job)
+    for (graph, test), jobs in wanted.items():
+        runs = [reproduced.found[job.key] for job in jobs if job.key in reproduced.found]
+        if len(runs) < len(jobs):
+            continue
+        best = max(runs, key=study.validation_auc)
+        printed = reproduced.paper["table1"][REFERENCE][graph][str(test)]
+        cells = []
+        for metric in METRICS:
+            own = round(100 * (best.metrics or {})[metric], tables.DIGITS)
+            cells.append((own, printed[metric][0], _verdict(own - printed[metric][0])))
+        yield best, cells
+
+
+def level_of_paper_grid(reproduced: Reproduced) -> str:
+    """Return whether what the paper's own grid chooses comes up to the published numbers."""
+    rows = [
+        [
+            *(reproduced.title(run.graph), f"{run.test} %", metric.upper()),
+            *(tables.mean_words(printed), tables.mean_words(own), signed(own - printed), word),
+            f"d_v = {run.settings['hidden']}, r = {run.settings['lr']}",
+        ]
+        for run, cells in _paper_grid(reproduced)
+        for metric, (own, printed, word) in zip(METRICS, cells, strict=True)
+    ]
+    titles = ["graph", "test links", "metric", "published", "one run", "apart", "verdict", "chosen"]
+    return f"{markdown_table(titles, rows)}\n\n{of_paper_grid(reproduced)}"
+
+
+def of_paper_grid(reproduced: Reproduced) -> str:
+    """Return how many published numbers the paper's own grid comes up to."""
+    found = [*_paper_grid(reproduced)]
+    verdicts = [word for _, cells in found for *_, word in cells]
+    low = [
+        f"{reproduced.where(run)} {metric.upper()}"
+        for run, cells in found
+        for metric, (*_, word) in zip(METRICS, cells, strict=True)
+        if word == _BELOW
+    ]
+    if not verdicts:
+        return "The paper's own grid has not been run."
+    text = (
+        "With the paper's own grid, 16 combinations of d_v and r at the authors' input dropout, of "
+    )
+    text += (
+        f"{len(verdicts)} cells {counted(verdicts)}{f' ({joined(low)})' if low else ''}; one run "
+    )
+    return f"{text}for each graph and share, on a split of ours drawn with the authors' seed."
+
+
 def level(reproduced: Reproduced) -> str:
     """Return whether CGCL's cells come up to the published ones, cell by cell."""
     found, rows, alone = reproduced.table("table1"), list[list[str]](), list[str]()
@@ -200,7 +269,8 @@ def level(reproduced: Reproduced) -> str:
 def level_of_others(reproduced: Reproduced) -> str:
     """Return how many cells of each other row come up to the published ones, over splits."""
     found, rows = reproduced.table("table1"), list[list[str]]()
-    for row in (own for own in found.experiment.rows if own.name != REFERENCE):
+    printed = {*reproduced.printed("table1")} - {REFERENCE}
+    for row in (own for own in found.experiment.rows if own.name in printed):
         own = cells_of(found, row.name, metrics=METRICS).values()
         verdicts = [verdict_on(cell, cell) for cell in own]
         apart = [cell.difference for cell in own if cell.difference is not None]
@@ -217,7 +287,7 @@ def unfinished(reproduced: Reproduced) -> str:
         for graph in experiment.graphs:
             own = reproduced.records("table1", row=row.name, graph=graph, protocol="splits")
             late = sum(one.best_epoch > _LATE * one.epochs for one in own)
-            rows[-1].append(f"{late} of {len(own)}")
+            rows[-1].append(f"{late} of {len(own)}" if own else "not run")
     return markdown_table(["", *map(reproduced.title, experiment.graphs)], rows)
 
 
@@ -239,11 +309,17 @@ def verdict_on(own: Cell | None, splits: Cell | None) -> str:
     """Return whether ours reaches the published number, and by which measure."""
     if own is None or own.published is None or own.difference is None:
         return _NOT_RUN
-    if own.difference >= -_NEAR:
-        return _ABOVE if own.difference >= 0 else _WITHIN
-    if splits is None or splits.mean is None or splits.sd is None:
-        return _BELOW
+    found = _verdict(own.difference)
+    if found != _BELOW or splits is None or splits.mean is None or splits.sd is None:
+        return found
     return _SPREAD if own.published[0] <= splits.mean + 2 * splits.sd else _BELOW
+
+
+def _verdict(difference: float) -> str:
+    """Return by how much a number is apart from the published one, both as printed."""
+    if round(difference, tables.DIGITS) < -_NEAR:
+        return _BELOW
+    return _ABOVE if difference >= 0 else _WITHIN
 
 
 def contradictions(reproduced: Reproduced) -> str:

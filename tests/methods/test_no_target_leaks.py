@@ -3,13 +3,14 @@
 A step of training asks a network to call some links positive. None of them may be among the
 links along which that step passes messages, in either direction: at test time the links in
 question are not there either. Excepted by name are two ways of CGCL to draw its views and one
-setting of VGAE, all of which follow published code, and CGCL without augmentation, whose targets
-are seen on purpose: it is what the others are compared with.
+setting of VGAE, all of which follow published code, and two ways more whose targets are seen on
+purpose: views that are asked for themselves, and no augmentation, with which others are compared.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 import pytest
@@ -30,6 +31,7 @@ from cgcl.seeds import seeded, stream
 from cgcl.train.config import RunConfig
 from cgcl.train.trainer import build_learner
 
+PROMISES = Path(__file__).parents[2] / "docs" / "reliability.md"
 NODES = 60
 # Widths and batches that are quick, and so many steps that not all links are predicted at once.
 SMALL = {"hidden": 8, "batch": 40, "nodes_per_hop": 10}
@@ -317,6 +319,16 @@ def test_what_is_excepted_by_name_does_show_targets(name: str, told: dict[str, A
     """Otherwise the exception would be needless, or the audit blind."""
     known = known_graph()
     assert any(step.leaks for step in audited(learner_of(name, known, **told), known, name))
+
+
+def test_the_page_of_promises_names_every_exception() -> None:
+    lines = PROMISES.read_text(encoding="utf-8").splitlines()
+    [promise] = [line for line in lines if "excepted by name" in line]
+    for key, values in (own for settings in EXCEPTED.values() for own in settings.items()):
+        for name in values if key == "views" else [key]:
+            assert f"`{name}`" in promise
+    [(key, value)] = ASKED_AS_COUNTER_EXAMPLES.items()
+    assert f'`{key} = "{value}"`' in promise
 
 
 def test_nobody_is_trained_with_an_exception_unless_asked_but_for_cgcl_as_published() -> None:

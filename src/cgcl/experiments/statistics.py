@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
 CONFIDENCE = 0.95
@@ -21,6 +21,8 @@ LEVEL = 0.05
 """Below this p a difference is more than chance explains."""
 # Differences that agree to this many digits have no spread to measure chance by.
 _NO_SPREAD = 1e-12
+# Nor have those that differ by less than any that is printed.
+_NOTHING = 1e-9
 
 K = TypeVar("K")
 
@@ -47,6 +49,26 @@ class Difference(Spread):
     """Chance of a difference as large if there were none; None if that cannot be said."""
     adjusted_p: float | None = None
     """The same, corrected for the number of comparisons."""
+    lost: int = 0
+    """In how many runs the method is below the other."""
+
+    def untested(self, fewest: int) -> Difference:
+        """Return it without interval and test if it is over fewer runs than are worth one."""
+        if self.runs >= fewest:
+            return self
+        return replace(self, low=None, high=None, t=None, p=None)
+
+    @property
+    def sign(self) -> int:
+        """1 if it is above zero by more than chance explains, -1 if below, else 0.
+
+        Where all runs differ by the same there is no p, and no chance that could explain it.
+        """
+        if self.p is None:
+            is_told = self.sd is not None and self.sd < _NOTHING < abs(self.mean)
+        else:
+            is_told = self.adjusted_p is not None and self.adjusted_p < LEVEL
+        return (self.mean > 0) - (self.mean < 0) if is_told else 0
 
 
 def spread_of(values: Sequence[float], overlap: float = 0.0) -> Spread:
@@ -98,7 +120,8 @@ def paired_difference(
         from scipy.special import stdtr
 
         p = float(2 * stdtr(spread.runs - 1, -abs(t)))
-    return Difference(spread.runs, spread.mean, spread.sd, spread.low, spread.high, t, p)
+    lost = sum(own < 0 for own in differences)
+    return Difference(**asdict(spread), t=t, p=p, lost=lost)
 
 
 def common_difference(

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from importlib.util import module_from_spec, spec_from_file_location
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args
@@ -39,7 +39,9 @@ FOLDER = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[3] / "exper
 
 _KEYS = {"title", "graphs", "test", "protocols", "runs", "settings", "measures", "grid", "rows"}
 _NEEDED = {"title", "graphs", "test", "protocols", "runs", "rows"}
-_ROW_KEYS = {"title", "method", "settings", "chosen", "measures", "graphs", "grid", "on"}
+_ROW_KEYS = {
+    *("title", "method", "settings", "chosen", "measures", "graphs", "protocols", "grid", "on")
+}
 _ON_KEYS = {"settings", "chosen", "runs"}
 
 
@@ -60,6 +62,8 @@ class Row:
     """What is measured besides the test metrics."""
     graphs: tuple[str, ...] | None = None
     """Where it is run; None for every graph of the experiment."""
+    protocols: tuple[Protocol, ...] | None = None
+    """On which splits; None for every protocol of the experiment."""
     on: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By graph: `settings` and `runs` that differ there, to keep to what is affordable, and what
     is `chosen` there alone."""
@@ -99,7 +103,8 @@ def read_experiment(name: str, folder: Path = FOLDER) -> Experiment:
     missing = sorted(_NEEDED - values.keys())
     if missing:
         raise ConfigError(f"{name}: {', '.join(missing)} is missing.")
-    wrong = [own for own in values["protocols"] if own not in get_args(Protocol)]
+    asked = [own.get("protocols", ()) for own in (values, *values["rows"].values())]
+    wrong = [own for own in chain(*asked) if own not in get_args(Protocol)]
     if wrong:
         there = f"There are {', '.join(get_args(Protocol))}."
         raise ConfigError(f"{name}: there is no protocol {', '.join(map(str, wrong))}. {there}")
@@ -130,6 +135,7 @@ def _rows(name: str, key: str, row: Mapping[str, Any], values: Mapping[str, Any]
             searched=tuple(cell),
             measures=tuple(sorted({*values.get("measures", ()), *row.get("measures", ())})),
             graphs=tuple(row["graphs"]) if "graphs" in row else None,
+            protocols=tuple(row["protocols"]) if "protocols" in row else None,
             on=row.get("on", {}),
         )
         for cell in cells
@@ -147,6 +153,23 @@ def read_data(name: str, folder: Path = FOLDER) -> dict[str, Any]:
         known = ", ".join(sorted(found.stem for found in folder.glob("*.toml")))
         raise ConfigError(f"There is no experiment {name}. There are {known}.")
     return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class Family:
+    """Which differences of a table are tested together, as `family.toml` says."""
+
+    metrics: tuple[str, ...]
+    fewest_splits: int
+    top_of_list: tuple[str, ...]
+    """The metrics of another family: of the row that is made for the top of the list."""
+
+
+@cache
+def family() -> Family:
+    """Return the family of tests of every table."""
+    told = read_data("family")
+    return Family(tuple(told["metrics"]), told["fewest_splits"], tuple(told["top_of_list"]))
 
 
 def graph_titles() -> dict[str, str]:
@@ -360,7 +383,9 @@ def _places(experiment: Experiment, part: Mapping[str, Sequence[Any]]) -> dict[C
         CellId(row.name, graph, test, protocol): row
         for graph, test, protocol in product(part["graphs"], part["test"], part["protocols"])
         for row in experiment.rows
-        if row.method in part["methods"] and (row.graphs is None or graph in row.graphs)
+        if row.method in part["methods"]
+        and (row.graphs is None or graph in row.graphs)
+        and (row.protocols is None or protocol in row.protocols)
     }
 
 
@@ -475,9 +500,9 @@ def choose(
     for name, records in grids.items():
         complete = [record for record in records if record is not None]
         if len(complete) == len(records):
-            best = max(complete, key=_validation_auc)
+            best = max(complete, key=validation_auc)
             own = {setting: best.settings[setting] for setting in searched[name]}
-            chosen[name] = {**own, "val_auc": _validation_auc(best), "runs": len(complete)}
+            chosen[name] = {**own, "val_auc": validation_auc(best), "runs": len(complete)}
     return chosen
 
 
@@ -494,5 +519,6 @@ def chosen_by_grid(
     return choose(grid, jobs_of(grid, Selection(epochs=epochs), {}), found)
 
 
-def _validation_auc(record: Record) -> float:
+def validation_auc(record: Record) -> float:
+    """Return by what a run is chosen."""
     return record.val["auc"] if record.val else 0.0

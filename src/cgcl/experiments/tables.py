@@ -25,7 +25,7 @@ from cgcl.experiments.statistics import (
     corrected,
     spread_of,
 )
-from cgcl.experiments.study import CellId, Experiment, Job, Protocol, Record, Row
+from cgcl.experiments.study import CellId, Experiment, Job, Protocol, Record, Row, family
 from cgcl.train.trainer import learned_nothing
 from cgcl.wording import counted, shown
 
@@ -56,9 +56,29 @@ def mean_words(mean: float, sd: float | None = None) -> str:
 
 def p_words(found: Difference | None) -> str:
     """Return a corrected p-value, or a dash where there is none."""
-    if found is None or found.adjusted_p is None:
+    return p_text(None if found is None else found.adjusted_p)
+
+
+def p_text(p: float | None) -> str:
+    """Return a p-value as it is printed, or a dash where there is none."""
+    if p is None:
         return NOTHING
-    return "<0.001" if found.adjusted_p < 0.001 else f"{found.adjusted_p:.3f}"
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def behind_words(found: Difference) -> str:
+    """Return all that there is to say of a difference that is below zero.
+
+    Example:
+        >>> behind_words(Difference(10, -0.25, 0.2, -0.4, -0.1, -2.8, 0.02, 0.31, lost=9))
+        '-0.25, 9 of 10 splits lost, p 0.020 alone, 0.310 in the family'
+    """
+    words = f"{signed(found.mean)}, {found.lost} of {found.runs} splits lost"
+    return (
+        words
+        if found.p is None
+        else f"{words}, p {p_text(found.p)} alone, {p_words(found)} in the family"
+    )
 
 
 def markdown_table(
@@ -130,8 +150,6 @@ METRICS: tuple[Metric, ...] = ("auc", "ap")
 """What tables show, in their order."""
 REFERENCE = "cgcl"
 """The row that every other one is set against."""
-FEWEST_TESTED = 5
-"""With fewer splits than this a difference is told without a test."""
 DIGITS = 2
 """Decimals of a percentage, as the paper prints them."""
 _PERCENT = 100
@@ -330,25 +348,16 @@ def _ahead(place: CellId, metric: Metric, runs: Mapping[CellId, Runs]) -> Differ
     shares = runs[place][0][0].recipe.split
     # Whole links make n2 / n1 differ from this by less than one link's share.
     found = common_difference(ours, others, shares.test / (1 - shares.val - shares.test))
-    if found is not None and found.runs < FEWEST_TESTED:
-        found = replace(found, low=None, high=None, t=None, p=None)
-    return found
+    return found and found.untested(family().fewest_splits)
 
 
 def _paired(
     order: Iterable[tuple[CellId, Metric]], runs: Mapping[CellId, Runs]
 ) -> tuple[Paired, ...]:
-    """Return all differences, with p-values that allow for the number of rows on a graph (Holm)."""
-    found: dict[tuple[CellId, Metric], Difference] = {}
-    families: dict[object, list[tuple[CellId, Metric]]] = defaultdict(list)
-    for place, metric in order:
-        difference = _ahead(place, metric, runs)
-        if difference is not None:
-            found[place, metric] = difference
-            families[place.graph, place.test, metric].append((place, metric))
-    for family in families.values():
-        found |= zip(family, corrected([found[key] for key in family]), strict=True)
-    return tuple(Paired(place, metric, own) for (place, metric), own in found.items())
+    """Return all differences, with p-values that allow for the number of all of them (Holm)."""
+    found = {key: own for key in order if (own := _ahead(*key, runs)) is not None}
+    tested = zip(found, corrected([*found.values()]), strict=True)
+    return tuple(Paired(place, metric, own) for (place, metric), own in tested)
 
 
 _PROTOCOLS: Mapping[Protocol, str] = {
@@ -583,10 +592,11 @@ def _explained(table: Table, grids: Sequence[_Grid], *, are_results: bool) -> st
         }
     else:
         ours = table.labels[REFERENCE]
+        count = sum(one.difference.p is not None for one in table.paired)
         tests = (
             f"{100 * CONFIDENCE:g} % intervals and p of paired t-tests allow for training links "
-            "that splits share (Nadeau and Bengio, 2003); p also for the number of rows in a "
-            f"column (Holm). Bold: p below {LEVEL:g}."
+            f"that splits share (Nadeau and Bengio, 2003); p also for all {count} tests of the "
+            f"table together (Holm). Bold: p below {LEVEL:g}."
         )
         told = {
             f"Percentage points, taken split by split; above zero, {ours} is ahead.": True,

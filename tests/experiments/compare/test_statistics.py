@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from cgcl.experiments.statistics import paired_difference
+from cgcl.experiments.statistics import Difference, paired_difference
 
 
 def test_the_corrected_test_by_hand():
@@ -30,3 +30,21 @@ def test_without_spread_there_is_no_test(values):
     assert found.mean == pytest.approx(values[0] - 0.5)
     assert found.sd == (None if len(values) == 1 else 0)
     assert (found.t, found.p) == (None, None)
+
+
+def test_too_few_runs_are_told_without_a_test_and_runs_that_are_lost_are_counted():
+    found = paired_difference([1.0, 2.0, 3.0], [2.0, 2.0, 1.0])
+    assert (found.lost, found.runs) == (1, 3)
+    assert found.untested(3) is found
+    few = found.untested(4)
+    assert (few.mean, few.lost, few.p, few.low, few.sign) == (found.mean, 1, None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("mean", "p", "adjusted", "sign"),
+    [(1.0, 0.01, 0.04, 1), (-1.0, 0.01, 0.04, -1), (-1.0, 0.01, 0.05, 0), (1.0, None, None, 0)],
+)
+def test_a_difference_has_a_sign_where_chance_does_not_explain_it(mean, p, adjusted, sign):
+    assert Difference(9, mean, 0.1, None, None, None, p, adjusted).sign == sign
+    if p is None:  # every run differs by the same
+        assert Difference(9, mean, 0.0, None, None, None, p, adjusted).sign == 1

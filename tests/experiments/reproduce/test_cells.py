@@ -5,9 +5,9 @@ from dataclasses import asdict
 
 import pytest
 
-from cgcl.experiments.statistics import paired_difference
-from cgcl.experiments.study import CellId, Selection, jobs_of
-from cgcl.experiments.tables import has_collapsed, table_of
+from cgcl.experiments.statistics import holm, paired_difference
+from cgcl.experiments.study import CellId, Selection, family, jobs_of
+from cgcl.experiments.tables import METRICS, has_collapsed, table_of
 
 from .conftest import record_of, row, toy
 
@@ -122,6 +122,28 @@ def test_the_paired_difference_allows_for_the_links_that_splits_share():
         [getattr(expected, name) for name in numbers]
     )
     assert one.adjusted_p == pytest.approx(one.p)
+
+
+def test_all_comparisons_of_a_table_are_one_family_as_the_file_says():
+    """Two rows on two graphs: three tests, for one row is on one graph alone."""
+    of = toy(row("cgcl"), row("vgae"), row("seal"), runs=5, test=(10,), protocols=("splits",))
+    scores = {
+        ("cgcl", "cora"): (0.90, 0.92, 0.94, 0.93, 0.91),
+        ("cgcl", "photo"): (0.90, 0.92, 0.94, 0.93, 0.91),
+        ("vgae", "cora"): (0.89, 0.90, 0.91, 0.91, 0.89),
+        ("vgae", "photo"): (0.91, 0.90, 0.93, 0.94, 0.90),
+        ("seal", "photo"): (0.80, 0.81, 0.84, 0.82, 0.81),
+    }
+    at = {CellId(name, graph, 10, "splits"): own for (name, graph), own in scores.items()}
+    assert family().metrics == METRICS
+    paired = [own for own in table_of(of, *filled(of, at), PAPER).paired if own.metric == "auc"]
+    places = [("vgae", "cora"), ("vgae", "photo"), ("seal", "photo")]
+    assert [(own.place.row, own.place.graph) for own in paired] == places
+    found = [own.difference for own in paired]
+    assert [own.adjusted_p for own in found] == pytest.approx(holm([own.p for own in found]))
+    # 90, 92, 94, 93, 91 against 91, 90, 93, 94, 90: behind in two.
+    assert [own.lost for own in found] == [0, 2, 0]
+    assert [own.sign for own in found] == [1, 0, 1]
 
 
 def test_only_common_splits_are_compared():

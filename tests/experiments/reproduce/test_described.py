@@ -31,13 +31,13 @@ def rows_with(text):
     return f'[rows.cgcl]\nmethod = "cgcl"\n{text}\n'
 
 
-def test_every_file_is_an_experiment_or_one_of_two_others_and_no_other_is_there():
-    assert {path.stem for path in FOLDER.glob("*.toml")} == {*NAMES, "paper", "chosen"}
+def test_every_file_is_an_experiment_or_one_of_three_others_and_no_other_is_there():
+    assert {path.stem for path in FOLDER.glob("*.toml")} == {*NAMES, "paper", "chosen", "family"}
     with pytest.raises(ConfigError) as refused:
         read_experiment("fig5")
     assert str(refused.value) == (
-        "There is no experiment fig5. There are chosen, claims, fig2, fig3, fig4, grid, paper, "
-        "table1, table2."
+        "There is no experiment fig5. There are chosen, claims, family, fig2, fig3, fig4, grid, "
+        "paper, table1, table2."
     )
 
 
