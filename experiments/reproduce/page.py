@@ -18,10 +18,10 @@ from cgcl.train.config import RunConfig
 Place = tuple[str, int, Metric]
 """Graph, percent of test links and metric."""
 
-_NEAR = 0.5
+NEAR = 0.5
 """Percentage points below the published number that still count as reproduced."""
-_ABOVE, _WITHIN, _SPREAD = "above", f"within {_NEAR}", "within 2 sd over splits"
-_NOT_RUN, _BELOW = "not run", f"below by more than {_NEAR}"
+_ABOVE, _WITHIN, _SPREAD = "above", f"within {NEAR}", "within 2 sd over splits"
+_NOT_RUN, _BELOW = "not run", f"below by more than {NEAR}"
 REPRODUCED = (_ABOVE, _WITHIN, _SPREAD)
 """The verdicts that count as reproduced."""
 _VERDICTS = (*REPRODUCED, _BELOW, _NOT_RUN)
@@ -239,7 +239,7 @@ def verdict_on(own: Cell | None, splits: Cell | None) -> str:
     """Return whether ours reaches the published number, and by which measure."""
     if own is None or own.published is None or own.difference is None:
         return _NOT_RUN
-    if own.difference >= -_NEAR:
+    if own.difference >= -NEAR:
         return _ABOVE if own.difference >= 0 else _WITHIN
     if splits is None or splits.mean is None or splits.sd is None:
         return _BELOW
