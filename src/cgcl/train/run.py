@@ -175,9 +175,8 @@ class Run:
         if not machines or before != here:
             machines.append({"from_epoch": trainer.epoch + 1, **here})
         # What a time-limited part of the run was worth says nothing about where it goes from here.
-        about = {"stopped": None, "test": None, "model": None}
-        about["versions"] = versions(self.recipe.name)
-        self._tell("running", **about, **here)
+        about = dict.fromkeys(("stopped", "test", "model"))
+        self._tell("running", versions=versions(self.recipe.name), **about, **here)
         if trainer.epoch == 0 or before == here:
             return []
         return [
