@@ -274,8 +274,7 @@ def jobs_of(experiment: Line) -> list[Line]:
     for seed, graph, (name, told) in product(experiment["seeds"], experiment["graphs"], variants):
         own = dict(told)
         preset = PRESETS[own.pop("preset", experiment.get("preset", "quick"))]
-        method = own.pop("method", "cgcl")
-        job = {"graph": graph, "variant": name, "seed": seed, "method": method}
+        job = {"graph": graph, "variant": name, "seed": seed}
         jobs.append({**job, "settings": {**preset, **own, "seed": seed}})
     return jobs
 
@@ -283,10 +282,9 @@ def jobs_of(experiment: Line) -> list[Line]:
 def run(job: Line, place: Line) -> Line:
     """Train and test once, on the split of the same seed."""
     graph = cgcl.read(job["graph"], data_root=place["data_root"])
-    recipe = RunConfig.of(job["method"], {**job["settings"], "seed": job["seed"]})
+    recipe = RunConfig.of(job.get("method", "cgcl"), {**job["settings"], "seed": job["seed"]})
     split = random_split(graph, recipe.split.val, recipe.split.test, job["seed"])
     about = {"settings": recipe.settings.to_json(), "caps": recipe.settings.caps}
-    about["share"] = round(100 * recipe.split.test)
     return trained_once({**job, **about}, graph, split, recipe, place)[0]
 
 

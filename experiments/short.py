@@ -1,7 +1,7 @@
 """The cells of Table I in which a row stays below the paper, and what it reaches elsewhere.
 
-Written from the runs of `cgcl reproduce table1`, of equal.py and of choices.toml. CGCL's own cells
-have a table of their own.
+Written from the runs of `cgcl reproduce table1` and of equal.py. CGCL's own cells have a table of
+their own.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Reached = dict[str, tuple[float, float | None]]
 
 def short(reproduced: Reproduced) -> Iterator[tuple[str, Cell, Reached]]:
     """Yield the title of a row, its short cell over splits, and what it reaches in every table."""
-    found, alike = reproduced.table("table1"), equal.tests()
-    chosen = run.grouped(run.sound("choices"), "graph", "share", "method")
+    found, tested = reproduced.table("table1"), ((ALIKE, "run"), (AUTHORS, "choice"))
+    alike = [(name, equal.runs_there(stage)) for name, stage in tested]
     for row in (own for own in found.experiment.rows if own.name != equal.OURS):
         once = cells_of(found, row.name, "paper", METRICS)
         for place, cell in sorted(cells_of(found, row.name, "splits", METRICS).items()):
@@ -37,7 +37,7 @@ def short(reproduced: Reproduced) -> Iterator[tuple[str, Cell, Reached]]:
             reached: Reached = {SPLITS: (cell.mean, cell.sd)}
             if (mean := once[place].mean) is not None:
                 reached[ONCE] = mean, once[place].sd
-            for name, runs in ((ALIKE, alike), (AUTHORS, chosen)):
+            for name, runs in alike:
                 if values := percent(runs.get((*place[:2], row.method), []), cell.metric):
                     spread = spread_of(values)
                     reached[name] = spread.mean, spread.sd
