@@ -109,7 +109,7 @@ def run(job: Line, place: Line) -> Line:
     assert ends is not None
     return {
         **job,
-        **stamp(place),
+        **stamp(place, METHOD),
         "method": calibration.method,
         "losses": calibration.losses,
         "counts": calibration.counts,

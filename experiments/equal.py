@@ -2,6 +2,7 @@
 
     python experiments/equal.py search --device cuda --workers 8   # twice: draws, then neighbours
     python experiments/equal.py run --device cuda --workers 8
+    python experiments/equal.py choice --device cuda --workers 8   # what authors leave to choose
 
 What is searched, and by which rules, stands in equal.toml and was fixed before the first run. A
 result is one line of JSON in experiments/results/equal.jsonl; what is there is not computed again.
@@ -167,6 +168,13 @@ def runs(place: Line, graphs: Sequence[str], methods: Sequence[str]) -> Iterator
             yield {**job, "number": line["number"], "tried": line["tried"]}
 
 
+def choices(place: Line, graphs: Sequence[str], methods: Sequence[str]) -> Iterator[Line]:
+    """Yield the same runs with what the authors' code leaves to choose, as equal.toml has it."""
+    own = ASKED["choices"]
+    for job in runs(place, graphs, [name for name in methods if name in own]):
+        yield {**job, "stage": "choice", "tried": {**job["tried"], **own[job["method"]]}}
+
+
 def work(job: Line, place: Line) -> Line:
     """Train once; in the search nothing is asked of the test links."""
     graph, share = _read(job["graph"], data_root=place["data_root"]), job["share"] / 100
@@ -195,16 +203,25 @@ def shown(result: Line) -> str:
     return sys.exit(words) if "CUDA error" in result.get("failure", "") else words
 
 
+def runs_there(stage: str) -> dict[Key, list[Line]]:
+    """Return the runs of a stage by graph, share and method, in order of seeds."""
+    lines = sorted(run.sound(RESULTS), key=lambda line: line["seed"])
+    own = (line for line in lines if line["stage"] == stage)
+    return run.grouped(own, "graph", "share", "method")
+
+
+STAGES = {"search": trials, "run": runs, "choice": choices}
+
+
 def main() -> None:
     """Run what is missing."""
     parser = run.options(__doc__)
-    parser.add_argument("stage", choices=("search", "run"))
+    parser.add_argument("stage", choices=STAGES)
     parser.add_argument("--graphs", type=run.listed, default=ASKED["graphs"])
     parser.add_argument("--methods", type=run.listed, default=[*ASKED["methods"]])
     told = parser.parse_args()
     place = {"out": told.out, "data_root": told.data_root}
-    jobs = trials if told.stage == "search" else runs
-    asked = jobs(place, told.graphs, told.methods)
+    asked = STAGES[told.stage](place, told.graphs, told.methods)
     run.run_missing(RESULTS, asked, work, shown, told, KEY, is_fresh=False)
 
 

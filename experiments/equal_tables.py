@@ -20,7 +20,7 @@ from cgcl.experiments.tables import NOTHING, behind_words, p_words, signed
 from cgcl.methods.table import method_named
 from cgcl.metrics.table import METRICS
 from cgcl.wording import joined
-from equal import ASKED, RESULTS, SEARCH, goal_of, reached, searched
+from equal import ASKED, SEARCH, goal_of, reached, runs_there, searched
 from run import TITLES, Key, Line, mean_sd, percent, table
 
 OURS, MASKED, FOR_TOP = "cgcl", "gcn", "cgcl-rank"
@@ -41,9 +41,7 @@ Tests = Mapping[Key, Sequence[Line]]
 
 def tests() -> Tests:
     """Return what is committed."""
-    lines = sorted(run.sound(RESULTS), key=lambda line: line["seed"])
-    tested = (line for line in lines if line["stage"] == "run")
-    return run.grouped(tested, "graph", "share", "method")
+    return runs_there("run")
 
 
 def _title(method: str) -> str:

@@ -86,7 +86,7 @@ def tune_once(job: Line, place: Line) -> Line | None:
         "settings": found.settings,
         "values": [trial.auc for trial in found.trials],
         "fingerprint": graph.fingerprint,
-        **run.stamp(place),
+        **run.stamp(place, job["method"]),
     }
 
 

@@ -115,7 +115,7 @@ def run(job: Line, place: Line) -> Line:
     settings |= {"test": 0.0, "seed": job["seed"]}
     settings |= {"device": place["device"], "threads": place["threads"]}
     found = measure(graph, LinkPredictor(job["method"], **settings), taken)
-    return {**job, **found, "fingerprint": graph.fingerprint, **stamp(place)}
+    return {**job, **found, "fingerprint": graph.fingerprint, **stamp(place, job["method"])}
 
 
 def shown(result: Line) -> str:

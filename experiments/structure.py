@@ -211,7 +211,7 @@ def measure(job: Line, place: Line) -> Line:
         "making_seconds": round(made - start, 3),
         "training_seconds": round(time.perf_counter() - made, 2),
         "fingerprint": graph.fingerprint,
-        **stamp(place),
+        **stamp(place, recipe.name),
     }
 
 

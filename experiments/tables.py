@@ -26,7 +26,9 @@ import methods
 import new_links
 import ranking
 import run
+import short
 import speed
+import stale
 import structure
 from cgcl.experiments.reproduction import CHOSEN_HEAD, RUNS, index, read_records
 from cgcl.experiments.tables import csv, latex
@@ -153,6 +155,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "candidates": candidates_table,
     "cost": cost_table,
     "reading-memory": reading_table,
+    "short-cells": lambda: short.short_table(reproduced()),
     **{f"reproduced-{name}": partial(figure_block, name) for name in FIGURES},
     **{f"reproduced-{name}": lambda own=own: own(reproduced()) for name, own in _OF_RUNS.items()},
 }
@@ -167,6 +170,7 @@ _MODULES = (
     structure,
     speed,
     attacks,
+    stale,
 )
 for _module in _MODULES:
     TABLES |= _module.TABLES

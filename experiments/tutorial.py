@@ -46,7 +46,8 @@ def execute(folder: str, *command: str) -> tuple[list[str], str]:
 
 def keep(name: str, said: list[str], answer: str) -> None:
     """Keep what a command said, without the line of progress, and what it answered."""
-    lasting = [line for line in said if not line.startswith("  Training    epoch")]
+    passing = ("  Training    epoch", "  Then  ")
+    lasting = [line for line in said if not line.startswith(passing)]
     text = "\n".join([*lasting, answer]).rstrip()
     (RESULTS / f"{name}.txt").write_text(f"{text}\n", encoding="utf-8")
 

@@ -20,10 +20,10 @@ from cgcl.wording import joined
 Place = tuple[str, int, Metric]
 """Graph, percent of test links and metric."""
 
-_NEAR = 0.5
+NEAR = 0.5
 """Percentage points below the published number that still count as reproduced."""
-_ABOVE, _WITHIN, _SPREAD = "above", f"within {_NEAR}", "within 2 sd over splits"
-_NOT_RUN, _BELOW = "not run", f"below by more than {_NEAR}"
+_ABOVE, _WITHIN, _SPREAD = "above", f"within {NEAR}", "within 2 sd over splits"
+_NOT_RUN, _BELOW = "not run", f"below by more than {NEAR}"
 REPRODUCED = (_ABOVE, _WITHIN, _SPREAD)
 """The verdicts that count as reproduced."""
 _VERDICTS = (*REPRODUCED, _BELOW, _NOT_RUN)
@@ -317,7 +317,7 @@ def verdict_on(own: Cell | None, splits: Cell | None) -> str:
 
 def _verdict(difference: float) -> str:
     """Return by how much a number is apart from the published one, both as printed."""
-    if round(difference, tables.DIGITS) < -_NEAR:
+    if round(difference, tables.DIGITS) < -NEAR:
         return _BELOW
     return _ABOVE if difference >= 0 else _WITHIN
 

@@ -24,7 +24,7 @@ CHANGES: dict[str, Any] = {
     **{"product": "inner", "last_layer": "relu", "targets": "sigmoid", "views": "shared"},
     **{"seen": 0.3, "negatives": "view", "degree_weight": 0.5, "self_term": False, "norm": False},
     **{"negative_share": 0.9, "signatures": 4, "row_share": 0.9, "target_share": 0.2},
-    **{"sampled": 7},
+    **{"sampled": 7, "encoder": "sage"},
 }
 # How they are trained, and what shows after a step or in another test: tests of the trainer.
 ELSEWHERE = {own.name for own in fields(TrainedSettings)} | {"preset", "popularity", "average"}

@@ -515,7 +515,7 @@ class Comparison:
             init_seed=cell.init_seed,
             caps=cell.spec.recipe.settings.caps,
             time_limit=resources.time_limit,
-            versions=versions(),
+            versions=versions(cell.spec.recipe.name),
             ended=datetime.now(UTC).isoformat(timespec="seconds"),
             **machine(resources, device),
             **found,

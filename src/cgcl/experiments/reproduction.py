@@ -319,7 +319,7 @@ class _Maker:
             job,
             split=self.split_of(job).fingerprint,
             fingerprint=self.graph.fingerprint,
-            versions=_versions(),
+            versions=_versions(job.recipe.name),
             **machine(self.resources, resolve_device(self.resources)),
             **came_out,
         )
@@ -343,12 +343,12 @@ def _rounded(values: dict[str, float] | None) -> dict[str, float] | None:
 
 
 @cache
-def _versions() -> dict[str, str]:
+def _versions(method: str) -> dict[str, str]:
     """Return what decides a result besides settings and seeds, a hash of our own code included."""
     folder, digest = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
-    found = {**versions(), "source": digest.hexdigest()[:12]}
+    found = {**versions(method), "source": digest.hexdigest()[:12]}
     with contextlib.suppress(PackageNotFoundError):
         found["triton"] = version("triton")
     return found

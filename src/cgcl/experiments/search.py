@@ -505,7 +505,7 @@ class _Search:
                 "authors": space.authors,
             },
         }
-        told = {**versions(), "optuna": version("optuna")}
+        told = {**versions(space.method), "optuna": version("optuna")}
         about = {"command": self.command, "threads": threads, "versions": told}
         return Owner(STUDY, "a search", identity, about, kept=about)
 

@@ -160,11 +160,16 @@ def summarise(
         rows=(),
         strata=comparison.strata,
         machines=tuple(dict.fromkeys(machines)),
-        versions=tuple({str(one.versions): one.versions for one in results}.values()),
+        versions=tuple({str(own): own for own in map(_shared_versions, results)}.values()),
         notes=tuple(notes),
     )
     rows = map(_row, comparison.specs, by_row, repeat(summary))
     return _compared(replace(summary, rows=tuple(rows)), by_row)
+
+
+def _shared_versions(result: Result) -> dict[str, str]:
+    """Return the versions that the results of all methods have in common."""
+    return {name: own for name, own in result.versions.items() if name != "numbers"}
 
 
 def _row(spec: MethodSpec, results: Mapping[int, Result], summary: Summary) -> Row:

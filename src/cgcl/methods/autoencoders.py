@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from cgcl.methods.method import (
     hidden_links,
     visible_links,
 )
-from cgcl.methods.networks import GCNLayer, PairNetwork, row_shares
+from cgcl.methods.networks import GCNLayer, PairNetwork, SAGELayer, row_shares
 from cgcl.methods.scoring import InnerProductScorer, evaluating
 from cgcl.methods.settings import PaperSettings, TrainedSettings
 from cgcl.model import PairDecoder, consistency_loss
@@ -243,6 +243,8 @@ class S2GAESettings(TrainedSettings):
     """Number of graph convolutions."""
     decoder_hidden: int = 256
     """Width of the decoder's hidden layer."""
+    encoder: Literal["gcn", "sage"] = "gcn"
+    """How a layer takes in neighbours: as a GCN or as GraphSAGE. The authors' script has both."""
     dropout: float = 0.5
     """Chance of an entry to be dropped between two layers in a training step."""
     mask: float = 0.7
@@ -260,7 +262,8 @@ class S2GAE(PairNetwork):
     r"""Hides most links and reconstructs them from what every layer says of their ends.
 
     $H^{(0)} = X$, $H^{(k)} = \mathrm{ReLU}(\hat A_{seen} H^{(k-1)} W_k + b_k)$; the decoder sees
-    the products of all layers of one end with all layers of the other.
+    the products of all layers of one end with all layers of the other. A GraphSAGE layer may stand
+    in for the graph convolution.
 
     It follows the authors with three differences: the decoder's dropout is off when pairs are
     scored; no hidden link can be drawn as a counter-example; and a pair's score does not depend
@@ -276,7 +279,8 @@ class S2GAE(PairNetwork):
         """
         super().__init__(settings)
         widths = [num_features] + [settings.hidden] * settings.layers
-        self.convolve = nn.ModuleList(GCNLayer(before, after) for before, after in pairwise(widths))
+        layer = SAGELayer if settings.encoder == "sage" else GCNLayer
+        self.convolve = nn.ModuleList(layer(before, after) for before, after in pairwise(widths))
         self.decode = CrossCorrelationDecoder(
             settings.layers, settings.hidden, settings.decoder_hidden, settings.dropout
         )

@@ -344,6 +344,8 @@ class Method:
     """Whether it says anything about two nodes on different sides of a bipartite graph."""
     exceptions: frozenset[str] = frozenset()
     """Checks of `cgcl.testing` that it cannot keep by its nature."""
+    version: int = 1
+    """Raised when the same run comes to give other numbers: what was made before is older then."""
 
     def settings_for(self, graph: Graph, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings for a graph: what is given, else what the rule chooses.

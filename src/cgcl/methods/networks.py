@@ -575,6 +575,7 @@ NCN_METHOD = Method(
     title="NCN",
     settings=NCNSettings,
     build=NCN,
+    version=2,
     # The commands in the authors' repository, which are for 70/10/20 splits and Hits@100. They
     # have a learning rate for the encoder and one for the decoder: lr is their geometric mean.
     # The defaults are those for PubMed.

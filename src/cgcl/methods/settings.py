@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cgcl.graph import Graph
 
 # What settings that were added later used to be, before anyone could choose.
-_CAME_LATER = {("choose_by", "auc"), ("patience", 0)}
+_CAME_LATER = {("choose_by", "auc"), ("patience", 0), ("encoder", "gcn")}
 
 
 @dataclass(frozen=True)

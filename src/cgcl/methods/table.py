@@ -74,6 +74,11 @@ def method_named(name: str) -> Method:
     return method
 
 
+def numbers_of(name: str) -> str:
+    """Return which numbers a method gives: its name, and the version that is raised with them."""
+    return f"{name} {method_named(name).version}"
+
+
 def no_such_setting(method: str, names: Iterable[str], known: Iterable[str]) -> ConfigError:
     """Return what to say of settings that a method does not have.
 

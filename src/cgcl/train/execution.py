@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from cgcl.errors import ResourceError
+from cgcl.methods.table import numbers_of
 from cgcl.tensors import matrix_products, usual_defaults
 from cgcl.train.config import Resources
 
@@ -68,12 +69,12 @@ def machine(resources: Resources, device: torch.device) -> dict[str, Any]:
     return {"device": name, "threads": resources.num_threads}
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of everything that can change a result."""
+def versions(method: str | None = None) -> dict[str, str]:
+    """Return the versions of everything that can change a result, of a method's numbers, too."""
     found = {"python": platform.python_version(), "system": platform.platform()}
     for package in _PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = "not installed as a package"
-    return found
+    return found if method is None else {**found, "numbers": numbers_of(method)}

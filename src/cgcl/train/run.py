@@ -175,8 +175,8 @@ class Run:
         if not machines or before != here:
             machines.append({"from_epoch": trainer.epoch + 1, **here})
         # What a time-limited part of the run was worth says nothing about where it goes from here.
-        about = {"stopped": None, "test": None, "model": None, "versions": versions()}
-        self._tell("running", **about, **here)
+        about = dict.fromkeys(("stopped", "test", "model"))
+        self._tell("running", versions=versions(self.recipe.name), **about, **here)
         if trainer.epoch == 0 or before == here:
             return []
         return [
@@ -307,7 +307,7 @@ def _first_description(run: Run, command: str, weights: int) -> dict[str, Any]:
         "split": run.split.sizes,
         "config": {**run.recipe.to_json(), **asdict(run.resources)},
         "parameters": weights,
-        "versions": versions(),
+        "versions": versions(run.recipe.name),
         **machine(run.resources, resolve_device(run.resources)),
         "engine": None,
         "machines": [],
