@@ -17,7 +17,7 @@ from cgcl.graph.adjacency import Adjacency
 from cgcl.methods import seal
 from cgcl.methods import subgraphs as module
 from cgcl.methods.method import TrainingGraph
-from cgcl.methods.s3grl import Diffusion, S3GRLSettings
+from cgcl.methods.s3grl import Diffusion, S3GRLSettings, _normalised
 from cgcl.methods.seal import SEAL, LabelledSubgraphs, SEALSettings, drnl_labels
 from cgcl.methods.subgraphs import (
     Arrays,
@@ -182,17 +182,21 @@ KNOWN = TrainingGraph(60, random_links(60, 200, 0))
 ASKED = random_links(60, 150, 1)
 
 
-def test_a_batch_holds_what_was_extracted_and_its_labels() -> None:
+def test_a_batch_holds_what_was_extracted_and_its_labels(monkeypatch) -> None:
     stored = LabelledSubgraphs.kept(KNOWN, ASKED, RULE)
-    which = torch.tensor([5, 0, 90])
-    batch = stored.batch(which)
-    expected = extract(KNOWN.adjacency, ASKED[:, which], RULE)
-    for name in ("nodes", "start", "owner"):
-        assert torch.equal(getattr(batch, name), getattr(expected, name))
-    assert torch.equal(batch.labels, drnl_labels(expected))
-    here = torch.arange(batch.nodes.numel()).repeat_interleave(batch.degree)
-    assert torch.equal(torch.stack([here, batch.neighbours]), expected.edge_index)
-    assert torch.equal(stored.sizes[which], expected.start.diff())
+    parts = [torch.tensor([5, 0, 90]), torch.tensor([7]), torch.tensor([1, 2])]
+    for fetched in (2**20, 1):  # all together, or each alone
+        monkeypatch.setattr(module, "_FETCHED", fetched)
+        for which, batch in zip(parts, stored.in_turn(parts), strict=True):
+            expected = extract(KNOWN.adjacency, ASKED[:, which], RULE)
+            assert torch.equal(batch.nodes.long(), expected.nodes)
+            assert torch.equal(batch.start, expected.start)
+            assert torch.equal(batch.owner - batch.owner[0], expected.owner)
+            assert torch.equal(batch.labels.long(), drnl_labels(expected))
+            assert torch.equal(stored.sizes[which], expected.start.diff())
+            t = expected.nodes.numel()
+            found = batch.adjacency.times(torch.eye(t))
+            torch.testing.assert_close(found, torch.from_numpy(_normalised(expected).toarray()))
 
 
 def test_blocks_and_batches_cover_all_pairs_in_order(monkeypatch) -> None:
@@ -205,7 +209,7 @@ def test_blocks_and_batches_cover_all_pairs_in_order(monkeypatch) -> None:
             assert batch.start.numel() > 4
             counts.append(count)
             first = batch.start[:count]
-            ends.append(torch.stack([batch.nodes[first], batch.nodes[first + 1]]))
+            ends.append(torch.stack([batch.nodes[first], batch.nodes[first + 1]]).long())
     assert torch.equal(torch.cat(ends, dim=1), ASKED)
     assert max(counts) >= 4 > min(counts)
 
@@ -248,8 +252,8 @@ def test_the_last_lists_of_pairs_are_remembered_if_they_are_small(room, monkeypa
     def ends(pairs: Tensor) -> Tensor:
         found = []
         for block in learner.blocks(pairs, KNOWN):
-            batch = block.batch(torch.arange(block.sizes.numel()))
-            found.append(batch.nodes[batch.start[:-1, None] + torch.arange(2)].T)
+            batch = block.fetched(torch.arange(block.sizes.numel()))
+            found.append(batch.nodes[batch.start[:-1, None] + torch.arange(2)].T.long())
         return torch.cat(found, dim=1)
 
     one, other, third = ASKED[:, :60].clone(), ASKED[:, 60:], ASKED[:, 30:90]

@@ -18,6 +18,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -58,6 +59,8 @@ _LOOKED_AT = 2**17
 # out. A block has about so many nodes and links: 100 MB unpacked, with what is computed of them.
 _UNPACKED = 2**20
 _FIRST_BLOCK = 64
+# So many numbers of what steps compute with are fetched together.
+_FETCHED = 2**20
 # Where features are made of links, at most this share of the links are examples.
 _MOST_OF_STRUCTURE = 0.5
 
@@ -90,7 +93,7 @@ class SubgraphSettings(TrainedSettings):
         return ", ".join(parts)
 
 
-def starts_of(sizes: Numbers) -> Numbers:
+def starts_of(sizes: npt.ArrayLike) -> Numbers:
     """Return where stretches of these sizes begin, and the end of the last."""
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
 
@@ -269,9 +272,12 @@ class Surroundings:
     remembered_bytes: ClassVar[int] = 2**28
     """A list of pairs that was to be scored is remembered if its surroundings take no more."""
 
-    def __init__(self, arrays: Arrays) -> None:
-        """Take the arrays that `packed` makes."""
-        self.arrays = arrays
+    room: Numbers
+    """About how many numbers each pair's take, [p]."""
+
+    def __init__(self, arrays: Arrays, device: torch.device | str = "cpu") -> None:
+        """Take the arrays that `packed` makes, and where they are computed on."""
+        self.arrays, self.device = arrays, torch.device(device)
 
     @classmethod
     def packed(cls, subgraphs: Subgraphs, rule: Any) -> Arrays:  # noqa: ANN401
@@ -293,7 +299,7 @@ class Surroundings:
         while first < pairs.shape[1]:
             block = pairs[:, first : first + size].cpu()
             subgraphs = extract(adjacency, block, rule)
-            yield cls(cls.packed(subgraphs, rule))
+            yield cls(cls.packed(subgraphs, rule), adjacency.indices.device)
             first += block.shape[1]
             # The next block has the size that would have been right for this one.
             numbers = (subgraphs.nodes.numel() + subgraphs.edge_index.shape[1]) / block.shape[1]
@@ -314,7 +320,26 @@ class Surroundings:
             return {name: np.concatenate([own[name] for own in blocks]) for name in blocks[0]}
 
         parts = [known.links, known.num_nodes, pairs, *rule.limits]
-        return cls(cached(cls.kind, parts, compute))
+        return cls(cached(cls.kind, parts, compute), known.device)
+
+    def fetched(self, which: Tensor) -> Any:  # noqa: ANN401
+        """Return what is computed with for some pairs, of which `part` gives some in a row.
+
+        Args:
+            which: Their numbers, int64 [b], on the CPU.
+        """
+        raise NotImplementedError
+
+    def in_turn(self, batches: Sequence[Tensor]) -> Iterator[Any]:
+        """Yield what is computed with for each batch; those of many are fetched together.
+
+        Args:
+            batches: The numbers of the pairs of each, int64, on the CPU.
+        """
+        for block in blocks_of(np.array([self.room[own].sum() for own in batches]), _FETCHED):
+            several = batches[block]
+            fetched, ends = self.fetched(torch.cat([*several])), starts_of([*map(len, several)])
+            yield from (fetched.part(*own) for own in pairwise(ends.tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,18 +384,19 @@ class SubgraphLearner(Learner):
         """Return what is made once of the features, which are those of `seen`, for examples."""
         raise NotImplementedError
 
-    def logits(self, examples: Examples, chosen: Tensor) -> Tensor:
-        """Return the logits of some examples while training."""
+    def logits(self, examples: Examples, batches: Sequence[Tensor]) -> Iterator[Tensor]:
+        """Yield the logits of the examples of each step while training."""
         raise NotImplementedError
 
     def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
         """Yield the loss of each batch of linked and unlinked pairs, shuffled together."""
         examples = self.examples_of(known, epoch.seed)
         order = torch.randperm(examples.is_link.numel(), generator=epoch.stream("batches"))
-        for chosen in self.batches(order):
-            wanted = examples.is_link.index_select(0, chosen).to(known.device)
-            logits = self.logits(examples, chosen)
-            yield functional.binary_cross_entropy_with_logits(logits, wanted)
+        batches = self.batches(order)
+        wanted = examples.is_link.index_select(0, order).to(known.device)
+        each = wanted.split([*map(len, batches)])
+        for logits, own in zip(self.logits(examples, batches), each, strict=True):
+            yield functional.binary_cross_entropy_with_logits(logits, own)
 
     def examples_of(self, known: TrainingGraph, seed: int) -> Examples:
         """Return the pairs to learn from; they follow from the links and the seed of the run."""

@@ -100,8 +100,7 @@ class Adam:
 
             adam(weights, gradients, means, squares, [], steps, foreach=False, **told)
             return
-        for step in steps:
-            step += 1
+        torch._foreach_add_(steps, 1)
         fused(weights, gradients, means, squares, [], steps, **told)
 
     def moments(self) -> Moments:
