@@ -1,4 +1,4 @@
-"""Search the settings of trained methods alike, SEAL and S3GRL excepted, then test what was chosen.
+"""Search the settings of trained methods alike, then test what was chosen.
 
     python experiments/equal.py search --device cuda --workers 8   # twice: draws, then neighbours
     python experiments/equal.py run --device cuda --workers 8
@@ -9,6 +9,7 @@ result is one line of JSON in experiments/results/equal.jsonl; what is there is 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -27,6 +28,7 @@ from cgcl.metrics.table import METRICS
 from cgcl.seeds import stream
 from cgcl.split import random_split
 from cgcl.train.config import RunConfig
+from cgcl.train.fit import Fitted
 from cgcl.train.top_of_list import ranking_metrics
 from cgcl.wording import joined
 from run import TITLES, Key, Line, mean_sd, percent, table
@@ -34,7 +36,7 @@ from run import TITLES, Key, Line, mean_sd, percent, table
 RESULTS, OURS = "equal", "cgcl"
 KEY = ("stage", "graph", "method", "share", "seed", "number")
 ASKED = run.described("equal")
-SEARCH, LADDERS = ASKED["search"], ASKED["ladders"]
+SEARCH, LADDERS, FEW = ASKED["search"], ASKED["ladders"], ASKED["few"]
 # So often a neighbour is drawn again if it was tried before.
 _DRAWS = 100
 
@@ -45,8 +47,25 @@ Settings = dict[str, Any]
 _read = cache(cgcl.read)
 
 
+def rule(method: str) -> Line:
+    """Return by what a method is searched: the rules for all, or those for few trials."""
+    return {**SEARCH, **FEW} if method in FEW["methods"] else SEARCH
+
+
+def titled(method: str) -> str:
+    """Return a method's title, marked if it has had fewer trials than others."""
+    title = method_named(method).title
+    return f"{title} ({FEW['trials']} trials)" if method in FEW["methods"] else title
+
+
+def asked(graphs: Sequence[str], methods: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the graphs and methods that are searched together."""
+    both = product(graphs, methods)
+    return [(graph, own) for graph, own in both if graph in rule(own).get("graphs", graphs)]
+
+
 def authors(method: str, graph: str, data_root: str | None = None) -> Settings:
-    """Return every setting as its authors have it on a graph, but for what is cut down there."""
+    """Return every setting as its authors have it on a graph, but for what equal.toml changes."""
     known, caps = method_named(method), ASKED["caps"].get(method, {}).get(graph, {})
     told = {**known.authors_settings(graph), **caps}
     if known.rule is not None:
@@ -70,11 +89,11 @@ def proposals(method: str, graph: str, start: Settings, reached: Sequence[float]
         start: The authors' settings.
         reached: What the trials that are drawn have reached; neighbours wait for all of them.
     """
-    ranges, tried = ASKED["methods"][method], [start]
+    ranges, tried, rules = ASKED["methods"][method], [start], rule(method)
     best: Settings = {}
-    while len(tried) < SEARCH["trials"]:
-        if len(tried) == SEARCH["drawn"]:
-            if len(reached) < SEARCH["drawn"]:
+    while len(tried) < rules["trials"]:
+        if len(tried) == rules["drawn"]:
+            if len(reached) < rules["drawn"]:
                 break
             best = max(zip(reached, tried, strict=False), key=itemgetter(0))[1]
         generator = stream(SEARCH["split"], f"equal {method} {graph}", len(tried) + 1)
@@ -137,8 +156,8 @@ def trials(place: Line, graphs: Sequence[str], methods: Sequence[str]) -> Iterat
     sound = (line for line in lines if "CUDA error" not in line.get("failure", ""))
     found = run.latest(sound, "graph", "method", "number")
     jobs: list[Line] = []
-    for graph, method in product(graphs, methods):
-        drawn = [found.get((graph, method, n)) for n in range(1, SEARCH["drawn"] + 1)]
+    for graph, method in asked(graphs, methods):
+        drawn = [found.get((graph, method, n)) for n in range(1, rule(method)["drawn"] + 1)]
         # One that has failed has reached nothing.
         told = [reached(line) for line in drawn if line is not None]
         for number, own in enumerate(
@@ -154,14 +173,16 @@ def chosen(place: Line) -> dict[Key, Line]:
     return {
         key: max(own.values(), key=lambda line: (reached(line), -line["number"]))
         for key, own in searched(place).items()
-        if len(own) == SEARCH["trials"]
+        if len(own) == rule(key[1])["trials"]
     }
 
 
 def runs(place: Line, graphs: Sequence[str], methods: Sequence[str]) -> Iterator[Line]:
     """Yield the runs that test what was chosen."""
     best, told = chosen(place), ASKED["run"]
-    for seed, share, graph, method in product(told["splits"], told["share"], graphs, methods):
+    for seed, share, (graph, method) in product(
+        told["splits"], told["share"], asked(graphs, methods)
+    ):
         if (graph, method) in best:
             line = best[graph, method]
             job = {"stage": "run", "graph": graph, "method": method, "share": share, "seed": seed}
@@ -174,18 +195,27 @@ def work(job: Line, place: Line) -> Line:
     split = random_split(graph, share / 2, share, job["seed"])
     told = {**lengthened(job["tried"]), "seed": job["seed"], "val": share / 2, "test": share}
     recipe = RunConfig.for_graph(job["method"], told, graph)
-    is_search = job["stage"] == "search"
+    is_search, is_few = job["stage"] == "search", job["method"] in FEW["methods"]
     about = {**job, "settings": recipe.settings.to_json(), "caps": recipe.settings.caps}
-    line, trained = run.trained_once(
-        about, graph, split, recipe, place, measure_test=not is_search, is_prepared=False
-    )
+    how = {"measure_test": not is_search, "top_of_list": not is_few}
+    line, trained = run.trained_once(about, graph, split, recipe, place, **how)
     if trained is None:
         return line
     line["epochs"] = len(trained.history)
+    if is_few:
+        return line if is_search else {**line, **_ranked(line, trained)}
     if is_search:
         found = ranking_metrics(trained.scorer(split.train), split, "val")
         line["val"] = found.metrics | line["val"]
     return {**line, "sampled": trained.test_sampled}
+
+
+def _ranked(line: Line, trained: Fitted) -> Line:
+    """Return the metrics of a test with where some of its links stand, and how many those are."""
+    split, most = trained.split, FEW["ranked"].get(line["graph"], 0)
+    scorer, seed = trained.scorer(split.train), line["seed"]
+    top = ranking_metrics(scorer, split, budget=math.inf, most_links=most, seed=seed)
+    return {"test": {**top.metrics, **line["test"]}, "sampled": top.sampling}
 
 
 def shown(result: Line) -> str:
@@ -204,7 +234,7 @@ def tests() -> dict[Key, list[Line]]:
 
 def _named(key: Key) -> list[str]:
     graph, share, method = key
-    return [TITLES[graph], f"{share} %", method_named(method).title]
+    return [TITLES[graph], f"{share} %", titled(method)]
 
 
 def results_table() -> str:
@@ -266,10 +296,9 @@ def choices_table() -> str:
         names, goal = ASKED["methods"][method], METRICS[goal_of(method)].title
         values = ", ".join(f"{name} {best['tried'][name]}" for name in names)
         first, most = (f"{100 * reached(line):.2f}" for line in (own[1], best))
-        if len(own) == SEARCH["trials"]:
+        if len(own) == rule(method)["trials"]:
             seconds = f"{sum(line['seconds'] for line in own.values()):,.0f}"
-            title = method_named(method).title
-            rows.append([TITLES[graph], title, goal, first, most, values, seconds])
+            rows.append([TITLES[graph], titled(method), goal, first, most, values, seconds])
     head = "graph | row | by validation | authors' settings | chosen | settings | seconds"
     rows.sort(key=lambda row: [*TITLES.values()].index(row[0]))
     return table(head, rows, "Seconds on one H200, up to 16 trials side by side.")
@@ -294,7 +323,7 @@ def summary() -> str:
         told.append(words)
     missing = [TITLES[graph] for graph in ASKED["graphs"] if graph not in graphs]
     rest = f" {joined(missing)} are still to be tested." if missing else ""
-    unsearched = [own for own in ("seal", "s3grl") if own not in ASKED["methods"]]
+    unsearched = [own for own in FEW["methods"] if own not in {key[2] for key in found}]
     if unsearched:
         titles = joined([method_named(own).title for own in unsearched])
         rest += f" {titles} are not searched yet."
@@ -319,8 +348,8 @@ def main() -> None:
     told = parser.parse_args()
     place = {"out": told.out, "data_root": told.data_root}
     jobs = trials if told.stage == "search" else runs
-    asked = jobs(place, told.graphs, told.methods)
-    run.run_missing(RESULTS, asked, work, shown, told, KEY, is_fresh=False)
+    wanted = jobs(place, told.graphs, told.methods)
+    run.run_missing(RESULTS, wanted, work, shown, told, KEY, is_fresh=False)
 
 
 if __name__ == "__main__":

@@ -367,7 +367,7 @@ class DGCNN(nn.Module):
         h = torch.cat(outputs, dim=1)
         # Pooling pairs leaves out what is odd.
         kept = sort_pooled(h.detach()[:, -1], batch.owner, batch.start, size // 2 * 2)
-        # A place without a node counts as zeros: this is what the layer after the pooling makes of it.
+        # A place without a node counts as zeros; the layer after the pooling makes its bias of it.
         channels = torch.cat([self.per_node(h), self.per_node.bias.unsqueeze(0)])
         h = functional.relu(channels).index_select(0, kept.flatten())
         h = h.view(kept.shape[0], -1, 2, _CHANNELS[0]).amax(dim=2)  # [b, k / 2, 16]
