@@ -4,7 +4,7 @@ Prints a line of JSON for each case. Run it by hand:
 
     python benchmarks/surroundings.py --device cuda --data-root FOLDER
 
-On a GPU it also counts the steps of an epoch for which the CPU waits for the GPU, which is none.
+On a GPU it also counts how often the CPU waits for it in the steps of an epoch.
 """
 
 from __future__ import annotations

@@ -84,6 +84,25 @@ def test_small_blocks_change_nothing(known: TrainingGraph, monkeypatch) -> None:
     assert torch.equal(scorer.logits(pairs), whole)
 
 
+def test_steps_are_the_same_however_many_are_fetched_together(
+    known: TrainingGraph, monkeypatch
+) -> None:
+    found = []
+    for fetched in (2**20, 300, 1):
+        monkeypatch.setattr(subgraphs, "_FETCHED", fetched)
+        learner = learner_for(known)
+        found.append(PlainEngine(learner, known, learner.settings, 0).run(1, 2))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_the_nodes_with_the_largest_values_come_first(size: int) -> None:
+    """Two graphs of three nodes and one; of equal ones the earlier, and 4 for no node."""
+    value, owner = torch.tensor([0.1, 0.7, 0.7, -0.9]), torch.tensor([0, 0, 0, 1])
+    kept = module.sort_pooled(value, owner, torch.tensor([0, 3, 4]), size)
+    assert kept.tolist() == [[1, 2, 0, 4, 4][:size], [3, 4, 4, 4, 4][:size]]
+
+
 @pytest.mark.parametrize("per_fetched", [0, 8])
 def test_rows_of_features_times_weights_and_their_gradient(per_fetched: int, monkeypatch) -> None:
     monkeypatch.setattr(module, "_PER_FETCHED", per_fetched)  # few rows are fetched, or all are

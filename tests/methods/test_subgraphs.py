@@ -141,6 +141,23 @@ def test_a_full_hop_keeps_some_of_its_nodes_by_the_pair() -> None:
         assert reached == {*nodes, *([42] if {2, 3} & set(nodes) else [])}
 
 
+def test_chances_are_those_of_splitmix64_whatever_is_asked_together() -> None:
+    """By whole numbers without end: a model that was saved keeps the same nodes for ever."""
+    mask, rows = 2**64 - 1, [(0, 1, 2), (7, 1234, 99), (2**40, 0, 5)]
+    expected = []
+    for row in rows:
+        state = 0
+        for number in (0, *row):
+            state = ((state ^ number) + 0x9E3779B97F4A7C15) & mask
+            state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 & mask
+            state = (state ^ (state >> 27)) * 0x94D049BB133111EB & mask
+            state ^= state >> 31
+        expected.append(state)
+    found = module._hashed(*torch.tensor(rows).T)
+    assert [own & mask for own in found.tolist()] == expected
+    assert module._shifted(found, 13).tolist() == [own >> 13 for own in expected]
+
+
 def test_far_nodes_share_the_largest_label(monkeypatch) -> None:
     monkeypatch.setattr(seal, "LARGEST_LABEL", 60)
     rails, rungs = [(at, at + 2) for at in range(30)], [(at, at + 1) for at in range(2, 30, 2)]

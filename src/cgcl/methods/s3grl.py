@@ -103,6 +103,7 @@ class Diffusion(Surroundings):
             many entries each row has, its K powers one after the other, int64 [r K]; the node of
             each entry, int32 [e], and what it is worth, float32 [e].
         """
+        subgraphs = subgraphs.cpu()
         nodes, owner, powers = subgraphs.nodes.numpy(), subgraphs.owner.numpy(), rule.powers
         is_end, is_kept = _kept(subgraphs)
         kept = is_kept.nonzero()[0]
@@ -138,11 +139,8 @@ class Diffusion(Surroundings):
         np.divide(1, size - 2, out=share, where=size > 2)
         weight = share[owner]
         weight[start[:-1]] = weight[start[:-1] + 1] = 0
-        rows, own, first, each, w = (
-            torch.from_numpy(array).to(self.device)
-            for array in (places, owner, start[:-1], np.arange(owner.size), weight)
-        )
-        return KeptRows(torch.from_numpy(places), rows, own, Rows(first, each, w), start)
+        rows, own, *mean = self.placed(places, owner, start[:-1], np.arange(owner.size), weight)
+        return KeptRows(torch.from_numpy(places), rows, own, Rows(*mean), start)
 
     def features(self, rows: Tensor, x: Tensor) -> Tensor:
         r"""Return rows of $[\ell \mid X], \hat A [\ell \mid X], \dots, \hat A^K [\ell \mid X]$.

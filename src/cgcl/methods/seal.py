@@ -110,22 +110,20 @@ def _distances(subgraphs: Subgraphs, begin: Tensor, avoiding: Tensor) -> Tensor:
         begin: One node of each subgraph, int64 [p].
         avoiding: A node of each subgraph that no way leads through, int64 [p].
     """
-    # NumPy picks out entries several times as fast as torch does on one thread.
-    distance = np.full(subgraphs.nodes.numel(), -1)
-    distance[begin.numpy()] = 0
-    is_closed = np.zeros(distance.size, dtype=np.bool_)
-    is_closed[avoiding.numpy()] = True
-    here, there = subgraphs.edge_index.numpy()
-    ahead = np.flatnonzero(~(is_closed[here] | is_closed[there]))
-    turn = 0
+    distance = torch.full_like(subgraphs.nodes, -1).scatter_(0, begin, 0)
+    is_closed = torch.zeros_like(distance, dtype=torch.bool).scatter_(0, avoiding, True)
+    here, there = subgraphs.edge_index
+    closed = is_closed.index_select(0, here) | is_closed.index_select(0, there)
+    ahead, turn = (~closed).nonzero().squeeze(1), 0
     while True:
         turn += 1
-        here, there = here[ahead], there[ahead]
-        found = there[distance[here] == turn - 1]
-        distance[found] = turn
-        if found.size == 0:
-            return torch.from_numpy(distance)
-        ahead = np.flatnonzero(distance[there] < 0)
+        here, there = here.index_select(0, ahead), there.index_select(0, ahead)
+        is_next = distance.index_select(0, here) == turn - 1
+        found = there.index_select(0, is_next.nonzero().squeeze(1))
+        if found.numel() == 0:
+            return distance
+        distance.scatter_(0, found, turn)
+        ahead = (distance.index_select(0, there) < 0).nonzero().squeeze(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,21 +175,24 @@ class LabelledSubgraphs(Surroundings):
 
         Every node counts as its own neighbour, the last one.
         """
-        owner, start = subgraphs.owner.numpy(), subgraphs.start.numpy()
-        each = np.arange(owner.size)
-        here, there = subgraphs.edge_index.numpy()
-        degree = np.bincount(here, minlength=owner.size) + 1
-        there = np.insert(there, np.cumsum(degree - 1), each)
-        size = np.diff(start)
-        small = np.int16 if size.max() < np.iinfo(np.int16).max else np.int32
-        return {
-            "nodes": subgraphs.nodes.numpy().astype(np.int32),
-            "labels": drnl_labels(subgraphs).numpy().astype(np.int16),
-            "degree": degree.astype(small),
-            "neighbours": (there - start[owner[each.repeat(degree)]]).astype(small),
+        owner, start = subgraphs.owner, subgraphs.start
+        each = torch.arange(owner.numel(), device=owner.device)
+        here, there = subgraphs.edge_index
+        degree, size = torch.bincount(here, minlength=owner.numel()) + 1, start.diff()
+        neighbours = owner.new_empty(here.numel() + each.numel())
+        neighbours[torch.arange(here.numel(), device=owner.device) + here] = there
+        neighbours[degree.cumsum(0) - 1] = each
+        neighbours -= start.index_select(0, owner).repeat_interleave(degree)
+        small = torch.int16 if int(size.max()) < torch.iinfo(torch.int16).max else torch.int32
+        found = {
+            "nodes": subgraphs.nodes.int(),
+            "labels": drnl_labels(subgraphs).short(),
+            "degree": degree.to(small),
+            "neighbours": neighbours.to(small),
             "size": size,
-            "entries": np.bincount(owner, degree, size.size).astype(np.int64),
+            "entries": functional.pad(degree.cumsum(0), (1, 0)).index_select(0, start).diff(),
         }
+        return {name: own.cpu().numpy() for name, own in found.items()}
 
     @property
     def sizes(self) -> Tensor:
@@ -208,10 +209,8 @@ class LabelledSubgraphs(Surroundings):
         sizes = np.stack([self.arrays["size"][chosen], self.arrays["entries"][chosen]])
         bounds = np.stack([starts_of(own) for own in sizes])
         shifts = self._bounds[:, chosen] - bounds[:, :-1]
-        start = torch.from_numpy(bounds[0]).to(self.device)
-        (nodes_of, entries_of), (node_shift, entry_shift) = (
-            torch.from_numpy(own).to(self.device) for own in (sizes, shifts)
-        )
+        (start,) = self.placed(bounds[0])
+        (nodes_of, entries_of), (node_shift, entry_shift) = self.placed(sizes, shifts)
         pair, (t, e) = torch.arange(chosen.size, device=self.device), bounds[:, -1].tolist()
         owner = pair.repeat_interleave(nodes_of, output_size=t)
         places = torch.arange(t, device=self.device) + node_shift.index_select(0, owner)
@@ -262,7 +261,7 @@ def sort_pooled(value: Tensor, owner: Tensor, start: Tensor, size: int) -> Tenso
     order = by_value.index_select(0, owner.index_select(0, by_value).argsort(stable=True))
     place = start[:-1, None] + torch.arange(size, device=value.device)
     kept = order.index_select(0, place.clamp(max=owner.numel() - 1).flatten()).view_as(place)
-    return kept.where(place < start[1:, None], owner.numel())
+    return kept.masked_fill(place >= start[1:, None], owner.numel())
 
 
 class DGCNN(nn.Module):
