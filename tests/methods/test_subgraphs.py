@@ -17,10 +17,11 @@ from cgcl.graph.adjacency import Adjacency
 from cgcl.methods import seal
 from cgcl.methods import subgraphs as module
 from cgcl.methods.method import TrainingGraph
-from cgcl.methods.s3grl import Diffusion, S3GRLSettings, _normalised
-from cgcl.methods.seal import SEAL, LabelledSubgraphs, SEALSettings, drnl_labels
+from cgcl.methods.s3grl import S3GRL, Diffusion, S3GRLSettings, _normalised
+from cgcl.methods.seal import DGCNN, SEAL, LabelledSubgraphs, SEALSettings, drnl_labels
 from cgcl.methods.subgraphs import (
     Arrays,
+    Examples,
     Subgraphs,
     SubgraphSettings,
     Surroundings,
@@ -229,6 +230,21 @@ def test_blocks_and_batches_cover_all_pairs_in_order(monkeypatch) -> None:
             ends.append(torch.stack([batch.nodes[first], batch.nodes[first + 1]]).long())
     assert torch.equal(torch.cat(ends, dim=1), ASKED)
     assert max(counts) >= 4 > min(counts)
+
+
+@pytest.mark.parametrize("method", [SEAL, S3GRL])
+def test_no_step_waits_for_a_device(method: type[SEAL | S3GRL], monkeypatch) -> None:
+    """On torch's device without numbers, whatever asks for one fails."""
+    monkeypatch.setattr(DGCNN, "size", 12)
+    settings = (SEALSettings if method is SEAL else S3GRLSettings)(hops=2, hidden=8)
+    kept = method.surroundings.kept(KNOWN, ASKED, settings)
+    kept, learner = type(kept)(kept.arrays, "meta"), method(5, settings).to("meta")
+    features = learner.prepared(replace(KNOWN, x=torch.empty(60, 5, device="meta")), kept)
+    examples = Examples(0, torch.empty(0), kept, features)
+    batches = torch.randperm(ASKED.shape[1]).split(7)
+    for logits, chosen in zip(learner.logits(examples, batches), batches, strict=True):
+        assert logits.shape == chosen.shape
+        logits.sum().backward()
 
 
 @pytest.mark.parametrize("kind", [LabelledSubgraphs, Diffusion])
