@@ -1,4 +1,4 @@
-"""Search the settings of trained methods alike, SEAL and S3GRL excepted, then test what was chosen.
+"""Search the settings of trained methods alike, then test what was chosen.
 
     python experiments/equal.py search --device cuda --workers 8   # twice: draws, then neighbours
     python experiments/equal.py run --device cuda --workers 8
@@ -10,6 +10,7 @@ result is one line of JSON in experiments/results/equal.jsonl; what is there is 
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +33,7 @@ from run import Key, Line
 RESULTS = "equal"
 KEY = ("stage", "graph", "method", "share", "seed", "number")
 ASKED = run.described("equal")
-SEARCH, LADDERS = ASKED["search"], ASKED["ladders"]
+SEARCH, LADDERS, FEW = ASKED["search"], ASKED["ladders"], ASKED["few"]
 # To see all pairs of all graphs, whatever the method.
 _BUDGET = 20 * BUDGET
 # So often a neighbour is drawn again if it was tried before.
@@ -45,8 +46,25 @@ Settings = dict[str, Any]
 _read = cache(cgcl.read)
 
 
+def rule(method: str) -> Line:
+    """Return by what a method is searched: the rules for all, or those for few trials."""
+    return {**SEARCH, **FEW} if method in FEW["methods"] else SEARCH
+
+
+def titled(method: str) -> str:
+    """Return a method's title, marked if it has had fewer trials than others."""
+    title = method_named(method).title
+    return f"{title} ({FEW['trials']} trials)" if method in FEW["methods"] else title
+
+
+def asked(graphs: Sequence[str], methods: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the graphs and methods that are searched together."""
+    both = product(graphs, methods)
+    return [(graph, own) for graph, own in both if graph in rule(own).get("graphs", graphs)]
+
+
 def authors(method: str, graph: str, data_root: str | None = None) -> Settings:
-    """Return every setting as its authors have it on a graph, but for what is cut down there."""
+    """Return every setting as its authors have it on a graph, but for what equal.toml changes."""
     known, caps = method_named(method), ASKED["caps"].get(method, {}).get(graph, {})
     told = {**known.authors_settings(graph), **caps}
     if known.rule is not None:
@@ -70,11 +88,11 @@ def proposals(method: str, graph: str, start: Settings, reached: Sequence[float]
         start: The authors' settings.
         reached: What the trials that are drawn have reached; neighbours wait for all of them.
     """
-    ranges, tried = ASKED["methods"][method], [start]
+    ranges, tried, rules = ASKED["methods"][method], [start], rule(method)
     best: Settings = {}
-    while len(tried) < SEARCH["trials"]:
-        if len(tried) == SEARCH["drawn"]:
-            if len(reached) < SEARCH["drawn"]:
+    while len(tried) < rules["trials"]:
+        if len(tried) == rules["drawn"]:
+            if len(reached) < rules["drawn"]:
                 break
             best = max(zip(reached, tried, strict=False), key=itemgetter(0))[1]
         generator = stream(SEARCH["split"], f"equal {method} {graph}", len(tried) + 1)
@@ -137,8 +155,8 @@ def trials(place: Line, graphs: Sequence[str], methods: Sequence[str]) -> Iterat
     sound = (line for line in lines if "CUDA error" not in line.get("failure", ""))
     found = run.latest(sound, "graph", "method", "number")
     jobs: list[Line] = []
-    for graph, method in product(graphs, methods):
-        drawn = [found.get((graph, method, n)) for n in range(1, SEARCH["drawn"] + 1)]
+    for graph, method in asked(graphs, methods):
+        drawn = [found.get((graph, method, n)) for n in range(1, rule(method)["drawn"] + 1)]
         # One that has failed has reached nothing.
         told = [reached(line) for line in drawn if line is not None]
         for number, own in enumerate(
@@ -154,14 +172,16 @@ def chosen(place: Line) -> dict[Key, Line]:
     return {
         key: max(own.values(), key=lambda line: (reached(line), -line["number"]))
         for key, own in searched(place).items()
-        if len(own) == SEARCH["trials"]
+        if len(own) == rule(key[1])["trials"]
     }
 
 
 def runs(place: Line, graphs: Sequence[str], methods: Sequence[str]) -> Iterator[Line]:
     """Yield the runs that test what was chosen."""
     best, told = chosen(place), ASKED["run"]
-    for seed, share, graph, method in product(told["splits"], told["share"], graphs, methods):
+    for seed, share, (graph, method) in product(
+        told["splits"], told["share"], asked(graphs, methods)
+    ):
         if (graph, method) in best:
             line = best[graph, method]
             job = {"stage": "run", "graph": graph, "method": method, "share": share, "seed": seed}
@@ -190,10 +210,17 @@ def work(job: Line, place: Line) -> Line:
     line |= {"epochs": len(trained.history), "sampled": None}
     if is_search:
         return line
-    start = time.perf_counter()
-    top = ranking_metrics(trained.scorer(split.train), split, budget=_BUDGET, seed=job["seed"])
+    start, scorer = time.perf_counter(), trained.scorer(split.train)
+    top = ranking_metrics(scorer, split, seed=job["seed"], **_looks(job["method"], job["graph"]))
     line |= {"test": top.metrics | line["test"], "sampled": top.sampling}
     return {**line, "seconds": round(line["seconds"] + time.perf_counter() - start, 2)}
+
+
+def _looks(method: str, graph: str) -> dict[str, Any]:
+    """Return how much of the top of the list is looked at: all of it, if that is affordable."""
+    if method not in FEW["methods"]:
+        return {"budget": _BUDGET}
+    return {"budget": math.inf, "most_links": FEW["ranked"].get(graph, 0)}
 
 
 def shown(result: Line) -> str:

@@ -20,7 +20,7 @@ from cgcl.experiments.tables import NOTHING, behind_words, p_words, signed
 from cgcl.methods.table import method_named
 from cgcl.metrics.table import METRICS
 from cgcl.wording import joined
-from equal import ASKED, SEARCH, goal_of, reached, runs_there, searched
+from equal import ASKED, FEW, SEARCH, goal_of, reached, rule, runs_there, searched
 from run import TITLES, Key, Line, mean_sd, percent, table
 
 OURS, MASKED, FOR_TOP = "cgcl", "gcn", "cgcl-rank"
@@ -129,7 +129,8 @@ def _reduced(found: Tests, graph: str) -> list[str]:
     trials, told = searched({"out": run.RESULTS}), list[str]()
     for method in ROWS:
         own = [line for share in SHARES for line in found.get((graph, share, method), ())]
-        caps = ASKED["caps"].get(method, {}).get(graph, {})
+        # For a few methods that is more than the package has, and their runs say what they have.
+        caps = {} if method in FEW["methods"] else ASKED["caps"].get(method, {}).get(graph, {})
         parts = [f"{name} {value:,}" for name, value in caps.items()]
         parts += dict.fromkeys(line["caps"] for line in own if line["caps"])
         count = len(trials.get((graph, method), ()))
@@ -190,14 +191,13 @@ def _difference(own: Difference | None, *, is_run: bool = True) -> str:
 
 def choices_table() -> str:
     """What each search has chosen, and what it took."""
-    rows, found = list[list[str]](), tests()
+    rows = list[list[str]]()
     for (graph, method), own in searched({"out": run.RESULTS}).items():
         best = max(own.values(), key=lambda line: (reached(line), -line["number"]))
         names, goal = ASKED["methods"][method], METRICS[goal_of(method)].title
         values = ", ".join(f"{name} {best['tried'][name]}" for name in names)
         first, most = (f"{100 * reached(line):.2f}" for line in (own[1], best))
-        # A search with fewer trials has come to its end where it was tested.
-        if len(own) == SEARCH["trials"] or (graph, SHARES[0], method) in found:
+        if len(own) == rule(method)["trials"]:
             seconds = f"{sum(line['seconds'] for line in own.values()):,.0f}"
             rows.append([TITLES[graph], _title(method), goal, first, most, values, seconds])
     head = "graph | row | by validation | authors' settings | chosen | settings | seconds"

@@ -138,6 +138,8 @@ def test_features_are_the_same_held_or_not(monkeypatch: pytest.MonkeyPatch) -> N
     held = losses(build(known), known)
     monkeypatch.setattr(module, "_HELD_BYTES", 0)
     assert losses(build(known), known) == held
+    monkeypatch.setattr(subgraphs, "_FETCHED", 1)  # one step's at a time
+    assert losses(build(known), known) == held
 
 
 @pytest.mark.parametrize("batch", [2, 3, 5, 1000])

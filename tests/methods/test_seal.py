@@ -12,6 +12,7 @@ from cgcl.methods import seal as module
 from cgcl.methods import subgraphs
 from cgcl.methods.method import Epoch, TrainingGraph
 from cgcl.methods.seal import DGCNN, SEAL, Batch, FeatureRows, LabelledSubgraphs, SEALSettings
+from cgcl.model.ops import Rows
 from cgcl.seeds import seeded
 from cgcl.train.engines.plain import PlainEngine
 
@@ -83,7 +84,28 @@ def test_small_blocks_change_nothing(known: TrainingGraph, monkeypatch) -> None:
     assert torch.equal(scorer.logits(pairs), whole)
 
 
-def test_rows_of_features_times_weights_and_their_gradient() -> None:
+def test_steps_are_the_same_however_many_are_fetched_together(
+    known: TrainingGraph, monkeypatch
+) -> None:
+    found = []
+    for fetched in (2**20, 300, 1):
+        monkeypatch.setattr(subgraphs, "_FETCHED", fetched)
+        learner = learner_for(known)
+        found.append(PlainEngine(learner, known, learner.settings, 0).run(1, 2))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_the_nodes_with_the_largest_values_come_first(size: int) -> None:
+    """Two graphs of three nodes and one; of equal ones the earlier, and 4 for no node."""
+    value, owner = torch.tensor([0.1, 0.7, 0.7, -0.9]), torch.tensor([0, 0, 0, 1])
+    kept = module.sort_pooled(value, owner, torch.tensor([0, 3, 4]), size)
+    assert kept.tolist() == [[1, 2, 0, 4, 4][:size], [3, 4, 4, 4, 4][:size]]
+
+
+@pytest.mark.parametrize("per_fetched", [0, 8])
+def test_rows_of_features_times_weights_and_their_gradient(per_fetched: int, monkeypatch) -> None:
+    monkeypatch.setattr(module, "_PER_FETCHED", per_fetched)  # few rows are fetched, or all are
     x = torch.tensor([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
     nodes, upstream = torch.tensor([1, 0, 1, 2]), torch.rand(4, 5)
     for features in (FeatureRows(x), FeatureRows(x.to_sparse_coo().coalesce())):
@@ -122,15 +144,21 @@ def random_batch() -> Batch:
     links = chosen.triu(1).nonzero().T
     around = SEALSettings(nodes_per_hop=0)
     stored = LabelledSubgraphs.kept(TrainingGraph(40, links), links[:, :20], around)
-    return stored.batch(torch.arange(20))
+    return stored.fetched(torch.arange(20))
+
+
+def links_of(rows: Rows) -> Tensor:
+    """Return row and column of each entry."""
+    size = torch.cat([rows.start, torch.tensor([rows.index.numel()])]).diff()
+    return torch.stack([torch.repeat_interleave(size), rows.index])
 
 
 def as_published(net: DGCNN, batch: Batch, x: Tensor) -> Tensor:
     """The same network with PyTorch Geometric's layers, as its authors put them together."""
     from torch_geometric.nn import GCNConv, SortAggregation
 
-    here = torch.arange(batch.nodes.numel()).repeat_interleave(batch.degree)
-    edge_index = torch.stack([here, batch.neighbours])
+    edge_index = links_of(batch.adjacency)
+    edge_index = edge_index[:, edge_index[0] != edge_index[1]]
     label = net.label.index_select(0, batch.labels)
     assert net.features is not None
     first = torch.cat([net.weights[0], net.features])
@@ -142,7 +170,7 @@ def as_published(net: DGCNN, batch: Batch, x: Tensor) -> Tensor:
         h = torch.tanh(layer(h, edge_index))
         outputs.append(h)
     h = torch.cat(outputs, dim=1)
-    size, width = int(net.sorted_nodes), h.shape[1]
+    size, width = net.size, h.shape[1]
     h = SortAggregation(size)(h, batch.owner).unsqueeze(1)  # [b, 1, k * width]
     h = functional.relu(
         functional.conv1d(h, net.per_node.weight.unsqueeze(1), net.per_node.bias, stride=width)
@@ -160,7 +188,8 @@ def test_it_is_the_network_that_its_authors_describe(layers: int, size: int) -> 
         net, x = DGCNN(5, 6, layers, most_sorted=30).eval(), torch.rand(40, 5)[batch.nodes]
     net.choose_sorted_nodes(torch.tensor([size]))
     assert net.features is not None
-    found, expected = net(batch, x @ net.features), as_published(net, batch, x)
+    first = net.label_products().index_select(0, batch.labels) + x @ net.features
+    found, expected = net(batch, first, net.size), as_published(net, batch, x)
     assert found.std() > 1e-3  # not the same for all
     torch.testing.assert_close(found, expected)
     names, weights = zip(*net.named_parameters(), strict=True)

@@ -17,10 +17,11 @@ from cgcl.graph.adjacency import Adjacency
 from cgcl.methods import seal
 from cgcl.methods import subgraphs as module
 from cgcl.methods.method import TrainingGraph
-from cgcl.methods.s3grl import Diffusion, S3GRLSettings
-from cgcl.methods.seal import SEAL, LabelledSubgraphs, SEALSettings, drnl_labels
+from cgcl.methods.s3grl import S3GRL, Diffusion, S3GRLSettings, _normalised
+from cgcl.methods.seal import DGCNN, SEAL, LabelledSubgraphs, SEALSettings, drnl_labels
 from cgcl.methods.subgraphs import (
     Arrays,
+    Examples,
     Subgraphs,
     SubgraphSettings,
     Surroundings,
@@ -141,6 +142,23 @@ def test_a_full_hop_keeps_some_of_its_nodes_by_the_pair() -> None:
         assert reached == {*nodes, *([42] if {2, 3} & set(nodes) else [])}
 
 
+def test_chances_are_those_of_splitmix64_whatever_is_asked_together() -> None:
+    """By whole numbers without end: a model that was saved keeps the same nodes for ever."""
+    mask, rows = 2**64 - 1, [(0, 1, 2), (7, 1234, 99), (2**40, 0, 5)]
+    expected = []
+    for row in rows:
+        state = 0
+        for number in (0, *row):
+            state = ((state ^ number) + 0x9E3779B97F4A7C15) & mask
+            state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 & mask
+            state = (state ^ (state >> 27)) * 0x94D049BB133111EB & mask
+            state ^= state >> 31
+        expected.append(state)
+    found = module._hashed(*torch.tensor(rows).T)
+    assert [own & mask for own in found.tolist()] == expected
+    assert module._shifted(found, 13).tolist() == [own >> 13 for own in expected]
+
+
 def test_far_nodes_share_the_largest_label(monkeypatch) -> None:
     monkeypatch.setattr(seal, "LARGEST_LABEL", 60)
     rails, rungs = [(at, at + 2) for at in range(30)], [(at, at + 1) for at in range(2, 30, 2)]
@@ -182,17 +200,21 @@ KNOWN = TrainingGraph(60, random_links(60, 200, 0))
 ASKED = random_links(60, 150, 1)
 
 
-def test_a_batch_holds_what_was_extracted_and_its_labels() -> None:
+def test_a_batch_holds_what_was_extracted_and_its_labels(monkeypatch) -> None:
     stored = LabelledSubgraphs.kept(KNOWN, ASKED, RULE)
-    which = torch.tensor([5, 0, 90])
-    batch = stored.batch(which)
-    expected = extract(KNOWN.adjacency, ASKED[:, which], RULE)
-    for name in ("nodes", "start", "owner"):
-        assert torch.equal(getattr(batch, name), getattr(expected, name))
-    assert torch.equal(batch.labels, drnl_labels(expected))
-    here = torch.arange(batch.nodes.numel()).repeat_interleave(batch.degree)
-    assert torch.equal(torch.stack([here, batch.neighbours]), expected.edge_index)
-    assert torch.equal(stored.sizes[which], expected.start.diff())
+    parts = [torch.tensor([5, 0, 90]), torch.tensor([7]), torch.tensor([1, 2])]
+    for fetched in (2**20, 1):  # all together, or each alone
+        monkeypatch.setattr(module, "_FETCHED", fetched)
+        for which, batch in zip(parts, stored.in_turn(parts), strict=True):
+            expected = extract(KNOWN.adjacency, ASKED[:, which], RULE)
+            assert torch.equal(batch.nodes.long(), expected.nodes)
+            assert torch.equal(batch.start, expected.start)
+            assert torch.equal(batch.owner - batch.owner[0], expected.owner)
+            assert torch.equal(batch.labels.long(), drnl_labels(expected))
+            assert torch.equal(stored.sizes[which], expected.start.diff())
+            t = expected.nodes.numel()
+            found = batch.adjacency.times(torch.eye(t))
+            torch.testing.assert_close(found, torch.from_numpy(_normalised(expected).toarray()))
 
 
 def test_blocks_and_batches_cover_all_pairs_in_order(monkeypatch) -> None:
@@ -205,9 +227,24 @@ def test_blocks_and_batches_cover_all_pairs_in_order(monkeypatch) -> None:
             assert batch.start.numel() > 4
             counts.append(count)
             first = batch.start[:count]
-            ends.append(torch.stack([batch.nodes[first], batch.nodes[first + 1]]))
+            ends.append(torch.stack([batch.nodes[first], batch.nodes[first + 1]]).long())
     assert torch.equal(torch.cat(ends, dim=1), ASKED)
     assert max(counts) >= 4 > min(counts)
+
+
+@pytest.mark.parametrize("method", [SEAL, S3GRL])
+def test_no_step_waits_for_a_device(method: type[SEAL | S3GRL], monkeypatch) -> None:
+    """On torch's device without numbers, whatever asks for one fails."""
+    monkeypatch.setattr(DGCNN, "size", 12)
+    settings = (SEALSettings if method is SEAL else S3GRLSettings)(hops=2, hidden=8)
+    kept = method.surroundings.kept(KNOWN, ASKED, settings)
+    kept, learner = type(kept)(kept.arrays, "meta"), method(5, settings).to("meta")
+    features = learner.prepared(replace(KNOWN, x=torch.empty(60, 5, device="meta")), kept)
+    examples = Examples(0, torch.empty(0), kept, features)
+    batches = torch.randperm(ASKED.shape[1]).split(7)
+    for logits, chosen in zip(learner.logits(examples, batches), batches, strict=True):
+        assert logits.shape == chosen.shape
+        logits.sum().backward()
 
 
 @pytest.mark.parametrize("kind", [LabelledSubgraphs, Diffusion])
@@ -248,8 +285,8 @@ def test_the_last_lists_of_pairs_are_remembered_if_they_are_small(room, monkeypa
     def ends(pairs: Tensor) -> Tensor:
         found = []
         for block in learner.blocks(pairs, KNOWN):
-            batch = block.batch(torch.arange(block.sizes.numel()))
-            found.append(batch.nodes[batch.start[:-1, None] + torch.arange(2)].T)
+            batch = block.fetched(torch.arange(block.sizes.numel()))
+            found.append(batch.nodes[batch.start[:-1, None] + torch.arange(2)].T.long())
         return torch.cat(found, dim=1)
 
     one, other, third = ASKED[:, :60].clone(), ASKED[:, 60:], ASKED[:, 30:90]

@@ -27,7 +27,7 @@ from cgcl.methods.subgraphs import (
     Surroundings,
     starts_of,
 )
-from cgcl.model.ops import Rows, sparse, spmm
+from cgcl.model.ops import Rows, row_sums, spmm
 from cgcl.settings import Range
 from cgcl.wording import counted
 
@@ -44,6 +44,38 @@ _PAIR_OPERATIONS = 1e6
 _LOOK_OPERATIONS = 600.0
 
 
+@dataclass(frozen=True, eq=False)
+class KeptRows:
+    """Rows of q pairs, pair after pair: its source, its target, the neighbours they share."""
+
+    places: Tensor
+    """Their places among all rows, int64 [r], on the CPU."""
+    fetched: Tensor
+    """The same on the device to compute on."""
+    owner: Tensor
+    """Which pair each belongs to, int64 [r]."""
+    shares: Rows
+    """What takes the mean over the shared neighbours of each pair, [q, r]; 0 if there are none."""
+    start: Numbers
+    """Where each pair begins, on the CPU, [q + 1]."""
+
+    def part(self, first: int, last: int) -> KeptRows:
+        """Return some of the pairs, the first up to before the last, without waiting for a GPU."""
+        rows = slice(*self.start[[first, last]].tolist())
+        return KeptRows(
+            places=self.places[rows],
+            fetched=self.fetched[rows],
+            owner=self.owner[rows] - first,
+            shares=self.shares.part(slice(first, last), rows, rows.start),
+            start=self.start[first : last + 1] - rows.start,
+        )
+
+    def means(self, h: Tensor) -> Tensor:
+        """Return the mean over the shared neighbours of each pair, [q, hidden], of rows."""
+        each = torch.arange(self.owner.numel(), device=h.device)
+        return row_sums(h, self.shares, Rows(each, self.owner, self.shares.weight))
+
+
 class Diffusion(Surroundings):
     """The kept rows of the powers 1, ..., K for p pairs, on the CPU.
 
@@ -54,9 +86,10 @@ class Diffusion(Surroundings):
     kind = "s3grl-2"
     remembered_bytes = 2**30
 
-    def __init__(self, arrays: Arrays) -> None:
-        """Take the arrays that `packed` makes."""
-        super().__init__(arrays)
+    def __init__(self, arrays: Arrays, device: torch.device | str = "cpu") -> None:
+        """Take the arrays that `packed` makes, and where they are computed on."""
+        super().__init__(arrays, device)
+        self.room = arrays["size"]
         self.start, self._entry_start = starts_of(arrays["size"]), starts_of(arrays["entry_size"])
         self.num_rows, self.powers = len(arrays["labels"]), arrays["labels"].shape[1] - 1
 
@@ -70,6 +103,7 @@ class Diffusion(Surroundings):
             many entries each row has, its K powers one after the other, int64 [r K]; the node of
             each entry, int32 [e], and what it is worth, float32 [e].
         """
+        subgraphs = subgraphs.cpu()
         nodes, owner, powers = subgraphs.nodes.numpy(), subgraphs.owner.numpy(), rule.powers
         is_end, is_kept = _kept(subgraphs)
         kept = is_kept.nonzero()[0]
@@ -91,21 +125,22 @@ class Diffusion(Surroundings):
             "weights": entries.data,
         }
 
-    def rows_of(self, pairs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the rows of some pairs: all sources, all targets, then all shared neighbours.
+    def fetched(self, which: Tensor) -> KeptRows:
+        """Return the rows of some pairs.
 
         Args:
-            pairs: Numbers of pairs, int64 [q].
-
-        Returns:
-            Places among the rows, int64 [2q + s], and which of the pairs each shared neighbour
-            belongs to, int64 [s]; it never falls.
+            which: Numbers of pairs, int64 [q], on the CPU.
         """
-        chosen = pairs.cpu().numpy()
-        source = self.start[chosen]
-        owner, shared = ranges(source + 2, self.start[chosen + 1] - source - 2)
-        rows = np.concatenate([source, source + 1, shared])
-        return torch.from_numpy(rows), torch.from_numpy(owner)
+        chosen = which.numpy()
+        size = self.arrays["size"][chosen]
+        owner, places = ranges(self.start[chosen], size)
+        start = starts_of(size)
+        share = np.zeros(size.size, dtype=np.float32)
+        np.divide(1, size - 2, out=share, where=size > 2)
+        weight = share[owner]
+        weight[start[:-1]] = weight[start[:-1] + 1] = 0
+        rows, own, *mean = self.placed(places, owner, start[:-1], np.arange(owner.size), weight)
+        return KeptRows(torch.from_numpy(places), rows, own, Rows(*mean), start)
 
     def features(self, rows: Tensor, x: Tensor) -> Tensor:
         r"""Return rows of $[\ell \mid X], \hat A [\ell \mid X], \dots, \hat A^K [\ell \mid X]$.
@@ -266,17 +301,16 @@ class S3GRL(SubgraphLearner):
         self.norm_1 = nn.BatchNorm1d(hidden)
         self.layer_2 = nn.Linear(hidden, 1)
 
-    def pool(self, rows: Tensor, owner: Tensor) -> Tensor:
+    def pool(self, h: Tensor, rows: KeptRows) -> Tensor:
         """Return the product of each pair's ends beside the mean of what they share, [q, 2 hidden].
 
         Args:
-            rows: What the first layer makes of each kept row, [2q + s, hidden].
-            owner: Which pair each shared neighbour belongs to, int64 [s].
+            h: What the first layer makes of each kept row, [r, hidden].
+            rows: Whose they are.
         """
-        h, num_shared = self._activated(rows, self.norm_0), owner.numel()
-        num_pairs = (h.shape[0] - num_shared) // 2
-        source, target, shared = h.split([num_pairs, num_pairs, num_shared])
-        return torch.cat([source * target, _means(shared, owner, num_pairs)], dim=1)
+        h, source = self._activated(h, self.norm_0), rows.shares.start
+        ends = h.index_select(0, source) * h.index_select(0, source + 1)
+        return torch.cat([ends, rows.means(h)], dim=1)
 
     def decode(self, z: Tensor) -> Tensor:
         """Return logits, [q], of what `pool` made of pairs."""
@@ -304,33 +338,27 @@ class S3GRL(SubgraphLearner):
         # Even parts: batch norm cannot do with a last batch of one.
         return order.tensor_split(-(-order.numel() // self.settings.batch))
 
-    def prepared(self, seen: TrainingGraph, surroundings: Diffusion) -> Callable[[Tensor], Tensor]:
+    def prepared(
+        self, seen: TrainingGraph, surroundings: Diffusion
+    ) -> Callable[[KeptRows], Tensor]:
         """Return what gives the features of some rows, [q, width]."""
         x, count = seen.features.to_dense(), surroundings.num_rows
         width = (self.settings.powers + 1) * (x.shape[1] + 1)
         if count * width * x.element_size() > _HELD_BYTES:
-            return lambda rows: surroundings.features(rows, x)
+            return lambda rows: surroundings.features(rows.places, x)
         held = x.new_empty(count, width)
         for rows in torch.arange(count).split(_ROWS_AT_ONCE):
             held[rows[0] : rows[-1] + 1] = surroundings.features(rows, x)
-        return lambda rows: held.index_select(0, rows.to(held.device))
+        return lambda rows: held.index_select(0, rows.fetched)
 
-    def logits(self, examples: Examples, chosen: Tensor) -> Tensor:
-        """Return the logits of some examples while training."""
-        rows, owner = examples.surroundings.rows_of(chosen)
-        return self.decode(self.pool(self.layer_0(examples.features(rows)), owner))
+    def logits(self, examples: Examples, batches: Sequence[Tensor]) -> Iterator[Tensor]:
+        """Yield the logits of the examples of each step while training."""
+        for rows in examples.surroundings.in_turn(batches):
+            yield self.decode(self.pool(self.layer_0(examples.features(rows)), rows))
 
     def scorer(self, known: TrainingGraph) -> S3GRLScorer:
         """Return what scores pairs; the surroundings of each are looked up among these links."""
         return S3GRLScorer(self, known)
-
-
-def _means(shared: Tensor, owner: Tensor, num_pairs: int) -> Tensor:
-    """Return the mean over the shared neighbours of each pair, 0 if there are none, [q, hidden]."""
-    weight = 1 / torch.bincount(owner, minlength=num_pairs).to(shared.dtype)
-    places, shape = torch.stack([owner, torch.arange(owner.numel())]), (num_pairs, owner.numel())
-    means = sparse(places, weight.index_select(0, owner), shape, is_coalesced=True)
-    return spmm(means.to(shared.device), shared)
 
 
 class S3GRLScorer(PairScorer):
@@ -367,15 +395,16 @@ class S3GRLScorer(PairScorer):
         """Yield the logits of the pairs of a block, some at a time."""
         learner = self._learner
         for chosen in torch.arange(diffusion.start.size - 1).split(_SCORED_PAIRS):
-            rows, owner = diffusion.rows_of(chosen)
-            h = diffusion.times(rows, self._label, self._x) + learner.layer_0.bias
+            rows = diffusion.fetched(chosen)
+            h = diffusion.times(rows.places, self._label, self._x) + learner.layer_0.bias
             count = chosen.numel()
-            z = functional.pad(learner.pool(h, owner), (0, 0, 0, _SCORED_PAIRS - count))
+            z = functional.pad(learner.pool(h, rows), (0, 0, 0, _SCORED_PAIRS - count))
             yield learner.decode(z)[:count].cpu()
 
 
 METHOD = Method(
     title="S3GRL",
+    version=2,
     settings=S3GRLSettings,
     build=S3GRL,
     # The authors take smaller steps on smaller batches, which takes longer. They look at all nodes

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cgcl.graph.adjacency import ranges
+from cgcl.graph.adjacency import Numbers
 from cgcl.methods.method import Epoch, Method, PairScorer, TrainingGraph
 from cgcl.methods.scoring import evaluating
 from cgcl.methods.subgraphs import (
@@ -34,13 +34,15 @@ LARGEST_LABEL = 999
 
 _MOST_SORTED = 256
 # Nodes of subgraphs that go through the network together when pairs are scored.
-_SCORED_NODES = 2**13
+_SCORED_NODES, _SCORED_NODES_GPU = 2**13, 2**17
 # With fewer pairs a matrix product takes another way, and the last bits of a score with it.
 _FEWEST_SCORED = 16
 # Operations that cutting out and labelling takes for a pair and for each node around it, and what
 # one of the network's multiplications amounts to; measured.
 _PER_PAIR, _PER_NODE, _PER_MULTIPLICATION = 1e5, 2e4, 4.0
 _SAMPLED_PAIRS = 64
+# On a CPU, fetching what is multiplied takes so many times as long as multiplying it.
+_PER_FETCHED = 8
 # The network of the authors: channels, width and the fewest nodes that are sorted.
 _CHANNELS = (16, 32)
 _KERNEL = 5
@@ -108,101 +110,122 @@ def _distances(subgraphs: Subgraphs, begin: Tensor, avoiding: Tensor) -> Tensor:
         begin: One node of each subgraph, int64 [p].
         avoiding: A node of each subgraph that no way leads through, int64 [p].
     """
-    # NumPy picks out entries several times as fast as torch does on one thread.
-    distance = np.full(subgraphs.nodes.numel(), -1)
-    distance[begin.numpy()] = 0
-    is_closed = np.zeros(distance.size, dtype=np.bool_)
-    is_closed[avoiding.numpy()] = True
-    here, there = subgraphs.edge_index.numpy()
-    ahead = np.flatnonzero(~(is_closed[here] | is_closed[there]))
-    turn = 0
+    distance = torch.full_like(subgraphs.nodes, -1).scatter_(0, begin, 0)
+    is_closed = torch.zeros_like(distance, dtype=torch.bool).scatter_(0, avoiding, True)
+    here, there = subgraphs.edge_index
+    closed = is_closed.index_select(0, here) | is_closed.index_select(0, there)
+    ahead, turn = (~closed).nonzero().squeeze(1), 0
     while True:
         turn += 1
-        here, there = here[ahead], there[ahead]
-        found = there[distance[here] == turn - 1]
-        distance[found] = turn
-        if found.size == 0:
-            return torch.from_numpy(distance)
-        ahead = np.flatnonzero(distance[there] < 0)
+        here, there = here.index_select(0, ahead), there.index_select(0, ahead)
+        is_next = distance.index_select(0, here) == turn - 1
+        found = there.index_select(0, is_next.nonzero().squeeze(1))
+        if found.numel() == 0:
+            return distance
+        distance.scatter_(0, found, turn)
+        ahead = (distance.index_select(0, there) < 0).nonzero().squeeze(1)
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The labelled subgraphs of b pairs, one after the other."""
+    """The labelled subgraphs of b pairs, one after the other, on the device to compute on."""
 
     nodes: Tensor
-    """Node numbers, int64 [t], on the CPU."""
+    """Node numbers, int32 [t]."""
     labels: Tensor
-    """Double-radius labels, int64 [t]."""
+    """Double-radius labels, int32 [t]."""
+    owner: Tensor
+    """Which pair each node belongs to, int64 [t]; it never falls."""
     start: Tensor
     """Where each subgraph begins, int64 [b + 1]."""
-    owner: Tensor
-    """Which pair each node belongs to, int64 [t]."""
-    degree: Tensor
-    """Links of each node within its subgraph, int64 [t]."""
-    neighbours: Tensor
-    """The neighbours of each node, node after node, as places in `nodes`, int64 [e]."""
+    adjacency: Rows
+    r"""$\hat A$ of all subgraphs, which is symmetric, by places in `nodes`."""
+    bounds: Numbers
+    """Where the nodes and the entries of each subgraph begin, on the CPU, [2, b + 1]."""
 
-    def to(self, device: torch.device) -> Batch:
-        """Return the batch where it is computed on; the node numbers stay on the CPU."""
-        moved = {own.name: getattr(self, own.name).to(device) for own in fields(self)}
-        return Batch(**{**moved, "nodes": self.nodes})
+    def part(self, first: int, last: int) -> Batch:
+        """Return some of the pairs, the first up to before the last, without waiting for a GPU."""
+        (node, end), (entry, last_entry) = self.bounds[:, [first, last]].tolist()
+        return Batch(
+            nodes=self.nodes[node:end],
+            labels=self.labels[node:end],
+            owner=self.owner[node:end],
+            start=self.start[first : last + 1] - node,
+            adjacency=self.adjacency.part(slice(node, end), slice(entry, last_entry), node),
+            bounds=self.bounds[:, first : last + 1] - self.bounds[:, [first]],
+        )
 
 
 class LabelledSubgraphs(Surroundings):
     """Many labelled subgraphs in little room."""
 
-    kind = "labelled-2"
+    kind = "labelled-3"
 
-    def __init__(self, arrays: Arrays) -> None:
-        """Take the arrays that `packed` makes."""
-        super().__init__(arrays)
-        self._start, self._links_start = starts_of(arrays["size"]), starts_of(arrays["links"])
+    def __init__(self, arrays: Arrays, device: torch.device | str = "cpu") -> None:
+        """Take the arrays that `packed` makes to where they are computed on."""
+        super().__init__(arrays, device)
+        self._bounds = np.stack([starts_of(arrays["size"]), starts_of(arrays["entries"])])
+        self.room = arrays["size"] + arrays["entries"]
+        names = ("nodes", "labels", "degree", "neighbours")
+        self._stored = {name: torch.from_numpy(arrays[name]).to(device) for name in names}
 
     @classmethod
     def packed(cls, subgraphs: Subgraphs, rule: Any) -> Arrays:  # noqa: ANN401, ARG003
-        """Return arrays of small numbers; a neighbour is its place in the subgraph."""
-        here, there = subgraphs.edge_index.numpy()
-        owner, start = subgraphs.owner.numpy(), subgraphs.start.numpy()
-        size = np.diff(start)
-        small = np.int16 if size.max() <= np.iinfo(np.int16).max else np.int32
-        return {
-            "nodes": subgraphs.nodes.numpy().astype(np.int32),
-            "labels": drnl_labels(subgraphs).numpy().astype(np.int16),
-            "degree": np.bincount(here, minlength=owner.size).astype(small),
-            "neighbours": (there - start[owner[here]]).astype(small),
+        """Return arrays of small numbers; a neighbour is its place in the subgraph.
+
+        Every node counts as its own neighbour, the last one.
+        """
+        owner, start = subgraphs.owner, subgraphs.start
+        each = torch.arange(owner.numel(), device=owner.device)
+        here, there = subgraphs.edge_index
+        degree, size = torch.bincount(here, minlength=owner.numel()) + 1, start.diff()
+        neighbours = owner.new_empty(here.numel() + each.numel())
+        neighbours[torch.arange(here.numel(), device=owner.device) + here] = there
+        neighbours[degree.cumsum(0) - 1] = each
+        neighbours -= start.index_select(0, owner).repeat_interleave(degree)
+        small = torch.int16 if int(size.max()) < torch.iinfo(torch.int16).max else torch.int32
+        found = {
+            "nodes": subgraphs.nodes.int(),
+            "labels": drnl_labels(subgraphs).short(),
+            "degree": degree.to(small),
+            "neighbours": neighbours.to(small),
             "size": size,
-            "links": np.bincount(owner[here], minlength=size.size),
+            "entries": functional.pad(degree.cumsum(0), (1, 0)).index_select(0, start).diff(),
         }
+        return {name: own.cpu().numpy() for name, own in found.items()}
 
     @property
     def sizes(self) -> Tensor:
         """Number of nodes of each subgraph, int64 [p]."""
         return torch.from_numpy(self.arrays["size"])
 
-    def batch(self, which: Tensor) -> Batch:
-        """Return some of the subgraphs.
+    def fetched(self, which: Tensor) -> Batch:
+        """Return some of the subgraphs; nothing waits for a GPU.
 
         Args:
-            which: Their numbers, int64 [b].
+            which: Their numbers, int64 [b], on the CPU.
         """
-        stored, chosen = self.arrays, which.numpy()
-        size = stored["size"][chosen]
-        owner, places = ranges(self._start[chosen], size)
-        link_owner, link_places = ranges(self._links_start[chosen], stored["links"][chosen])
-        start = starts_of(size)
+        stored, chosen = self._stored, which.numpy()
+        sizes = np.stack([self.arrays["size"][chosen], self.arrays["entries"][chosen]])
+        bounds = np.stack([starts_of(own) for own in sizes])
+        shifts = self._bounds[:, chosen] - bounds[:, :-1]
+        (start,) = self.placed(bounds[0])
+        (nodes_of, entries_of), (node_shift, entry_shift) = self.placed(sizes, shifts)
+        pair, (t, e) = torch.arange(chosen.size, device=self.device), bounds[:, -1].tolist()
+        owner = pair.repeat_interleave(nodes_of, output_size=t)
+        places = torch.arange(t, device=self.device) + node_shift.index_select(0, owner)
         nodes, labels, degree = (
-            torch.from_numpy(stored[name][places].astype(np.int64))
-            for name in ("nodes", "labels", "degree")
+            stored[name].index_select(0, places) for name in ("nodes", "labels", "degree")
         )
-        return Batch(
-            nodes=nodes,
-            labels=labels,
-            start=torch.from_numpy(start),
-            owner=torch.from_numpy(owner),
-            degree=degree,
-            neighbours=torch.from_numpy(stored["neighbours"][link_places] + start[link_owner]),
-        )
+        entry_owner = pair.repeat_interleave(entries_of, output_size=e)
+        places = torch.arange(e, device=self.device) + entry_shift.index_select(0, entry_owner)
+        neighbours = stored["neighbours"].index_select(0, places)
+        neighbours = neighbours + start.index_select(0, entry_owner)
+        degree = degree.long()
+        scale = degree.float().rsqrt()  # D~^(-1/2), [t]
+        weight = scale.repeat_interleave(degree, output_size=e) * scale.index_select(0, neighbours)
+        adjacency = Rows(degree.cumsum(0) - degree, neighbours, weight)
+        return Batch(nodes, labels.int(), owner, start, adjacency, bounds)
 
     def batches(self, num_nodes: int, fewest: int) -> Iterator[tuple[Batch, int]]:
         """Yield all subgraphs in order in batches, and how many each has.
@@ -212,38 +235,33 @@ class LabelledSubgraphs(Surroundings):
             fewest: How many subgraphs a batch has at least. If too few are left, copies of the
                 last one fill the batch; they do not count.
         """
-        start, first = self._start, 0
+        start, first = self._bounds[0], 0
         while first < start.size - 1:
             full = int(np.searchsorted(start, start[first] + num_nodes, side="right")) - 1
             last = min(max(full, first + fewest), start.size - 1)
             count = last - first
-            yield self.batch((first + torch.arange(max(count, fewest))).clamp(max=last - 1)), count
+            which = (first + torch.arange(max(count, fewest))).clamp(max=last - 1)
+            yield self.fetched(which), count
             first = last
 
 
-def sort_pooled(h: Tensor, owner: Tensor, start: Tensor, size: int) -> Tensor:
-    """Return the nodes of each graph with the largest last entries, in falling order.
+def sort_pooled(value: Tensor, owner: Tensor, start: Tensor, size: int) -> Tensor:
+    """Return the nodes of each graph with the largest values, in falling order, [b, size].
 
-    A graph with fewer nodes is filled up with zeros; of equal nodes the earlier one comes first.
+    A graph with fewer nodes is filled up with t, a number past the last node; of equal nodes the
+    earlier one comes first.
 
     Args:
-        h: A row for each node, [t, width].
+        value: One for each node, [t].
         owner: Which graph each belongs to, int64 [t]; it never falls.
         start: Where each graph begins, int64 [b + 1].
         size: How many nodes of each are kept.
-
-    Returns:
-        The rows of each graph, [b, size, width].
     """
-    by_value = h.detach()[:, -1].argsort(descending=True, stable=True)
+    by_value = value.argsort(descending=True, stable=True)
     order = by_value.index_select(0, owner.index_select(0, by_value).argsort(stable=True))
-    rank = torch.arange(owner.numel(), device=h.device) - start.index_select(0, owner)
-    kept = (rank < size).nonzero().squeeze(1)
-    place = owner.index_select(0, kept) * size + rank.index_select(0, kept)
-    num_graphs = start.numel() - 1
-    empty = h.new_zeros(num_graphs * size, h.shape[1])
-    filled = empty.index_copy(0, place, h.index_select(0, order.index_select(0, kept)))
-    return filled.view(num_graphs, size, h.shape[1])
+    place = start[:-1, None] + torch.arange(size, device=value.device)
+    kept = order.index_select(0, place.clamp(max=owner.numel() - 1).flatten()).view_as(place)
+    return kept.masked_fill(place >= start[1:, None], owner.numel())
 
 
 class DGCNN(nn.Module):
@@ -322,36 +340,42 @@ class DGCNN(nn.Module):
         for weight in (*self.dense, self.dense_bias):
             weight.mul_(scale)
 
-    def forward(self, batch: Batch, features: Tensor | None) -> Tensor:
+    @property
+    def size(self) -> int:
+        """How many nodes are kept of a subgraph, k."""
+        return int(self.sorted_nodes) or _FEWEST_SORTED
+
+    def label_products(self) -> Tensor:
+        """Return what the first layer makes of each label, [labels, hidden]."""
+        return self.label @ self.weights[0]
+
+    def forward(self, batch: Batch, first: Tensor, size: int) -> Tensor:
         """Return the logit of each pair, [b].
 
         Args:
             batch: The labelled subgraphs.
-            features: Each node's features times the first layer's weights, [t, hidden], or None.
+            first: Each node's label and features times the first layer's weights, [t, hidden].
+            size: k, which `size` says; whoever asks for it waits for a GPU.
         """
-        h = self.label.index_select(0, batch.labels)
-        scale = (batch.degree + 1).to(h.dtype).rsqrt().unsqueeze(1)  # D~^(-1/2), [t, 1]
-        links = Rows(batch.degree.cumsum(0) - batch.degree, batch.neighbours)
-        outputs: list[Tensor] = []
+        h, outputs = first, list[Tensor]()
         for weight, bias in zip(self.weights, self.biases, strict=True):
-            h = _product(h, weight)
-            if features is not None and not outputs:
-                h = h + features
-            h = scale * h
-            h = scale * (row_sums(h, links, links) + h)  # D~^(-1/2) (A + I) D~^(-1/2) H
-            h = torch.tanh(h + bias)
+            h = _product(h, weight) if outputs else h
+            # D~^(-1/2) (A + I) D~^(-1/2) H
+            h = torch.tanh(row_sums(h, batch.adjacency, batch.adjacency) + bias)
             outputs.append(h)
-        return self._readout(torch.cat(outputs, dim=1), batch)
-
-    def _readout(self, h: Tensor, batch: Batch) -> Tensor:
-        size = int(self.sorted_nodes) or _FEWEST_SORTED
-        h = sort_pooled(h, batch.owner, batch.start, size)  # [b, k, layers * hidden + 1]
-        h = functional.relu(self.per_node(h)).transpose(1, 2)  # [b, 16, k]
-        h = functional.relu(self.per_five(functional.max_pool1d(h, 2)))  # [b, 32, remaining]
-        places = h.shape[2]
-        dense = torch.cat([self.dense[place] for place in range(places)], dim=1)
-        h = h.transpose(1, 2).flatten(1)  # [b, remaining * 32]
-        h = functional.relu(functional.linear(h, dense, self.dense_bias))
+        h = torch.cat(outputs, dim=1)
+        # Pooling pairs leaves out what is odd.
+        kept = sort_pooled(h.detach()[:, -1], batch.owner, batch.start, size // 2 * 2)
+        # A place without a node counts as zeros; the layer after the pooling makes its bias of it.
+        channels = torch.cat([self.per_node(h), self.per_node.bias.unsqueeze(0)])
+        h = functional.relu(channels).index_select(0, kept.flatten())
+        h = h.view(kept.shape[0], -1, 2, _CHANNELS[0]).amax(dim=2)  # [b, k / 2, 16]
+        around = h.unfold(1, _KERNEL, 1).flatten(2)  # [b, places, 16 * 5]
+        per_five = self.per_five
+        h = functional.relu(functional.linear(around, per_five.weight.flatten(1), per_five.bias))
+        dense = torch.cat([self.dense[place] for place in range(h.shape[1])])  # [places * 128, 32]
+        dense = dense.view(-1, _DENSE, _CHANNELS[1]).transpose(0, 1).flatten(1)
+        h = functional.relu(functional.linear(h.flatten(1), dense, self.dense_bias))
         h = functional.dropout(h, 0.5, self.training)
         return (_product(h, self.score.weight.T) + self.score.bias).squeeze(1)
 
@@ -379,21 +403,33 @@ class FeatureRows:
             entries = x.values().cpu().numpy(), x.indices().cpu().numpy()
             self._matrix = csr_array(entries, shape=x.shape)
 
+    @cached_property
+    def _all(self) -> tuple[Rows, Rows]:
+        return _both_ways(self._matrix, self._x.device)
+
     def times(self, nodes: Tensor, weight: Tensor) -> Tensor:
         """Return the product of some rows with `weight`, [t, hidden].
 
         Args:
-            nodes: Which rows, int64 [t], on the CPU.
+            nodes: Which rows, int32 or int64 [t].
             weight: One row per feature, [d, hidden].
         """
         if not self._x.is_sparse:
-            return self._x.index_select(0, nodes.to(self._x.device)) @ weight
+            return self._x.index_select(0, nodes) @ weight
+        # Fetching entries takes as long as multiplying many times as many; a GPU need not ask.
+        if weight.device.type != "cpu" or _PER_FETCHED * nodes.numel() >= self._x.shape[0]:
+            return row_sums(weight, *self._all).index_select(0, nodes)
         chosen = csr_array(self._matrix[nodes.numpy()])
-        there, back = (
-            Rows.of(np.diff(m.indptr), m.indices.astype(np.int64), m.data, weight.device)
-            for m in (chosen, csr_array(chosen.T))
-        )
-        return row_sums(weight, there, back)
+        return row_sums(weight, *_both_ways(chosen, weight.device))
+
+
+def _both_ways(matrix: csr_array, device: torch.device) -> tuple[Rows, Rows]:
+    """Return the rows of a matrix, and those of its transpose."""
+    one, other = (
+        Rows.of(np.diff(m.indptr), m.indices.astype(np.int64), m.data, device)
+        for m in (matrix, csr_array(matrix.T))
+    )
+    return one, other
 
 
 class SEAL(SubgraphLearner):
@@ -436,20 +472,18 @@ class SEAL(SubgraphLearner):
         """Return the features, if any are looked at."""
         return FeatureRows(seen.features) if self.settings.use_features else None
 
-    def logits(self, examples: Examples, chosen: Tensor) -> Tensor:
-        """Return the logits of some examples while training."""
-        batch = examples.surroundings.batch(chosen).to(self.network.dense_bias.device)
-        return self.network(batch, self.multiplied(examples.features, batch.nodes))
+    def logits(self, examples: Examples, batches: Sequence[Tensor]) -> Iterator[Tensor]:
+        """Yield the logits of the examples of each step."""
+        network, size = self.network, self.network.size
+        for batch in examples.surroundings.in_turn(batches):
+            first = network.label_products().index_select(0, batch.labels)
+            if network.features is not None:
+                first = first + examples.features.times(batch.nodes, network.features)
+            yield network(batch, first, size)
 
     def scorer(self, known: TrainingGraph) -> SEALScorer:
         """Return what cuts out the surroundings of pairs in these links and scores them."""
         return SEALScorer(self, known)
-
-    def multiplied(self, features: FeatureRows | None, nodes: Tensor) -> Tensor | None:
-        """Return the features of nodes times the first layer's weights, if any are looked at."""
-        if features is None or self.network.features is None:
-            return None
-        return features.times(nodes, self.network.features)
 
 
 class SEALScorer(PairScorer):
@@ -461,8 +495,11 @@ class SEALScorer(PairScorer):
         self._learner, self._known = learner, known
         with evaluating(learner):
             # Multiplied once with what every score needs.
-            features = learner.prepared(known, None)
-            self._projected = learner.multiplied(features, torch.arange(known.num_nodes))
+            network, features = learner.network, learner.prepared(known, None)
+            self._labels, self._features, self._size = network.label_products(), None, network.size
+            if features is not None and network.features is not None:
+                nodes = torch.arange(known.num_nodes, device=known.device)
+                self._features = features.times(nodes, network.features)
 
     @property
     def cost_per_pair(self) -> float:
@@ -483,18 +520,20 @@ class SEALScorer(PairScorer):
     def logits(self, pairs: Tensor) -> Tensor:
         """Return the logits of pairs of node numbers, float32 [p] on the CPU."""
         network, device = self._learner.network, self._known.device
+        nodes = _SCORED_NODES if device.type == "cpu" else _SCORED_NODES_GPU
         with evaluating(network):
-            blocks = [
-                network(batch.to(device), self._features_of(batch))[:count].cpu()
+            scores = [
+                network(batch, self._first(batch), self._size)[:count].cpu()
                 for block in self._learner.blocks(pairs, self._known)
-                for batch, count in block.batches(_SCORED_NODES, _FEWEST_SCORED)
+                for batch, count in block.batches(nodes, _FEWEST_SCORED)
             ]
-        return torch.cat(blocks) if blocks else torch.empty(0)
+        return torch.cat(scores) if scores else torch.empty(0)
 
-    def _features_of(self, batch: Batch) -> Tensor | None:
-        if self._projected is None:
-            return None
-        return self._projected.index_select(0, batch.nodes.to(self._projected.device))
+    def _first(self, batch: Batch) -> Tensor:
+        first = self._labels.index_select(0, batch.labels)
+        if self._features is not None:
+            first += self._features.index_select(0, batch.nodes)
+        return first
 
 
 METHOD = Method(

@@ -1,8 +1,8 @@
 """The surroundings of pairs of nodes, for methods that learn from them: SEAL and S3GRL.
 
 They are cut out of a graph for many pairs at once, by row operations on compressed rows (CSR);
-nothing loops over nodes or pairs. Pairs are worked on in blocks, so that memory beyond the answer
-stays bounded.
+nothing loops over nodes or pairs, and a GPU does what a CPU does. Pairs are worked on in blocks, so
+that memory beyond the answer stays bounded.
 
 What was cut out once is kept on disk, under the name of what it was made of. That cache is a
 convenience: whatever is wrong with it, the answer is computed. Its folder is `cgcl/extracted` in
@@ -18,6 +18,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -54,10 +55,15 @@ _UNFINISHED_FOR_S = 24 * 3600
 _TABLE_PLACES = 2**22
 _BLOCK_PAIRS = 2**12
 _LOOKED_AT = 2**17
+_NOWHERE = 2**31 - 1
 # Unpacked subgraphs take ten times the room, so a block of them is packed before the next is cut
 # out. A block has about so many nodes and links: 100 MB unpacked, with what is computed of them.
 _UNPACKED = 2**20
 _FIRST_BLOCK = 64
+# A GPU takes so many times as much of all these.
+_ON_GPU = 16
+# So many numbers of what steps compute with are fetched together.
+_FETCHED = 2**20
 # Where features are made of links, at most this share of the links are examples.
 _MOST_OF_STRUCTURE = 0.5
 
@@ -90,7 +96,7 @@ class SubgraphSettings(TrainedSettings):
         return ", ".join(parts)
 
 
-def starts_of(sizes: Numbers) -> Numbers:
+def starts_of(sizes: npt.ArrayLike) -> Numbers:
     """Return where stretches of these sizes begin, and the end of the last."""
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
 
@@ -111,6 +117,10 @@ class Subgraphs:
     start: Tensor
     """Where each subgraph begins in `nodes`, int64 [p + 1]: its source, and next its target."""
 
+    def cpu(self) -> Subgraphs:
+        """Return them on the CPU."""
+        return Subgraphs(*(own.cpu() for own in vars(self).values()))
+
 
 def extract(adjacency: Adjacency, pairs: Tensor, rule: SubgraphSettings) -> Subgraphs:
     """Return what lies within some hops of either end of each pair, and the links in between.
@@ -124,141 +134,140 @@ def extract(adjacency: Adjacency, pairs: Tensor, rule: SubgraphSettings) -> Subg
         pairs: Node numbers, int64 [2, p]; the two of a pair differ.
         rule: How far to go, and how many nodes a hop adds at most.
     """
-    source, target = canonical(pairs.cpu()).numpy()
-    size = max(1, min(_BLOCK_PAIRS, _TABLE_PLACES // max(adjacency.num_rows, 1)))
-    table = np.full(min(size, max(source.size, 1)) * adjacency.num_rows, -1, dtype=np.int32)
-    blocks = [
-        _extract_block(adjacency, source[at : at + size], target[at : at + size], table, rule)
-        for at in range(0, max(source.size, 1), size)
-    ]
+    pairs, n = canonical(pairs.to(adjacency.indices.device)), max(adjacency.num_rows, 1)
+    size = max(1, min(_BLOCK_PAIRS, _TABLE_PLACES * _at_once(pairs.device) // n))
+    most = min(size, max(pairs.shape[1], 1))
+    table = torch.full((most * n,), _NOWHERE, dtype=torch.int32, device=pairs.device)
+    blocks = [_extract_block(adjacency, block, table, rule) for block in pairs.split(size, dim=1)]
     nodes, edges, sizes = zip(*blocks, strict=True)
-    offsets, size_of = starts_of(np.array([block.size for block in nodes])), np.concatenate(sizes)
-    edge_index = [block + at for block, at in zip(edges, offsets, strict=False)]
+    size_of = torch.cat(sizes)
+    offsets = starts_of([block.numel() for block in nodes])
+    edge_index = [block + at for block, at in zip(edges, offsets.tolist(), strict=False)]
     return Subgraphs(
-        nodes=torch.from_numpy(np.concatenate(nodes)),
-        owner=torch.from_numpy(np.repeat(np.arange(size_of.size), size_of)),
-        edge_index=torch.from_numpy(np.concatenate(edge_index, axis=1)),
-        start=torch.from_numpy(starts_of(size_of)),
+        nodes=torch.cat(nodes),
+        owner=torch.repeat_interleave(size_of),
+        edge_index=torch.cat(edge_index, dim=1),
+        start=functional.pad(size_of.cumsum(0), (1, 0)),
     )
 
 
+def _at_once(device: torch.device) -> int:
+    """Return how many times as much as on a CPU is worked on at once."""
+    return 1 if device.type == "cpu" else _ON_GPU
+
+
 def _extract_block(
-    adjacency: Adjacency,
-    source: Numbers,
-    target: Numbers,
-    table: npt.NDArray[np.int32],
-    rule: SubgraphSettings,
-) -> tuple[Numbers, Numbers, Numbers]:
+    adjacency: Adjacency, pairs: Tensor, table: Tensor, rule: SubgraphSettings
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return nodes, links and sizes of some pairs' subgraphs.
 
-    `table` holds -1 everywhere, before and after; a node's place in it is `owner * n + node`.
+    `table` holds `_NOWHERE` everywhere, before and after; a node's place in it is
+    `owner * n + node`.
     """
-    n = adjacency.num_rows
-    ring = np.repeat(np.arange(source.size), 2), np.stack([source, target], 1).reshape(-1)
+    n, p = adjacency.num_rows, pairs.shape[1]
+    each = torch.arange(p, device=pairs.device)
+    ring = each.repeat_interleave(2), pairs.T.flatten()
     table[ring[0] * n + ring[1]] = 0
-    rings, left_out = [ring], [np.empty(0, dtype=np.int64)]
+    rings, left_out = [ring], [each[:0]]
     for _ in range(rule.hops):
-        owner, nodes = _next_ring(adjacency, *ring, table)
-        stays = _stay(owner, nodes, source, target, rule.nodes_per_hop)
-        ring = owner[stays], nodes[stays]
+        ring = _next_ring(adjacency, *ring, table)
+        if rule.nodes_per_hop:
+            owner, nodes = ring
+            stays = _stay(owner, nodes, pairs, rule.nodes_per_hop)
+            ring = owner[stays], nodes[stays]
+            left_out.append((owner * n + nodes)[~stays])
         rings.append(ring)
-        left_out.append(owner[~stays] * n + nodes[~stays])
     # Only now: what one hop leaves out must not come back at the next, further away than it is.
-    table[np.concatenate(left_out)] = -1
-    owner, nodes = (np.concatenate(parts) for parts in zip(*rings, strict=True))
+    table[torch.cat(left_out)] = _NOWHERE
+    owner, nodes = (torch.cat(parts) for parts in zip(*rings, strict=True))
     # Stable: within an owner the source stays before the target, and each hop before the next.
-    order = np.argsort(owner, kind="stable")
-    owner, nodes = owner[order], nodes[order]
+    owner, order = owner.sort(stable=True)
+    nodes = nodes.index_select(0, order)
     row = owner * n
-    table[row + nodes] = np.arange(nodes.size)
-    size = np.bincount(owner, minlength=source.size)
-    edges = _links_within(adjacency, row, nodes, table, (np.cumsum(size) - size)[owner])
-    table[row + nodes] = -1
+    places = row + nodes
+    table[places] = torch.arange(nodes.numel(), dtype=torch.int32, device=nodes.device)
+    size = torch.bincount(owner, minlength=p)
+    first = (size.cumsum(0) - size).index_select(0, owner)
+    edges = _links_within(adjacency, row, nodes, table, first)
+    table[places] = _NOWHERE
     return nodes, edges, size
 
 
-def _neighbours(adjacency: Adjacency, nodes: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
+def _neighbours(adjacency: Adjacency, nodes: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the neighbours of nodes, piece by piece: each one's place in `nodes`, and who."""
-    for block in blocks_of(adjacency.degree.cpu().numpy()[nodes], _LOOKED_AT):
-        which, neighbours = adjacency.take(nodes[block])
+    degree = adjacency.degree.index_select(0, nodes).cpu().numpy()
+    for block in blocks_of(degree, _LOOKED_AT * _at_once(nodes.device)):
+        which, neighbours = adjacency.neighbours(nodes[block])
         yield which + block.start, neighbours
 
 
 def _next_ring(
-    adjacency: Adjacency, owner_of: Numbers, nodes: Numbers, table: npt.NDArray[np.int32]
-) -> tuple[Numbers, Numbers]:
+    adjacency: Adjacency, owner_of: Tensor, nodes: Tensor, table: Tensor
+) -> tuple[Tensor, Tensor]:
     """Return the neighbours that are in no ring yet, each once, as they are met; mark them."""
-    n, none = adjacency.num_rows, np.empty(0, dtype=np.int64)
-    owners, found = [none], [none]
+    n = adjacency.num_rows
+    owners, found = [owner_of[:0]], [nodes[:0]]
     for which, neighbours in _neighbours(adjacency, nodes):
-        owner = owner_of[which]
+        owner = owner_of.index_select(0, which)
         places = owner * n + neighbours
-        new = (table[places] < 0).nonzero()[0]
-        # Of several that write their number into one place, the last one written stays: that is
-        # the first one met, so that a ring does not depend on where a block ends.
-        table[places[new[::-1]]] = new[::-1]
-        new = new[table[places[new]] == new]
-        owners.append(owner[new])
-        found.append(neighbours[new])
-    return np.concatenate(owners), np.concatenate(found)
+        new = (table.index_select(0, places) == _NOWHERE).nonzero().squeeze(1)
+        # Of several that find one place empty, the first one met gets it, so that a ring does not
+        # depend on where a block ends.
+        places, number = places.index_select(0, new), new.int()
+        table.scatter_reduce_(0, places, number, "amin")
+        new = new[table.index_select(0, places) == number]
+        owners.append(owner.index_select(0, new))
+        found.append(neighbours.index_select(0, new))
+    return torch.cat(owners), torch.cat(found)
 
 
-def _stay(
-    owner: Numbers, nodes: Numbers, source: Numbers, target: Numbers, most: int
-) -> npt.NDArray[np.bool_]:
-    """Return which nodes of a ring stay, so that no owner has more than a hop may add."""
-    stays = np.ones(nodes.size, dtype=np.bool_)
-    count = np.bincount(owner, minlength=source.size)
-    is_over = count > (most or nodes.size)
-    if not is_over.any():
+def _stay(owner: Tensor, nodes: Tensor, pairs: Tensor, most: int) -> Tensor:
+    """Return which nodes of a ring stay, so that no owner has more than a hop may add, bool."""
+    stays = torch.ones_like(owner, dtype=torch.bool)
+    count = torch.bincount(owner, minlength=pairs.shape[1])
+    is_over = count > most
+    crowd = is_over.index_select(0, owner).nonzero().squeeze(1)
+    if crowd.numel() == 0:
         return stays
-    crowd = is_over[owner].nonzero()[0]
-    whose = owner[crowd]
-    # One number orders them by owner, then by chance: 13 bits for one of 2^13 owners at most.
-    draw = (whose << 51).astype(np.uint64) | (
-        _hashed(source[whose], target[whose], nodes[crowd]) >> np.uint64(13)
-    )
+    whose = owner.index_select(0, crowd)
+    # One number orders them by owner, then by chance: 12 bits for one of 2^12 owners at most.
+    chance = _hashed(*pairs.index_select(1, whose), nodes.index_select(0, crowd))
+    draw = (whose << 51) | _shifted(chance, 13)
     size = count[is_over]
-    first_out = np.cumsum(size) - size + most
-    stays[crowd] = draw < np.repeat(np.sort(draw)[first_out], size)
+    first_out = size.cumsum(0) - size + most
+    limit = draw.sort().values.index_select(0, first_out).repeat_interleave(size)
+    stays[crowd] = draw < limit
     return stays
 
 
 def _links_within(
-    adjacency: Adjacency,
-    row: Numbers,
-    nodes: Numbers,
-    table: npt.NDArray[np.int32],
-    first: Numbers,
-) -> Numbers:
-    """Return the links between nodes of the same subgraph but for the pair's own, [2, e].
-
-    Args:
-        adjacency: All links.
-        row: Where the row of each node's subgraph begins in the table.
-        nodes: All nodes of all subgraphs.
-        table: The number of each node among them, and -1.
-        first: The number of the first node of each node's subgraph.
-    """
-    pieces = [np.empty((2, 0), dtype=np.int64)]
+    adjacency: Adjacency, row: Tensor, nodes: Tensor, table: Tensor, first: Tensor
+) -> Tensor:
+    """Return the links between nodes of the same subgraph but for the pair's own, [2, e]."""
+    pieces = [torch.empty(2, 0, dtype=torch.int64, device=nodes.device)]
     for which, neighbours in _neighbours(adjacency, nodes):
-        place = table[row[which] + neighbours]
-        inside = (place >= 0).nonzero()[0]
-        links = np.stack([which[inside], place[inside].astype(np.int64)])
+        there = table.index_select(0, row.index_select(0, which) + neighbours).long()
         # Source and target are the first two of a subgraph.
-        pieces.append(links[:, (links >= first[links[0]] + 2).any(axis=0)])
-    return np.concatenate(pieces, axis=1)
+        past = first.index_select(0, which) + 2
+        inside = (there != _NOWHERE) & ((which >= past) | (there >= past))
+        pieces.append(torch.stack([which, there])[:, inside])
+    return torch.cat(pieces, dim=1)
 
 
-def _hashed(*numbers: Numbers) -> npt.NDArray[np.uint64]:
-    """Return a number for each row of `numbers` that looks drawn by chance (splitmix64)."""
-    state = np.zeros(numbers[0].size, dtype=np.uint64)
-    for number in (np.array(0), *numbers):
-        state = (state ^ number.astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
-        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        state ^= state >> np.uint64(31)
+def _hashed(*numbers: Tensor) -> Tensor:
+    """Return 64 bits for each row of `numbers` that look drawn by chance (splitmix64), int64."""
+    state = torch.zeros_like(numbers[0])
+    for number in (state, *numbers):
+        state = (state ^ number) + (0x9E3779B97F4A7C15 - 2**64)
+        state = (state ^ _shifted(state, 30)) * (0xBF58476D1CE4E5B9 - 2**64)
+        state = (state ^ _shifted(state, 27)) * (0x94D049BB133111EB - 2**64)
+        state = state ^ _shifted(state, 31)
     return state
+
+
+def _shifted(bits: Tensor, places: int) -> Tensor:
+    """Return 64 bits moved to the right, zeros from the left; torch would copy the sign."""
+    return (bits >> places) & (2 ** (64 - places) - 1)
 
 
 class Surroundings:
@@ -269,9 +278,16 @@ class Surroundings:
     remembered_bytes: ClassVar[int] = 2**28
     """A list of pairs that was to be scored is remembered if its surroundings take no more."""
 
-    def __init__(self, arrays: Arrays) -> None:
-        """Take the arrays that `packed` makes."""
-        self.arrays = arrays
+    room: Numbers
+    """About how many numbers each pair's take, [p]."""
+
+    def __init__(self, arrays: Arrays, device: torch.device | str = "cpu") -> None:
+        """Take the arrays that `packed` makes, and where they are computed on."""
+        self.arrays, self.device = arrays, torch.device(device)
+
+    def placed(self, *arrays: npt.NDArray[Any]) -> list[Tensor]:
+        """Return arrays where they are computed with; a GPU gets them when it comes to them."""
+        return [torch.from_numpy(own).to(self.device, non_blocking=True) for own in arrays]
 
     @classmethod
     def packed(cls, subgraphs: Subgraphs, rule: Any) -> Arrays:  # noqa: ANN401
@@ -290,14 +306,15 @@ class Surroundings:
             rule: What is looked at.
         """
         first, size = 0, _FIRST_BLOCK
+        unpacked = _UNPACKED * _at_once(adjacency.indices.device)
         while first < pairs.shape[1]:
-            block = pairs[:, first : first + size].cpu()
+            block = pairs[:, first : first + size]
             subgraphs = extract(adjacency, block, rule)
-            yield cls(cls.packed(subgraphs, rule))
+            yield cls(cls.packed(subgraphs, rule), adjacency.indices.device)
             first += block.shape[1]
             # The next block has the size that would have been right for this one.
             numbers = (subgraphs.nodes.numel() + subgraphs.edge_index.shape[1]) / block.shape[1]
-            size = max(1, min(2 * size, int(_UNPACKED / numbers)))
+            size = max(1, min(2 * size, int(unpacked / numbers)))
 
     @classmethod
     def kept(cls, known: TrainingGraph, pairs: Tensor, rule: SubgraphSettings) -> Self:
@@ -314,7 +331,26 @@ class Surroundings:
             return {name: np.concatenate([own[name] for own in blocks]) for name in blocks[0]}
 
         parts = [known.links, known.num_nodes, pairs, *rule.limits]
-        return cls(cached(cls.kind, parts, compute))
+        return cls(cached(cls.kind, parts, compute), known.device)
+
+    def fetched(self, which: Tensor) -> Any:  # noqa: ANN401
+        """Return what is computed with for some pairs, of which `part` gives some in a row.
+
+        Args:
+            which: Their numbers, int64 [b], on the CPU.
+        """
+        raise NotImplementedError
+
+    def in_turn(self, batches: Sequence[Tensor]) -> Iterator[Any]:
+        """Yield what is computed with for each batch; those of many are fetched together.
+
+        Args:
+            batches: The numbers of the pairs of each, int64, on the CPU.
+        """
+        for block in blocks_of(np.array([self.room[own].sum() for own in batches]), _FETCHED):
+            several = batches[block]
+            fetched, ends = self.fetched(torch.cat([*several])), starts_of([*map(len, several)])
+            yield from (fetched.part(*own) for own in pairwise(ends.tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,18 +395,19 @@ class SubgraphLearner(Learner):
         """Return what is made once of the features, which are those of `seen`, for examples."""
         raise NotImplementedError
 
-    def logits(self, examples: Examples, chosen: Tensor) -> Tensor:
-        """Return the logits of some examples while training."""
+    def logits(self, examples: Examples, batches: Sequence[Tensor]) -> Iterator[Tensor]:
+        """Yield the logits of the examples of each step while training."""
         raise NotImplementedError
 
     def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
         """Yield the loss of each batch of linked and unlinked pairs, shuffled together."""
         examples = self.examples_of(known, epoch.seed)
         order = torch.randperm(examples.is_link.numel(), generator=epoch.stream("batches"))
-        for chosen in self.batches(order):
-            wanted = examples.is_link.index_select(0, chosen).to(known.device)
-            logits = self.logits(examples, chosen)
-            yield functional.binary_cross_entropy_with_logits(logits, wanted)
+        batches = self.batches(order)
+        wanted = examples.is_link.index_select(0, order).to(known.device)
+        each = wanted.split([*map(len, batches)])
+        for logits, own in zip(self.logits(examples, batches), each, strict=True):
+            yield functional.binary_cross_entropy_with_logits(logits, own)
 
     def examples_of(self, known: TrainingGraph, seed: int) -> Examples:
         """Return the pairs to learn from; they follow from the links and the seed of the run."""

@@ -119,6 +119,12 @@ class Rows:
         arrays = (np.cumsum(size) - size, index, weight)
         return cls(*(torch.from_numpy(array).to(device) for array in arrays))
 
+    def part(self, rows: slice, entries: slice, column: int) -> Rows:
+        """Return some rows, those of the entries, by columns that are counted from one of them."""
+        weight = None if self.weight is None else self.weight[entries]
+        start, index = self.start[rows] - entries.start, self.index[entries] - column
+        return Rows(start, index, weight)
+
     def times(self, h: Tensor) -> Tensor:
         """Return the product with a dense matrix, [r, any]."""
         return functional.embedding_bag(
