@@ -130,7 +130,7 @@ def _reduced(found: Tests, graph: str) -> list[str]:
     for method in ROWS:
         own = [line for share in SHARES for line in found.get((graph, share, method), ())]
         # For a few methods that is more than the package has, and their runs say what they have.
-        caps = {} if method in FEW["methods"] else ASKED["caps"].get(method, {}).get(graph, {})
+        caps = ASKED["caps"].get(method if method not in FEW["methods"] else "", {}).get(graph, {})
         parts = [f"{name} {value:,}" for name, value in caps.items()]
         parts += dict.fromkeys(line["caps"] for line in own if line["caps"])
         count = len(trials.get((graph, method), ()))
@@ -229,16 +229,56 @@ def _steps(line: Line) -> int:
     return an_epoch * line["best_epoch"]
 
 
+def _counts(apart: Mapping[Key, Difference]) -> str:
+    """Say in how many tests CGCL is ahead, behind and level."""
+    signs = [own.sign for own in apart.values() if _is_tested(own)]
+    return (
+        f"- **Who is best where every row had the same search?** Of {len(signs)} tests so far of "
+        f"AUC and AP, one family, CGCL is ahead in {signs.count(1)}, behind in {signs.count(-1)} "
+        f"and level in {signs.count(0)}: there chance could explain the difference."
+    )
+
+
+def headline() -> str:
+    """Return the highest AUC at each place, CGCL's, and how CGCL stands to every row."""
+    found, rows = tests(), list[list[str]]()
+    apart, waiting = differences(found), dict[str, None]()
+    for graph, share in product(ASKED["graphs"], SHARES):
+        of = {key[2]: own for key, own in found.items() if key[:2] == (graph, share)}
+        signs = _standing(of, apart, graph, share)
+        if not any(signs[sign] for sign in (-1, 0, 1)):
+            waiting[TITLES[graph]] = None
+            continue
+        tested = (m for m in of if m == OURS or _title(m) not in signs[None])
+        best = max(tested, key=lambda method: _mean(of[method]))
+        cells = [f"{_title(best)} {_mean(of[best]):.2f}", f"{_mean(of[OURS]):.2f}"]
+        cells += [joined(signs[sign]) if signs[sign] else "" for sign in (-1, 0, 1)]
+        rows.append([TITLES[graph], f"{share} %", *cells])
+    head = "graph | test links | highest AUC | CGCL | behind | level with | ahead of"
+    fewest = family().fewest_splits
+    note = f"{NOT_PRINTED} Not in the paper. Rows over fewer than {fewest} splits are left out."
+    note += f" Still to be tested: {joined([*waiting])}." if waiting else ""
+    return f"{_counts(apart)}\n\n{table(head, rows, note)}"
+
+
+def _standing(
+    of: Mapping[str, Sequence[Line]], apart: Mapping[Key, Difference], graph: str, share: int
+) -> Mapping[int | None, list[str]]:
+    """Return the other rows, best first, by how CGCL stands to them in AUC; None: not tested."""
+    signs = defaultdict[int | None, list[str]](list)
+    for method in sorted(of, key=lambda method: -_mean(of[method])):
+        own = apart.get((graph, share, method, "auc"))
+        if method != OURS:
+            is_tested = own is not None and _is_tested(own)
+            signs[own.sign if own and is_tested else None].append(_title(method))
+    return signs
+
+
 def summary() -> str:
     """Say who is best on each graph, by how much, and where it is level."""
     found = tests()
     apart = differences(found)
-    signs = [own.sign for own in apart.values() if _is_tested(own)]
-    lines = [
-        f"- **Who is best where every row had the same search?** Of {len(signs)} tests so far of "
-        f"AUC and AP, one family, CGCL is ahead in {signs.count(1)}, behind in {signs.count(-1)} "
-        f"and level in {signs.count(0)}: there chance could explain the difference."
-    ]
+    lines = [_counts(apart)]
     for graph in ASKED["graphs"]:
         told = [_best_words(found, apart, graph, share) for share in SHARES]
         words = [own for own in told if own]
@@ -265,16 +305,11 @@ def _best_words(found: Tests, apart: Mapping[Key, Difference], graph: str, share
     order = sorted(of, key=lambda method: -_mean(of[method]))
     if OURS not in order or len(order) < 2:
         return ""
-    best, signs = order[0], defaultdict[int | None, list[str]](list)
-    against = {method: apart.get((graph, share, method, "auc")) for method in order}
-    for method, own in against.items():
-        if method != OURS:
-            is_tested = own is not None and _is_tested(own)
-            signs[own.sign if own and is_tested else None].append(_title(method))
+    best, signs = order[0], _standing(of, apart, graph, share)
     words = f"{share} %: {_title(best)} has the highest AUC, {_mean(of[best]):.2f}"
     if best == OURS:
         words += f", {_mean(of[best]) - _mean(of[order[1]]):.2f} above {_title(order[1])}"
-    elif (own := against[best]) is not None:
+    elif (own := apart.get((graph, share, best, "auc"))) is not None:
         words += f" (CGCL {behind_words(own)})"
     hows = {-1: "is behind", 0: "is level with", 1: "is ahead of", None: "is not tested against"}
     told = [f"{how} {joined(signs[sign])}" for sign, how in hows.items() if signs[sign]]
@@ -292,5 +327,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "equal-choices": choices_table,
     "equal-crossing": crossing_table,
     "equal-top-of-list": top_of_list_table,
+    "equal-headline": headline,
     "equal-summary": summary,
 }
