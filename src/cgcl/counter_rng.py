@@ -18,6 +18,8 @@ _MASK = WORDS - 1
 _GOLDEN = 0x9E3779B9  # 2^32 divided by the golden ratio: spreads neighbouring numbers
 # Multipliers with a low bias, found by search: Wellons, "Prospecting for hash functions", 2018.
 _FIRST, _SECOND = 0x7FEB352D, 0x846CA68B
+# So many rounds of a Feistel network look random (Luby and Rackoff, 1988).
+_ROUNDS = 4
 
 
 def mix(number: Tensor) -> Tensor:
@@ -58,6 +60,34 @@ def words(key: int | Tensor, row: Tensor, column: Tensor) -> Tensor:
 def words_below(chance: float) -> int:
     """Return the limit below which a word lies with this chance."""
     return round(WORDS * chance)
+
+
+def permuted(places: Tensor, count: int, key: int) -> Tensor:
+    """Return where a shuffle of 0..count-1 puts some places, int64.
+
+    Nothing is shuffled in memory: four rounds of a Feistel network change the bits of a place, and
+    what falls outside is changed again.
+
+    Args:
+        places: Different numbers in 0..count-1, int64.
+        count: How many there are to shuffle.
+        key: What `epoch_key` gave.
+
+    Example:
+        >>> permuted(torch.arange(5), 5, key=1).sort().values
+        tensor([0, 1, 2, 3, 4])
+    """
+    half = max((count - 1).bit_length() + 1, 2) // 2
+    mask, found = (1 << half) - 1, places.clone()
+    waiting = torch.arange(places.numel(), device=places.device)
+    while waiting.numel():
+        one, other = found.index_select(0, waiting) >> half, found.index_select(0, waiting) & mask
+        for turn in range(_ROUNDS):
+            one, other = other, one ^ (words(key, other, torch.full_like(other, turn)) & mask)
+        moved = (one << half) | other
+        found.index_copy_(0, waiting, moved)
+        waiting = waiting[moved >= count]
+    return found
 
 
 def integers(words: Tensor, below: int) -> Tensor:

@@ -228,8 +228,8 @@ def audited(learner: Learner, known: TrainingGraph, name: str = "", epochs: int 
 
 
 def small(name: str, told: dict[str, Any]) -> dict[str, Any]:
-    own = {field.name for field in fields(method_named(name).settings)}
-    return {key: value for key, value in SMALL.items() if key in own} | told
+    own = method_named(name).settings  # whose batch is 0 takes whole views
+    return {key: value for key, value in SMALL.items() if getattr(own, key, 0)} | told
 
 
 def learner_of(name: str, known: TrainingGraph, **told: Any) -> Learner:

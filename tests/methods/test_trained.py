@@ -42,8 +42,8 @@ def a_graph(num_features: int = 6) -> TrainingGraph:
 
 def build(name: str, known: TrainingGraph, **told: Any) -> Learner:
     method = method_named(name)
-    own = {field.name for field in fields(method.settings)}
-    values = {key: value for key, value in SMALL.items() if key in own}
+    # Whose batch is 0 takes whole views.
+    values = {key: value for key, value in SMALL.items() if getattr(method.settings, key, 0)}
     with seeded(0, "weights"):
         return method.build(known.num_features, method.settings(**(values | told)))
 

@@ -101,11 +101,16 @@ class Adjacency:
 
     def neighbours(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the rows of `nodes` end to end: each entry's place in `nodes`, and its column."""
+        which, places = self.places(nodes)
+        return which, self.indices.index_select(0, places)
+
+    def places(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return of each entry of the rows of `nodes` its place in `nodes`, and in `indices`."""
         size = self.degree.index_select(0, nodes)
         which = torch.repeat_interleave(size)
         offset = self.indptr.index_select(0, nodes) - (size.cumsum(0) - size)
         places = torch.arange(which.numel(), device=which.device) + offset.index_select(0, which)
-        return which, self.indices.index_select(0, places)
+        return which, places
 
     def take(self, nodes: Numbers) -> tuple[Numbers, Numbers]:
         """Return what `neighbours` does, for arrays, without a thread of torch's."""

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from cgcl.counter_rng import base_key, epoch_key, words, words_below
+from cgcl.counter_rng import base_key, epoch_key, permuted, words, words_below
+from cgcl.errors import FeatureError
 from cgcl.graph.pairs import encode, is_in
-from cgcl.methods.method import EVERY_GRAPH, Epoch, Learner, Method, TrainingGraph
+from cgcl.methods.method import EVERY_GRAPH, Epoch, Learner, Method, Remembered, TrainingGraph
+from cgcl.methods.minibatch import FeatureRows, neighbourhood
 from cgcl.methods.scoring import DecoderScorer, decode_pairs, embed
 from cgcl.methods.settings import CGCL_SEARCH, PRESETS, CGCLSettings
 from cgcl.metrics import consistency_terms
-from cgcl.model import CGCL, View, Views, divide, symmetric
+from cgcl.model import CGCL, View, Views, consistency_loss, divide, symmetric
 from cgcl.split import NegativeSampler
 
 VIEWS = "views"
 """The purpose of the coins that divide the links."""
 NEGATIVES = ("negatives 1", "negatives 2")
 """The purpose of the counter-examples of each turn."""
+BATCHES = "batches"
+"""The purpose of the order in which batches take the links."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,15 +106,63 @@ class CrossViewLearner(CGCL, Learner):
             targets=settings.targets,
         )
         self._settings = settings
+        self._features: Remembered[FeatureRows] = Remembered()
         # From the start of the seed, wherever building the layers has left the global generator.
         self.reset_parameters(torch.Generator().manual_seed(torch.initial_seed()))
 
     def steps(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
-        """Yield L_1 and L_2."""
+        """Yield L_1 and L_2, or the loss of each batch."""
+        if self._settings.batch:
+            yield from self._batch_losses(known, epoch)
+            return
         drawn = draw(known, epoch, self._settings)
         coins = epoch.stream("dropout", known.device)
         x = (known.features_along(seen.edge_index) for seen, _ in drawn.views.passes())
         yield from self.losses(x, drawn.views, drawn.negatives, coins)
+
+    def _batch_losses(self, known: TrainingGraph, epoch: Epoch) -> Iterator[Tensor]:
+        """Yield what L_1 and L_2 are on some links of both views at a time, each link once.
+
+        The views, and what a node hears in each, are those of whole steps: a batch chooses only
+        which of the hidden links are asked for.
+        """
+        features, coins = self._features_of(known), epoch.stream("dropout", known.device)
+        is_first, _ = tossed(known.links, epoch, self._settings.seen)
+        ends = known.links[:, is_first].flatten()
+        first = torch.bincount(ends, minlength=known.num_nodes)  # links of each node in view 1
+        degrees, count = (first, known.adjacency.degree - first), known.links.shape[1]
+        for slots in torch.arange(count, device=known.device).split(self._settings.batch):
+            chosen = permuted(slots, count, _key(epoch, BATCHES))
+            links, in_first = (own.index_select(-1, chosen) for own in (known.links, is_first))
+            negatives = known.unlinked.draw_hashed(
+                slots.numel(), _key(epoch, NEGATIVES[0]), int(slots[0])
+            )
+            sides: list[tuple[Tensor, ...]] = []
+            for is_view_1, asked in ((True, ~in_first), (False, in_first)):  # encode 1, ask for 2
+                pairs = torch.cat([links[:, asked], negatives[:, asked]], dim=1)
+                nodes, ends = torch.unique(pairs, return_inverse=True)
+                around = neighbourhood(
+                    known.adjacency, nodes, degrees[not is_view_1], self._coin(epoch, is_view_1)
+                )
+                z = self.encode.along(features.of(around.nodes), around.sums, coins)
+                sides.append(self.decode(z, ends, coins).tensor_split(2))
+            positive, negative = map(torch.cat, zip(*sides, strict=True))
+            yield consistency_loss(positive, negative, self.targets)
+
+    def _coin(self, epoch: Epoch, is_first: bool) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return what tells whether links are in a view, by their ends."""
+        key, limit = view_key(epoch), words_below(self._settings.seen)
+        return lambda low, high: (words(key, low, high) < limit) == is_first
+
+    def _features_of(self, known: TrainingGraph) -> FeatureRows:
+        if known.structure is not None:
+            raise FeatureError(
+                "`batch` needs features of the nodes, and the graph has none: they would be made "
+                "anew of all links for every batch.\nLeave `batch` out, or give features."
+            )
+        if known not in self._features:
+            self._features[known] = FeatureRows(known.features)
+        return self._features[known]
 
     def scorer(self, known: TrainingGraph) -> DecoderScorer:
         """Return the decoder on embeddings that all these links give."""

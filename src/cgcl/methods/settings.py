@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from cgcl.errors import ConfigError
 from cgcl.settings import Range, Settings, check_range
 
 if TYPE_CHECKING:
     from cgcl.graph import Graph
 
 # What settings that were added later used to be, before anyone could choose.
-_CAME_LATER = {("choose_by", "auc"), ("patience", 0), ("encoder", "gcn")}
+_CAME_LATER = {("choose_by", "auc"), ("patience", 0), ("encoder", "gcn"), ("batch", 0)}
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ COMMON_RANGES: dict[str, Range] = {
     "nodes_per_hop": Range(low=0, high=10_000_000),
     "share": Range(above=0, high=1),
 }
-"""The ranges of settings that several methods have; a method may narrow them."""
+"""The ranges of settings that several methods have; a method may have others."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class TrainedSettings(MethodSettings):
         for name in (own.name for own in fields(self)):
             if name.endswith("dropout"):
                 check_range(name, getattr(self, name), Range(low=0, below=1))
-            elif name in COMMON_RANGES:
+            elif name in COMMON_RANGES and name not in self.RANGES:
                 check_range(name, getattr(self, name), COMMON_RANGES[name])
 
 
@@ -134,9 +135,30 @@ class CGCLSettings(PaperSettings):
     lr: float = 0.01
     """Learning rate of Adam, the paper's r."""
     epochs: int = 200
-    """Number of epochs; each takes one optimizer step per view."""
+    """Number of epochs; each takes one optimizer step per view, or one per batch."""
+    batch: int = 0
+    """Links that a step asks for, in a random order that hides each link once an epoch; then a step
+    looks at these, at as many counter-examples, and at the neighbours of both. 0 takes all links
+    of a view at once, as the paper does."""
 
-    RANGES: ClassVar[Mapping[str, Range]] = {"seen": Range(above=0, below=1)}
+    RANGES: ClassVar[Mapping[str, Range]] = {
+        "seen": Range(above=0, below=1),
+        "batch": Range(low=0, high=2**31),
+    }
+
+    def __post_init__(self) -> None:
+        """Check types and ranges, and that batches have views that they can be cut from.
+
+        Raises:
+            ConfigError: A setting has the wrong type or is out of range, or two do not go together.
+        """
+        super().__post_init__()
+        for name, whole in (("views", "disjoint"), ("negatives", "train")):
+            if self.batch and getattr(self, name) != whole:
+                raise ConfigError(
+                    f"`batch` {self.batch} goes with `{name}={whole}`, not with "
+                    f"`{name}={getattr(self, name)}`.\nLeave one of the two out."
+                )
 
 
 PRESETS: dict[str, dict[str, Any]] = {

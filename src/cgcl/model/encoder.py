@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -46,10 +48,22 @@ class GCNEncoder(nn.Module):
             edge_index: Links to pass messages along, int64 [2, e], from row 0 to row 1.
             generator: Source of the dropout coins.
         """
+        return self.along(x, lambda h: propagate(h, edge_index), generator)
+
+    def along(
+        self, x: Tensor, send: Callable[[Tensor], Tensor], generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Return the embeddings of the nodes that something arrives at, [any, d_v].
+
+        Args:
+            x: Features of the nodes that are heard, dense or coalesced sparse COO.
+            send: Returns what arrives, from a row for each of these.
+            generator: Source of the dropout coins.
+        """
         if self.training:
             x = dropout(x, self.input_dropout, generator)
         h = spmm(x, self.weight)  # [n, d_v]
-        return functional.elu(propagate(h, edge_index) + self.bias)
+        return functional.elu(send(h) + self.bias)
 
 
 def propagate(h: Tensor, edge_index: Tensor) -> Tensor:

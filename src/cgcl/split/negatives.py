@@ -72,7 +72,7 @@ class NegativeSampler:
             found = torch.cat([found, self._candidates(count - found.numel(), generator)])
         return self._decode(found[:count])
 
-    def draw_hashed(self, count: int, key: int) -> Tensor:
+    def draw_hashed(self, count: int, key: int, first: int = 0) -> Tensor:
         """Draw `count` unlinked pairs with replacement, int64 [2, count].
 
         The k-th pair follows from the key and from k alone, whatever `count` is and wherever it
@@ -81,12 +81,13 @@ class NegativeSampler:
         Args:
             count: How many to draw.
             key: What `counter_rng.epoch_key` gave.
+            first: The number k of the first one.
 
         Raises:
             SplitError: Every pair is linked.
         """
         self.require(min(count, 1))
-        slots = torch.arange(count, device=self._linked.device)
+        slots = first + torch.arange(count, device=self._linked.device)
         if self._is_crowded():
             chosen = integers(words(key, slots, torch.zeros_like(slots)), self._free.numel())
             return self._decode(self._free.index_select(0, chosen))

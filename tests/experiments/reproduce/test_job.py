@@ -27,7 +27,7 @@ from cgcl.train.config import RunConfig
 
 from .conftest import job, record_of, row, toy
 
-LATER = {"cgcl": {"seen": 0.5}, "s2gae": {"encoder": "gcn"}}
+LATER = {"cgcl": {"seen": 0.5, "batch": 0}, "s2gae": {"encoder": "gcn"}}
 """Settings that methods got after the first results were committed: what those runs had."""
 LATER_FOR_ALL = {"choose_by": "auc", "patience": 0}
 

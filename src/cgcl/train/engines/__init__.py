@@ -29,7 +29,8 @@ def engine_for(
     settings, seed = recipe.settings, recipe.split.seed
     if not isinstance(settings, TrainedSettings):
         return None
-    if isinstance(learner, CrossViewLearner) and isinstance(settings, CGCLSettings):
+    is_whole = not getattr(settings, "batch", 0)  # the fast engines take a view at a time
+    if isinstance(learner, CrossViewLearner) and isinstance(settings, CGCLSettings) and is_whole:
         if can_fuse(known, settings, resources):
             from cgcl.train.engines.fused import FusedEngine, FusedRuns
 
@@ -48,7 +49,7 @@ def engine_for(
 
 def can_fuse(known: TrainingGraph, settings: CGCLSettings, resources: Resources) -> bool:
     """Whether CGCL can be trained by fused kernels: on a GPU, with Triton, bits free to differ."""
-    if not _may_fuse(known, resources):
+    if settings.batch or not _may_fuse(known, resources):
         return False
     from cgcl.train.engines.fused import supports
 
