@@ -9,7 +9,7 @@ purpose: views that are asked for themselves, and no augmentation, with which ot
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
