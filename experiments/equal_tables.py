@@ -31,6 +31,8 @@ HEADS = {name: METRICS[name].title for name in DECIMALS} | {"precision@1000": "P
 # In a sentence a name has no comma.
 SHORT = {"gcn": "masked GCN", "mlp": "MLP of features"}
 NOT_PRINTED, NOT_RUN = "†", "not run"
+# The last twentieth of the longest training.
+_LATE = 0.95
 PRINTED = tuple(read_data("paper")["table1"])
 # The paper's rows that wait for their search are rows, too.
 ROWS = tuple(dict.fromkeys((*ASKED["methods"], *PRINTED)))
@@ -132,7 +134,8 @@ def _reduced(found: Tests, graph: str) -> list[str]:
         # For a few methods that is more than the package has, and their runs say what they have.
         caps = ASKED["caps"].get(method if method not in FEW["methods"] else "", {}).get(graph, {})
         parts = [f"{name} {value:,}" for name, value in caps.items()]
-        parts += dict.fromkeys(line["caps"] for line in own if line["caps"])
+        if method not in FEW["methods"]:  # what these leave out, their search has chosen
+            parts += dict.fromkeys(line["caps"] for line in own if line["caps"])
         count = len(trials.get((graph, method), ()))
         parts += [f"{count} of {SEARCH['trials']} trials"] if count < SEARCH["trials"] else []
         if own and parts:
@@ -173,9 +176,10 @@ def _differences(found: Tests, ours: str, metrics: Sequence[str]) -> str:
         rows.append([TITLES[graph], _title(method), *cells])
     rows.sort(key=lambda row: [*TITLES.values()].index(row[0]))
     names = (f"{HEADS[metric]}, {share} %" for share, metric in columns)
+    number = sum(map(_is_tested, apart.values()))
     note = (
-        f"Percentage points, paired over splits. p allows for their overlap and for all "
-        f"{sum(map(_is_tested, apart.values()))} tests together (Holm). Bold: more than chance "
+        "Percentage points, paired over splits, with 95 % intervals; these and p allow for their "
+        f"overlap, p for all {number} tests together, too (Holm). Bold: more than chance "
         f"explains. Where {_title(ours)} is behind, in how many splits, and p with no other test. "
         f"{NOT_PRINTED} Not in the paper."
     )
@@ -185,7 +189,11 @@ def _differences(found: Tests, ours: str, metrics: Sequence[str]) -> str:
 def _difference(own: Difference | None, *, is_run: bool = True) -> str:
     if own is None:
         return NOTHING if is_run else NOT_RUN
-    words = behind_words(own) if own.mean < 0 else f"{signed(own.mean)}, p {p_words(own)}"
+    ends = (
+        "" if own.low is None or own.high is None else f" ({signed(own.low)} to {signed(own.high)})"
+    )
+    words = f"{signed(own.mean)}{ends}, p {p_words(own)}"
+    words = behind_words(own) if own.mean < 0 else words
     return f"**{words}**" if own.sign else words
 
 
@@ -234,31 +242,76 @@ def _counts(apart: Mapping[Key, Difference]) -> str:
     signs = [own.sign for own in apart.values() if _is_tested(own)]
     return (
         f"- **Who is best where every row had the same search?** Of {len(signs)} tests so far of "
-        f"AUC and AP, one family, CGCL is ahead in {signs.count(1)}, behind in {signs.count(-1)} "
-        f"and level in {signs.count(0)}: there chance could explain the difference."
+        f"AUC and AP, one family, CGCL is ahead in {signs.count(1)} and behind in "
+        f"{signs.count(-1)}; in {signs.count(0)} it cannot be told apart: chance could explain the "
+        f"difference, which does not say that there is none."
     )
 
 
 def headline() -> str:
     """Return the highest AUC at each place, CGCL's, and how CGCL stands to every row."""
     found, rows = tests(), list[list[str]]()
-    apart, waiting = differences(found), dict[str, None]()
+    apart, waiting, below = differences(found), dict[str, None](), list[str]()
     for graph, share in product(ASKED["graphs"], SHARES):
         of = {key[2]: own for key, own in found.items() if key[:2] == (graph, share)}
         signs = _standing(of, apart, graph, share)
         if not any(signs[sign] for sign in (-1, 0, 1)):
             waiting[TITLES[graph]] = None
+            below += _lower(of, apart, graph, share)
             continue
         tested = (m for m in of if m == OURS or _title(m) not in signs[None])
         best = max(tested, key=lambda method: _mean(of[method]))
         cells = [f"{_title(best)} {_mean(of[best]):.2f}", f"{_mean(of[OURS]):.2f}"]
         cells += [joined(signs[sign]) if signs[sign] else "" for sign in (-1, 0, 1)]
         rows.append([TITLES[graph], f"{share} %", *cells])
-    head = "graph | test links | highest AUC | CGCL | behind | level with | ahead of"
-    fewest = family().fewest_splits
-    note = f"{NOT_PRINTED} Not in the paper. Rows over fewer than {fewest} splits are left out."
+    head = "graph | test links | highest AUC | CGCL | behind | not told apart from | ahead of"
+    note = f"By AUC. {NOT_PRINTED} Not in the paper. Rows over fewer than {family().fewest_splits} "
+    note += f"splits are left out. {_unlike(found)}"
     note += f" Still to be tested: {joined([*waiting])}." if waiting else ""
+    note += f" Means there, without a test: CGCL minus {'; '.join(below)}." if below else ""
     return f"{_counts(apart)}\n\n{table(head, rows, note)}"
+
+
+def _unlike(found: Tests) -> str:
+    """Say which of the tested rows had less than others, or were chosen by something else."""
+    few = [own for own in FEW["methods"] if any(key[2] == own for key in found)]
+    goals = [f"{_title(own)} by {METRICS[goal].title}" for own, goal in SEARCH["goals"].items()]
+    words = f"Settings are chosen by AUC, of {joined(goals)}. " if goals else ""
+    if few:
+        titles = joined([_title(own) for own in few])
+        words += f"{titles}: {FEW['trials']} of {SEARCH['trials']} trials. "
+    fewer = [
+        f"{_title(key[2])} {len(own)} on {TITLES[key[0]]} {key[1]} %"
+        for key, own in found.items()
+        if family().fewest_splits <= len(own) < SPLITS
+    ]
+    return f"{words}Of {SPLITS} splits: {', '.join(sorted(fewer))}." if fewer else words.strip()
+
+
+def _lower(
+    of: Mapping[str, Sequence[Line]], apart: Mapping[Key, Difference], graph: str, share: int
+) -> list[str]:
+    """Return the rows that CGCL's mean is below, over few splits, and by how much."""
+    there = {method: apart.get((graph, share, method, "auc")) for method in of}
+    told = [
+        f"{_title(method)} {signed(own.mean)} ({own.lost} of {own.runs} splits lost)"
+        for method, own in there.items()
+        if own is not None and own.mean < 0
+    ]
+    return [f"{TITLES[graph]} {share} %: {', '.join(told)}"] if told else []
+
+
+def unfinished_table() -> str:
+    """In how many tested runs training ended at its longest, in its last twentieth."""
+    found, rows = tests(), list[list[str]]()
+    for method in (own for own in ROWS if any(key[2] == own for key in found)):
+        cells = []
+        for graph in ASKED["graphs"]:
+            own = [line for share in SHARES for line in found.get((graph, share, method), ())]
+            late = sum(line["best_epoch"] > _LATE * line["settings"]["epochs"] for line in own)
+            cells.append(f"{late} of {len(own)}" if own else NOT_RUN)
+        rows.append([_title(method), *cells])
+    return table(" | ".join(["best epoch late", *(TITLES[own] for own in ASKED["graphs"])]), rows)
 
 
 def _standing(
@@ -311,7 +364,8 @@ def _best_words(found: Tests, apart: Mapping[Key, Difference], graph: str, share
         words += f", {_mean(of[best]) - _mean(of[order[1]]):.2f} above {_title(order[1])}"
     elif (own := apart.get((graph, share, best, "auc"))) is not None:
         words += f" (CGCL {behind_words(own)})"
-    hows = {-1: "is behind", 0: "is level with", 1: "is ahead of", None: "is not tested against"}
+    hows = {-1: "is behind", 0: "is not told apart from", 1: "is ahead of"}
+    hows |= {None: "is not tested against"}
     told = [f"{how} {joined(signs[sign])}" for sign, how in hows.items() if signs[sign]]
     words += f"; CGCL {joined(told)}"
     by_ap = max(of, key=lambda method: _mean(of[method], "ap"))
@@ -328,5 +382,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "equal-crossing": crossing_table,
     "equal-top-of-list": top_of_list_table,
     "equal-headline": headline,
+    "equal-unfinished": unfinished_table,
     "equal-summary": summary,
 }

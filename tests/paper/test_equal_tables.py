@@ -122,24 +122,49 @@ def test_a_cell_says_how_many_splits_and_what_is_sampled_or_missing(said) -> Non
 
 
 def test_what_is_reduced_is_named_where_it_is_counted(said, monkeypatch) -> None:
+    """SEAL had fewer trials, and what it leaves out it has chosen; GraphSAGE had larger batches."""
     found = runs(cgcl=96.0, seal=90.0)
     for share in (10, 20):
         found["cora", share, "seal"] = [
             {**own, "caps": "1 hop"} for own in found["cora", share, "seal"]
         ]
-    monkeypatch.setattr(equal_tables, "searched", lambda _: {("cora", "seal"): [0] * 4})
-    monkeypatch.setattr(equal_tables, "tests", lambda: found)
+        own = found["cora", share, "seal"]
+        found["photo", share, "graphsage"] = [{**one, "graph": "photo"} for one in own]
     most = equal_tables.SEARCH["trials"]
-    told = equal_tables.summary()
-    assert f"SEAL (1 hop, 4 of {most} trials)" in told
-    assert f"Reduced: {told.split('Reduced: ')[1].split('.')[0]}" in equal_tables.results_table()
+    whole = dict.fromkeys([("cora", "cgcl"), ("photo", "graphsage")], [0] * most)
+    trials = {**whole, ("cora", "seal"): [0] * 4}
+    monkeypatch.setattr(equal_tables, "searched", lambda _: trials)
+    monkeypatch.setattr(equal_tables, "tests", lambda: found)
+    text = equal_tables.results_table()
+    assert f"Reduced: SEAL (4 of {most} trials)." in text
+    assert "Reduced: GraphSAGE (batch 8,192, 1 hop)." in text
+    assert f"Reduced: SEAL (4 of {most} trials)." in equal_tables.summary()
+    told = equal_tables.headline()
+    assert f"SEAL: 4 of {most} trials." in told
+    assert "of CGCL-rank† by node MRR." in told
+
+
+def test_runs_whose_best_epoch_is_among_the_last_are_counted(said) -> None:
+    found = runs(cgcl=96.0)
+    for share, best in ((10, 96), (20, 95)):
+        for own in found["cora", share, "cgcl"]:
+            own |= {"best_epoch": best, "settings": {"epochs": 100}}
+    assert "| CGCL | 10 of 20 | not run | " in said("equal-unfinished", found)
+
+
+def test_where_cgcl_is_below_over_few_splits_is_said(said) -> None:
+    found = runs(cgcl=96.0, ncn=97.0)
+    found = {key: own[:3] for key, own in found.items()}
+    told = said("equal-headline", found)
+    assert "Means there, without a test: CGCL minus Cora 10 %: NCN† -0.73 (3 of 3 splits" in told
 
 
 def test_steps_of_crossing_and_of_masking_are_counted(said) -> None:
     """Two steps an epoch against five batches of 1,000 from 4,500 links, forty epochs each."""
     text = said("equal-crossing", runs(cgcl=96.0, gcn=95.0))
     assert "| steps of CGCL | steps of masked GCN† |" in text
-    assert "| Cora | 10 % | **+1.34, p <0.001** | **+1.34, p <0.001** | 80 | 200 |" in text
+    cell = "**+1.34 (+1.06 to +1.62), p <0.001**"
+    assert f"| Cora | 10 % | {cell} | {cell} | 80 | 200 |" in text
 
 
 def test_the_top_of_the_list_is_another_family_and_what_is_sampled_is_left_out(said) -> None:
