@@ -21,8 +21,10 @@ NAMES = SPLITS, ONCE, ALIKE, AUTHORS = (
     "searched alike",
     "authors' choice",
 )
-Reached = dict[str, tuple[float, float | None]]
-"""By these names: mean and deviation of a cell, where it was run."""
+_WHOLE = 10
+"""So many runs a cell has."""
+Reached = dict[str, tuple[float, float | None, int]]
+"""By these names: mean and deviation of a cell, and of how many runs, where it was run."""
 
 
 def short(reproduced: Reproduced) -> Iterator[tuple[str, Cell, Reached]]:
@@ -34,13 +36,13 @@ def short(reproduced: Reproduced) -> Iterator[tuple[str, Cell, Reached]]:
         for place, cell in sorted(cells_of(found, row.name, "splits", METRICS).items()):
             if cell.difference is None or cell.mean is None or cell.difference >= -NEAR:
                 continue
-            reached: Reached = {SPLITS: (cell.mean, cell.sd)}
+            reached: Reached = {SPLITS: (cell.mean, cell.sd, len(cell.values))}
             if (mean := once[place].mean) is not None:
-                reached[ONCE] = mean, once[place].sd
+                reached[ONCE] = mean, once[place].sd, len(once[place].values)
             for name, runs in alike:
                 if values := percent(runs.get((*place[:2], row.method), []), cell.metric):
                     spread = spread_of(values)
-                    reached[name] = spread.mean, spread.sd
+                    reached[name] = spread.mean, spread.sd, len(values)
             yield row.title, cell, reached
 
 
@@ -61,13 +63,21 @@ def short_table(reproduced: Reproduced) -> str:
     for title, cell, reached in short(reproduced):
         assert cell.published is not None
         least = round(cell.published[0] - NEAR, DIGITS)
-        near = [name for name, (mean, _) in reached.items() if round(mean, DIGITS) >= least]
+        near = [name for name, (mean, *_) in reached.items() if round(mean, DIGITS) >= least]
         place = [reproduced.title(cell.place.graph), f"{cell.place.test} %", cell.metric.upper()]
-        cells = [mean_words(*reached[name]) if name in reached else "" for name in NAMES]
+        cells = [_words(*reached[name]) if name in reached else "" for name in NAMES]
         rows.append([title, *place, mean_words(*cell.published), _own(cell), *cells])
         rows[-1].append(", ".join(near) or "none")
     head = "row | graph | test links | metric | published | by its own authors"
     head = " | ".join([head, *NAMES, "reached in"])
     ended = sum(row[-1] != "none" for row in rows)
-    note = f"Reached: within {NEAR} of print or above. {ended} of {len(rows)} cells in some table."
+    note = (
+        f"Reached: within {NEAR} of print or above; {ended} of {len(rows)} cells in some table. "
+        f"{ONCE}, is one split in {_WHOLE} runs and says less than splits. In brackets: how many "
+        f"runs, where there are fewer."
+    )
     return table(head, rows, note)
+
+
+def _words(mean: float, sd: float | None, count: int) -> str:
+    return mean_words(mean, sd) + ("" if count >= _WHOLE else f" ({count})")

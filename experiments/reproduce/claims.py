@@ -644,7 +644,13 @@ def _gains(reproduced: Reproduced) -> str:
     if not found["one-equal"] or not found["own"]:
         return "Not run yet."
     parts = [f"{title}: {_averaged(found[row])}" for row, title in _SAME_STEPS.items()]
-    return f"CGCL minus each of these in AUC, with as many optimizer steps. {'. '.join(parts)}."
+    widths = [(high - low) / 2 for own in found["one-equal"] for low, high in [_ends(own)]]
+    wide = f"{min(widths):.2f} to {max(widths):.2f}"
+    return (
+        f"CGCL minus each of these in AUC, with as many optimizer steps. {'. '.join(parts)}. "
+        f"Over {found['own'][0].runs} splits only large differences can be told from chance: for "
+        f"one view the 95 % intervals reach {wide} to either side."
+    )
 
 
 def _averaged(found: Sequence[Difference]) -> str:
