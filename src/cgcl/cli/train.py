@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import hashlib
+import os
 import shlex
 import sys
 import time
@@ -102,12 +104,64 @@ def train(
     _import_torch()
     named = PAPER_METHOD if preset == "paper" else DEFAULT_METHOD
     told = MethodOptions(method or named, preset, settings, shares, more or {})
-    if resume is not None:
+    held_out = HeldOut(test_edges, val_edges)
+    if is_follower():
+        return _follow(graph, reading, held_out, told, resources)
+    if (begun := _begun_before(out)) is not None:
+        run = _resume_again(begun)
+    elif resume is not None:
         run = _resume(resume, told, resources)
     else:
-        run = _start(graph, reading, HeldOut(test_edges, val_edges), told, resources, out)
+        run = _start(graph, reading, held_out, told, resources, out)
+        _remember(out, run.folder.path)
     with run.folder:
         return _train(run, compare, quiet)
+
+
+def is_follower() -> bool:
+    """Whether torchrun has started this process beside a first one, which writes everything."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and int(os.environ.get("RANK", "0")) > 0
+
+
+def _follow(
+    graph: str, reading: Reading, held_out: HeldOut, told: MethodOptions, resources: Resources
+) -> int:
+    """Train with the first process until it says that there is no more to train."""
+    from cgcl.split import random_split
+    from cgcl.train.fit import fit
+
+    found, split = held_out.read(graph, reading, told.shares)
+    recipe = told.recipe(found)
+    own = recipe.split
+    fit(found, split or random_split(found, own.val, own.test, own.seed), recipe, resources)
+    return 0
+
+
+def _marker(out: Path) -> Path | None:
+    """Return where processes that torchrun starts again find the run that they had begun."""
+    run_id = os.environ.get("TORCHELASTIC_RUN_ID", "")
+    return out / f".torchrun-{hashlib.sha256(run_id.encode()).hexdigest()[:16]}" if run_id else None
+
+
+def _begun_before(out: Path) -> Path | None:
+    marker = _marker(out)
+    is_again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    if marker is None or not is_again or not marker.exists():
+        return None
+    return out / marker.read_text(encoding="utf-8")
+
+
+def _remember(out: Path, run: Path) -> None:
+    from cgcl.files import write_atomically
+
+    if (marker := _marker(out)) is not None:
+        write_atomically(marker, run.name.encode())
+
+
+def _resume_again(path: Path) -> Run:
+    from cgcl.train.run import resume_run
+
+    return resume_run(path)
 
 
 def _import_torch() -> None:

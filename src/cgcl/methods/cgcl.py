@@ -126,17 +126,19 @@ class CrossViewLearner(CGCL, Learner):
         The views, and what a node hears in each, are those of whole steps: a batch chooses only
         which of the hidden links are asked for.
         """
-        features, coins = self._features_of(known), epoch.stream("dropout", known.device)
+        rank, ranks = epoch.ranks
+        purpose = f"dropout {rank}" if rank else "dropout"
+        features, coins = self._features_of(known), epoch.stream(purpose, known.device)
         is_first, _ = tossed(known.links, epoch, self._settings.seen)
         ends = known.links[:, is_first].flatten()
         first = torch.bincount(ends, minlength=known.num_nodes)  # links of each node in view 1
         degrees, count = (first, known.adjacency.degree - first), known.links.shape[1]
-        for slots in torch.arange(count, device=known.device).split(self._settings.batch):
+        for batch in torch.arange(count, device=known.device).split(self._settings.batch):
+            slots = batch.tensor_split(ranks)[rank]
             chosen = permuted(slots, count, _key(epoch, BATCHES))
             links, in_first = (own.index_select(-1, chosen) for own in (known.links, is_first))
-            negatives = known.unlinked.draw_hashed(
-                slots.numel(), _key(epoch, NEGATIVES[0]), int(slots[0])
-            )
+            first = int(slots[0]) if slots.numel() else 0
+            negatives = known.unlinked.draw_hashed(slots.numel(), _key(epoch, NEGATIVES[0]), first)
             sides: list[tuple[Tensor, ...]] = []
             for is_view_1, asked in ((True, ~in_first), (False, in_first)):  # encode 1, ask for 2
                 pairs = torch.cat([links[:, asked], negatives[:, asked]], dim=1)
@@ -147,7 +149,12 @@ class CrossViewLearner(CGCL, Learner):
                 z = self.encode.along(features.of(around.nodes), around.sums, coins)
                 sides.append(self.decode(z, ends, coins).tensor_split(2))
             positive, negative = map(torch.cat, zip(*sides, strict=True))
-            yield consistency_loss(positive, negative, self.targets)
+            if not slots.numel():  # the last batch has fewer links than there are ranks
+                yield 0.0 * (positive.sum() + negative.sum())
+                continue
+            # So that the mean over ranks is that over the whole batch.
+            share = ranks * slots.numel() / batch.numel()
+            yield share * consistency_loss(positive, negative, self.targets)
 
     def _coin(self, epoch: Epoch, is_first: bool) -> Callable[[Tensor, Tensor], Tensor]:
         """Return what tells whether links are in a view, by their ends."""

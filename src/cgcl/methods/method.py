@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -193,6 +193,13 @@ class Remembered(WeakKeyDictionary[TrainingGraph, T]):
         return type(self), ()
 
 
+class Ranks(NamedTuple):
+    """Which of how many processes this is that train one model together."""
+
+    rank: int = 0
+    count: int = 1
+
+
 @dataclass(frozen=True)
 class Epoch:
     """One epoch, and where its random numbers come from."""
@@ -201,6 +208,8 @@ class Epoch:
     """1 for the first."""
     seed: int
     """The seed of the whole run."""
+    ranks: Ranks = field(default_factory=Ranks)
+    """Whose part of each batch is asked for here."""
 
     def stream(self, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
         """Return the generator for one purpose of this epoch."""

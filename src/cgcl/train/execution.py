@@ -26,9 +26,11 @@ def resolve_device(resources: Resources) -> torch.device:
     Raises:
         ResourceError: A GPU was asked for and there is none, or not that many.
     """
-    if resources.device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    device = torch.device(resources.device)
+    device = torch.device(resources.device if resources.device != "auto" else "cpu")
+    if resources.device == "auto" and torch.cuda.is_available():
+        device = torch.device("cuda")
+    if device.type == "cuda" and device.index is None and "LOCAL_RANK" in os.environ:
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))  # of torchrun's processes
     if device.type == "cuda":
         found = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (device.index or 0) >= found:

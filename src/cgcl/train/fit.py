@@ -27,6 +27,7 @@ from cgcl.train.calibrating import calibrate
 from cgcl.train.config import Resources, RunConfig
 from cgcl.train.engines import can_fuse
 from cgcl.train.execution import computing_with, resolve_device
+from cgcl.train.ranks import from_first, joined, present_ranks
 from cgcl.train.top_of_list import Progress, silent
 from cgcl.train.trainer import EpochRecord, Stopped, Trainer, ValidationScores, train
 
@@ -122,16 +123,28 @@ def fit(
         TrainingError: Training gave no finite scores.
     """
     device, start = resolve_device(resources), time.perf_counter()
-    with computing_with(resources):
+    with computing_with(resources), joined(device, recipe):
         graph = graph if is_prepared else prepared(graph, split, recipe)
         trainer = Trainer(_features(graph, recipe), split, recipe, device, resources)
         on_start(trainer)
+        _catch_up(trainer)
         limit = resources.time_limit_s
         train(trainer, on_epoch=on_epoch, should_stop=should_stop, time_limit_s=limit)
         on_stop(trainer)
-        how = {"measure_test": measure_test, "top_of_list": top_of_list, "calibrated": calibrated}
+        is_first = present_ranks().rank == 0  # the others have nothing to tell
+        how = {"measure_test": measure_test and is_first, "top_of_list": top_of_list}
+        how |= {"calibrated": calibrated and is_first}
         fitted = _conclude(graph, trainer, on_trained=on_trained, progress=progress, **how)
     return replace(fitted, seconds=time.perf_counter() - start)
+
+
+def _catch_up(trainer: Trainer) -> None:
+    """Let every rank go on from where the first one does."""
+    if present_ranks().count < 2:
+        return
+    tensors, numbers = from_first(trainer.state)
+    if numbers["epoch"]:
+        trainer.restore(tensors, numbers)
 
 
 def prepared(graph: Graph, split: Split, recipe: RunConfig) -> Graph:

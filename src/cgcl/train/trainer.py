@@ -22,6 +22,7 @@ from cgcl.seeds import seeded
 from cgcl.split import Split
 from cgcl.train.config import Resources, RunConfig
 from cgcl.train.engines import Moments, engine_for
+from cgcl.train.ranks import any_rank, from_first
 from cgcl.train.top_of_list import BUDGET, DEAR, Progress, ranking_metrics, scored_once, silent
 from cgcl.wording import listed
 
@@ -230,9 +231,9 @@ class Trainer:
         elif self.is_going and self._lost_patience:
             found = f"No epoch after {self.best_epoch} was better; training ended at {self.epoch}"
             self._stop("no better epoch", f"{found} of {self.epochs}.")
-        elif self.is_going and should_stop():
+        elif self.is_going and any_rank(should_stop()):
             self._stop("signal", f"Stopped at epoch {self.epoch}.")
-        elif self.is_going and time.monotonic() >= deadline:
+        elif self.is_going and any_rank(time.monotonic() >= deadline):
             self._stop(
                 "time limit",
                 f"The time limit was reached at epoch {self.epoch} of {self.epochs}; the best "
@@ -407,15 +408,10 @@ class Trainer:
 
     def _look(self, seen: ValidationScores | None = None) -> dict[str, float] | None:
         """Measure on the validation links and keep the weights if they are the best so far."""
-        seen = seen or self._score()
-        self.is_finite = seen.is_finite
+        self.is_finite, val = from_first(lambda: self._measured(seen))
         if not self.is_finite:
             return None
-        positive, negative = seen.positive, seen.negative
-        val: dict[str, float] | None = None
-        if positive.numel():
-            val = {"auc": auc(positive, negative), "ap": average_precision(positive, negative)}
-            val |= self._chosen_by_more(seen)
+        if val is not None:
             best = (self.best_val or val)["auc"]
             at_chance = best > self._learned_auc and val["auc"] < CHANCE_AUC
             self._looks_at_chance = self._looks_at_chance + 1 if at_chance else 0
@@ -424,6 +420,15 @@ class Trainer:
             self.best_epoch, self.best_val = self.epoch, val
             self.best_weights = {k: v.clone() for k, v in self.learner.state_dict().items()}
         return val
+
+    def _measured(self, seen: ValidationScores | None) -> tuple[bool, dict[str, float] | None]:
+        """Return whether all is finite, and the validation metrics if there are such links."""
+        seen = seen or self._score()
+        positive, negative = seen.positive, seen.negative
+        if not (seen.is_finite and positive.numel()):
+            return seen.is_finite, None
+        val = {"auc": auc(positive, negative), "ap": average_precision(positive, negative)}
+        return True, val | self._chosen_by_more(seen)
 
     def _chosen_by_more(self, seen: ValidationScores) -> dict[str, float]:
         """Return what else than AUC the epoch is chosen by, if that is asked for."""

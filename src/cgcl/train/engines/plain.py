@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from cgcl.methods.method import Epoch, Learner, TrainingGraph
 from cgcl.methods.settings import TrainedSettings
 from cgcl.seeds import seeded
+from cgcl.train.ranks import mean_over_ranks, present_ranks, share_gradients
 
 Moments = dict[int, dict[str, Tensor]]
 """Adam's memory by the number of the weight: `step`, `exp_avg` and `exp_avg_sq`."""
@@ -150,12 +151,13 @@ class PlainEngine:
 
     def run(self, first: int, count: int) -> list[list[float]]:
         """Run some epochs and return the losses of the steps of each."""
-        return [self._run_epoch(Epoch(first + index, self._seed)) for index in range(count)]
+        here = present_ranks()
+        return [self._run_epoch(Epoch(first + index, self._seed, here)) for index in range(count)]
 
     def _run_epoch(self, epoch: Epoch) -> list[float]:
         with seeded(epoch.seed, "epoch", epoch.number, self._known.device):
             losses = list(self._steps(epoch))
-        return torch.stack(losses).tolist() if losses else []
+        return mean_over_ranks(torch.stack(losses)).tolist() if losses else []
 
     def _steps(self, epoch: Epoch) -> Iterator[Tensor]:
         """Take the steps of an epoch and yield the loss of each."""
@@ -167,6 +169,7 @@ class PlainEngine:
             yield loss.detach()
 
     def _step(self) -> None:
+        share_gradients(self._learner.parameters())
         if self._clip:
             torch.nn.utils.clip_grad_norm_(self._learner.parameters(), self._clip)
         self.optimizer.step()
