@@ -113,7 +113,7 @@ def test_only_what_can_be_dealt_out_is_trained_by_several(told, monkeypatch) -> 
     name = told.get("method", "cgcl")
     recipe = RunConfig.of(name, {key: own for key, own in told.items() if key != "method"})
     graph = groups()
-    with pytest.raises(ConfigError, match="2 processes were started, and they can share"):
+    with pytest.raises(ConfigError, match="2 processes were started, and they can deal out"):
         fit(graph, random_split(graph, 0.05, 0.1, 0), recipe, Resources("cpu"))
 
 

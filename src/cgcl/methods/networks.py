@@ -328,9 +328,7 @@ class MaskedGCN(PairNetwork):
 
     def encode(self, known: TrainingGraph) -> Tensor:
         """Return one vector per node, [n, hidden], from features and these links alone."""
-        x = self.dropped(known.features, self.settings.input_dropout)
-        h = spmm(x, self.convolve.weight)
-        return functional.elu(propagated(h, known) + self.convolve.bias)
+        return self.convolve.along(known.features, lambda h: propagated(h, known))
 
 
 GCN = Method(

@@ -42,6 +42,22 @@ def present_ranks() -> Ranks:
     return Ranks(distributed.get_rank(), distributed.get_world_size())
 
 
+def require_shareable(recipe: RunConfig) -> None:
+    """Refuse several processes for what they cannot deal out.
+
+    Raises:
+        ConfigError: It has no batches of links.
+    """
+    count = asked_ranks().count
+    if count < 2 or (recipe.name == "cgcl" and getattr(recipe.settings, "batch", 0)):
+        return
+    without = " without `batch`" if recipe.name == "cgcl" else ""
+    raise ConfigError(
+        f"{count} processes were started, and they can deal out CGCL's batches of links; this is "
+        f"{recipe.name}{without}.\nUse `method=cgcl` with `batch=8192`, or start a single process."
+    )
+
+
 @contextmanager
 def joined(device: torch.device, recipe: RunConfig) -> Iterator[None]:
     """Be one of the ranks that the environment asks for, for a while; nothing if it asks for one.
@@ -57,13 +73,7 @@ def joined(device: torch.device, recipe: RunConfig) -> Iterator[None]:
     if asked_ranks().count < 2 or distributed.is_initialized():
         yield
         return
-    if not getattr(recipe.settings, "batch", 0) or recipe.name != "cgcl":
-        raise ConfigError(
-            f"{asked_ranks().count} processes were started, and they can share the steps of "
-            f"`cgcl` in batches; this is {recipe.name}{'' if recipe.name != 'cgcl' else ' without'}"
-            f"{' `batch`' if recipe.name == 'cgcl' else ''}.\nUse `method=cgcl` with `batch=8192`, "
-            f"or start a single process."
-        )
+    require_shareable(recipe)
     with _talking(
         "Start all of them with torchrun; on several machines each must reach the others."
     ):

@@ -20,6 +20,7 @@ from cgcl.train.config import Resources, RunConfig
 from cgcl.train.estimate import estimate_graph, require_memory
 from cgcl.train.execution import machine, resolve_device, versions
 from cgcl.train.fit import Fitted, fit, prepared
+from cgcl.train.ranks import require_shareable
 from cgcl.train.run_folder import (
     GRAPH,
     MODEL,
@@ -268,6 +269,7 @@ def start_run(
             enough memory.
     """
     device = resolve_device(resources)
+    require_shareable(recipe)
     if split is None:
         split = random_split(graph, recipe.split.val, recipe.split.test, recipe.split.seed)
     graph = prepared(graph, split, recipe)
