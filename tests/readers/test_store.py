@@ -16,16 +16,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from cgcl.errors import CGCLError, ConfigError, FeatureError, GraphFormatError, ResourceError
+from cgcl.errors import (
+    CGCLError,
+    ConfigError,
+    FeatureError,
+    GraphFormatError,
+    ResourceError,
+    SplitError,
+)
+from cgcl.graph import Graph
 from cgcl.readers import blocks, read, store_build
 from cgcl.readers.store import MANIFEST, open_store, signature
 from cgcl.readers.store_build import StoreOptions, build_store
 from cgcl.split import audit_split, random_split
 
 FIVE = "source,target\nb,a\na,b\nc,a\nc,c\nd,b\nb,d\n"
+OTHER = torch.combinations(torch.arange(8), 2).T[:, :20]
 FILES = ["indices.npy", "indptr.npy", "links.npy", "names.arrow"]
 few = settings(
-    deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -274,6 +283,9 @@ def test_a_store_is_split_and_audited(made):
     assert audit_split(split, graph).is_clean
     whole = read(str(made.path.parent / "a.csv"))
     assert split.fingerprint == random_split(whole).fingerprint
+    split.require_parts_of(graph)
+    with pytest.raises(SplitError, match="or they are others"):
+        random_split(Graph.from_pairs("other", "abcdefgh", OTHER), 0.1, 0.3).require_parts_of(graph)
 
 
 @pytest.mark.parametrize("name", [MANIFEST, *FILES])
@@ -284,6 +296,16 @@ def test_a_flipped_byte_is_found(own, name):
     with pytest.raises(GraphFormatError, match=rf"The store .* is damaged: {name}") as told:
         read(str(own))
     assert str(told.value).count("\n") == 1
+
+
+def test_a_large_store_is_opened_without_reading_all_of_it(own, monkeypatch):
+    monkeypatch.setattr(sys.modules["cgcl.readers.read"], "READ_WHOLE", 0)
+    content = bytearray((own / "links.npy").read_bytes())
+    content[-1] ^= 1
+    (own / "links.npy").write_bytes(content)
+    assert read(str(own)).num_nodes == 200
+    with pytest.raises(GraphFormatError, match=r"links\.npy has other bytes"):
+        open_store(own).verify()
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -330,10 +352,9 @@ import os, signal, sys
 from pathlib import Path
 from cgcl.readers import store_build
 
-at, calls = int(sys.argv[3]), 0
-fsync = os.fsync
+source, folder, at, calls = Path(sys.argv[1]), Path(sys.argv[2]), 0, 0
 
-def counted(*given):
+def counted():
     global calls
     calls += 1
     if calls == at:
@@ -347,35 +368,38 @@ def stage(self, name, work, real=store_build._Builder._stage):
         return told
     return real(self, name, both)
 
-store_build._Builder._stage = stage
-write = store_build.write_atomically
-store_build.write_atomically = lambda *given: (counted(), write(*given), counted())
-done = store_build.build_store(Path(sys.argv[1]), Path(sys.argv[2]))
-print(calls, done[1])
+def write(*given, real=store_build.write_atomically):
+    counted()              # before the plan, or the manifest
+    real(*given)
+    counted()
+
+store_build._Builder._stage, store_build.write_atomically = stage, write
+status = 1
+while status:
+    at += 1
+    if os.fork() == 0:
+        store_build.build_store(source, folder / f"s{at}")
+        os._exit(0)
+    status = os.wait()[1]
+    print(at, os.WTERMSIG(status), flush=True)
 """
 
 
 def test_killed_anywhere_the_same_call_goes_on(made, tmp_path):
-    """Forked children of one process that has everything imported are killed at every stage."""
-    source, at = made.path.parent / "a.csv", 1
-    while True:
-        out, child = tmp_path / f"s{at}", os.fork()
-        if child == 0:
-            try:
-                sys.argv = ["", str(source), str(out), str(at)]
-                exec(KILLED, {"__name__": "killed"})
-            finally:
-                os._exit(0)
-        _, status = os.waitpid(child, 0)
-        if not os.WIFSIGNALED(status):
-            break
-        assert os.WTERMSIG(status) == signal.SIGKILL
-        assert not out.exists()
-        found, _ = build_store(source, out)
+    """At every stage, before it and before what it did is kept; and around the manifest."""
+    source = made.path.parent / "a.csv"
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, source, tmp_path], capture_output=True, text=True, check=True
+    )
+    *killed, last = (line.split() for line in done.stdout.splitlines())
+    assert len(killed) > 15
+    assert last[1] == "0"
+    for at, number in killed:
+        assert int(number) == signal.SIGKILL
+        assert not (tmp_path / f"s{at}").exists()
+        found, _ = build_store(source, tmp_path / f"s{at}")
         assert found.about["files"] == made.about["files"]
         found.verify()
-        at += 1
-    assert at > 15
 
 
 def test_another_source_begins_again(tmp_path, monkeypatch):
