@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -71,9 +71,6 @@ from cgcl.readers.tables import (
 )
 from cgcl.readers.text import DelimitedFile
 from cgcl.wording import counted, listed
-
-if TYPE_CHECKING:
-    pass
 
 Tell = Callable[[str, int, int], object]
 """Is told what is being done, how much of it is done, and of how much."""
