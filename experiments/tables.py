@@ -79,6 +79,40 @@ def reading_table() -> str:
     return table("file | MB | peak, MB | times the file | MB taken when refused", rows)
 
 
+def store_table() -> str:
+    """What it takes to make a store and to open it."""
+    rows: list[list[str]] = []
+    for one in benchmark("store")["steps"]:
+        seconds = one["user_seconds"] + one["system_seconds"]
+        rows.append(
+            [
+                one["step"],
+                *(f"{one[name]:,}" for name in ("links", "nodes", "features")),
+                *(f"{one[name] / 1e6:,.0f}" for name in ("file_bytes", "store_bytes")),
+                f"{seconds:,.1f}",
+                f"{one['peak_anonymous_bytes'] / 2**30:.2f}",
+                f"{one['peak_disk_bytes'] / 1e6:,.0f}",
+            ]
+        )
+    heads = "step | rows of links | nodes | features | files, MB | store, MB | seconds | peak, GiB"
+    limit = benchmark("store")["steps"][0]["max_memory"]
+    return table(f"{heads} | disk, MB", rows, f"Stores were made with `--max-memory {limit}`.")
+
+
+def store_engines_table() -> str:
+    """What three engines take to do the same."""
+    rows = [
+        [
+            one["engine"],
+            f"{one['links']:,}",
+            f"{one['user_seconds'] + one['system_seconds']:.1f}",
+            f"{one['peak_anonymous_bytes'] / 2**30:.2f}",
+        ]
+        for one in benchmark("store")["engines"]
+    ]
+    return table("engine | links | seconds of processors | peak of anonymous memory, GiB", rows)
+
+
 def cost_table() -> str:
     """Reading and asking: seconds and memory."""
     read, ask = benchmark("read_links"), benchmark("predict")
@@ -156,6 +190,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "cost": cost_table,
     "reading-memory": reading_table,
     "short-cells": lambda: short.short_table(reproduced()),
+    "store": store_table,
+    "store-engines": store_engines_table,
     **{f"reproduced-{name}": partial(figure_block, name) for name in FIGURES},
     **{f"reproduced-{name}": lambda own=own: own(reproduced()) for name, own in _OF_RUNS.items()},
 }

@@ -51,3 +51,7 @@ class NotFittedError(CGCLError, ValueError, AttributeError):
 
 class ResourceError(CGCLError):
     """Disk, memory, device or network does not allow what was asked."""
+
+
+class TooLargeError(ResourceError):
+    """Reading a file would take more memory than may be taken; a store of it takes less."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from cgcl.errors import ConfigError, GraphFormatError, ResourceError
+from cgcl.errors import ConfigError, GraphFormatError, TooLargeError
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
@@ -85,7 +85,7 @@ def require_readable(
 
     Raises:
         GraphFormatError: It says many times more than it can hold.
-        ResourceError: More than may be taken.
+        TooLargeError: More than may be taken.
     """
     if on_disk is not None and needed > max(_HARMLESS, _MAX_RATIO * on_disk):
         raise GraphFormatError(
@@ -95,7 +95,7 @@ def require_readable(
         )
     allowed = readable_memory()
     if needed > allowed:
-        raise ResourceError(
+        raise TooLargeError(
             f"Reading {place} takes up to {in_words(needed)} of memory; {in_words(allowed)} may be "
             f"taken.\n{remedy or 'Use a machine with more memory'}, or allow more with "
             f"`max_memory`."

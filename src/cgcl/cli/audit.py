@@ -38,15 +38,15 @@ def audit(
 ) -> int:
     """Look for leaks in the split of a run, or in files of links that were split elsewhere.
 
-    Prints what is found, with the pairs. Ends with code 1 if there is a leak, and with 0 if not.
+    Prints what is found, and ends with code 1 if there is a leak. Of a store, bytes are compared.
 
     Args:
-        run: A run folder, or a folder written by LinkPredictor.save.
+        run: A run folder, a folder written by LinkPredictor.save, or a store.
         train: A file of the links to learn from.
         val: A file of the links for validation.
         test: A file of the links for the test.
         val_negatives: A file of the unlinked pairs for validation.
-        test_negatives: A file of the unlinked pairs for the test.
+        test_negatives: The same for the test.
         source: The column with one end of each pair; by default source, or the first of two.
         target: The column with the other end; by default target, or the second of two.
         separator: What separates the columns.
@@ -70,13 +70,29 @@ def audit(
     from cgcl.memory import reading_at_most
     from cgcl.readers.edge_table import LinkOptions
 
+    if run is not None and _is_whole_store(run, as_json):
+        return 0
     options = LinkOptions(source, target, separator, header)
-    by_column = bipartite == "columns"
     with reading_at_most(max_memory):
-        found = _audit_files(given, options, by_column) if run is None else _audit_run(run)
+        found = _audit_files(given, options, bipartite) if run is None else _audit_run(run)
     answer = json.dumps(found.to_json(), indent=2, ensure_ascii=False) if as_json else ""
     print(answer or found.text(pairs))  # noqa: T201
     return 0 if found.is_clean else 1
+
+
+def _is_whole_store(path: Path, as_json: bool) -> bool:
+    """Compare all bytes of a store, and say so; return False of what is none."""
+    from cgcl.memory import in_words
+    from cgcl.readers.store import is_store, open_store
+
+    if not is_store(path):
+        return False
+    store = open_store(path)
+    store.verify()
+    answer = {"store": str(path), "bytes": store.size, "is_whole": True}
+    told = f"The store is whole: its {in_words(store.size)} are those that were written."
+    print(json.dumps(answer, indent=2) if as_json else told)  # noqa: T201
+    return True
 
 
 def _audit_run(run: Path) -> Audit:
@@ -94,7 +110,7 @@ def _audit_run(run: Path) -> Audit:
     return audit_split(read_split(run / SPLIT), read_stored_graph(run / GRAPH))
 
 
-def _audit_files(files: Mapping[str, Path], options: LinkOptions, by_column: bool) -> Audit:
+def _audit_files(files: Mapping[str, Path], options: LinkOptions, bipartite: str) -> Audit:
     from cgcl.readers.edge_table import prefix_names_by_column
     from cgcl.readers.text import read_text_links
     from cgcl.split import audit_split
@@ -108,7 +124,7 @@ def _audit_files(files: Mapping[str, Path], options: LinkOptions, by_column: boo
     for part, path in files.items():
         usage = f"cgcl audit --{part.replace('_', '-')} {{file}}"
         table = read_text_links(path, replace(options, usage=usage))
-        tables[part] = prefix_names_by_column(table) if by_column else table
+        tables[part] = prefix_names_by_column(table) if bipartite == "columns" else table
     names = sorted({name for table in tables.values() for name in table.names})
     parts = {part: table.numbers_among(names)[table.pairs] for part, table in tables.items()}
     return audit_split(parts, names)

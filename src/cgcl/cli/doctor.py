@@ -33,6 +33,7 @@ def doctor(
     lines = [
         *versions().items(),
         ("optuna", _optional("optuna", "there is no cgcl tune", "tune")),
+        ("duckdb", _optional("duckdb", "there is no cgcl store", "store")),
         ("device", _devices()),
         ("threads", f"{Resources().num_threads} of {os.cpu_count()} cores"),
         ("memory", f"{memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free"),

@@ -72,7 +72,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         code = _unexpected(error)
     for number, handler in before.items():
         signal.signal(number, handler)
-    if "triton" not in sys.modules:  # which complains at the end of all that is not cleared away
+    # Both complain at the end of all that is not cleared away.
+    if not {"triton", "duckdb"} & sys.modules.keys():
         gc.freeze()  # to look for garbage once more before the end takes half a second
     sys.exit(code or 0)
 

@@ -37,6 +37,7 @@ FLAT = Parameter(name="*")
 
 COMMANDS = (
     "inspect",
+    "store",
     "train",
     "predict",
     "evaluate",
@@ -200,6 +201,7 @@ class Reading:
             ConfigError: The options contradict each other.
             ResourceError: A data set is missing and cannot be fetched.
         """
+        from cgcl.errors import TooLargeError
         from cgcl.readers import DATASETS, read
 
         for field in fields(self) if graph.lower() in DATASETS else ():
@@ -209,7 +211,43 @@ class Reading:
                     f"The data set {graph.lower()} is read as it is; {flag_of(field.name)} is for "
                     f"files.\nLeave it out, or give a file instead of the data set's name."
                 )
-        return read(graph, also=also, **asdict(self))
+        try:
+            return read(graph, also=also, **asdict(self))
+        except TooLargeError:
+            path = Path(graph)
+            if also or not self._can_store(path):
+                raise
+        return read(self._store(path))
+
+    def _can_store(self, path: Path) -> bool:
+        """Say whether a store can be made with these options, in the memory that may be taken."""
+        from importlib.util import find_spec
+
+        from cgcl.memory import readable_memory, reading_at_most
+        from cgcl.readers.blocks import has_blocks
+        from cgcl.readers.store_build import LEAST_MEMORY
+
+        with reading_at_most(self.max_memory):
+            fits = readable_memory() >= LEAST_MEMORY
+        others = (self.time, self.words, self.row_names)
+        is_plain = not self.one_hot and others == (None, None, None)
+        has_features = self.features is None or has_blocks(self.features)
+        return fits and is_plain and has_features and has_blocks(path) and bool(find_spec("duckdb"))
+
+    def _store(self, path: Path) -> Path:
+        """Make a store of a file that is too large to be read as a whole, and return where."""
+        from cgcl.cli.store import Storing, make_store
+        from cgcl.cli.terminal import say_fact
+
+        out = Path(f"{path.name}.store")
+        say_fact("Store", f"{path} takes too much memory as a whole: {out} is read instead.")
+        make_store(
+            path,
+            out,
+            Storing(**{field.name: getattr(self, field.name) for field in fields(Storing)}),
+            self.max_memory,
+        )
+        return out
 
     def read_links(self, file: Path, nodes: Container[str] = ()) -> EdgeTable:
         """Return the links of another file that is written in the same way.

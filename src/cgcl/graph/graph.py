@@ -6,7 +6,7 @@ import difflib
 import hashlib
 import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from cgcl.errors import CGCLError, FeatureError, GraphContentError, ModelFileError
 from cgcl.graph.features import Structure, coalesced
+from cgcl.graph.names import MappedNames, NumberOf
 from cgcl.graph.pairs import decode, encode, encode_ordered, unique_sorted
 from cgcl.stored import misfits
 from cgcl.tensors import read_tensors, write_tensors
@@ -36,8 +37,8 @@ class Graph:
 
     title: str
     """A short name; run folders are called after it."""
-    names: tuple[str, ...]
-    """The name of every node, in node order."""
+    names: Sequence[str]
+    """The name of every node, in node order: a tuple, or names that lie in a file."""
     edges: Tensor
     """Each link once: int64 [2, m], `edges[0] < edges[1]`, columns in lexicographic order."""
     x: Tensor | None = None
@@ -64,6 +65,8 @@ class Graph:
                 joins two nodes of the same side.
             FeatureError: The features have the wrong shape or type, or are not finite.
         """
+        if isinstance(self.names, MappedNames):  # of a store, where all this was checked
+            return
         if not _are_distinct(self.names):
             raise GraphContentError("Two nodes have the same name. Node names must be unique.")
         if not _are_text(self.names):
@@ -208,8 +211,10 @@ class Graph:
         return encode_ordered(self.edges[0], self.edges[1], self.num_nodes)
 
     @cached_property
-    def node_of(self) -> dict[str, int]:
+    def node_of(self) -> Mapping[str, int]:
         """The number of every node by its name."""
+        if isinstance(self.names, MappedNames):
+            return NumberOf(self.names)
         return {name: number for number, name in enumerate(self.names)}
 
     def nodes_named(self, names: Sequence[str]) -> Tensor:
@@ -250,13 +255,13 @@ class Graph:
         # One update for all: a million calls take a second.
         encoded = map(str.encode, self.names)
         digest.update(b"".join(len(name).to_bytes(4, "big") + name for name in encoded))
-        digest.update(self.edges.contiguous().numpy().tobytes())
+        digest.update(self.edges.contiguous().numpy().data)
         if self.x is not None:
             digest.update(str(tuple(self.x.shape)).encode())
             sparse = self.x if self.x.is_sparse else self.x.to_sparse_coo()
             sparse = sparse.coalesce()
-            digest.update(sparse.indices().contiguous().numpy().tobytes())
-            digest.update(sparse.values().contiguous().numpy().tobytes())
+            digest.update(sparse.indices().contiguous().numpy().data)
+            digest.update(sparse.values().contiguous().numpy().data)
         if self.structure is not None:
             digest.update(b"structure" + self.structure.feature_of_node.numpy().tobytes())
         if self.sides is not None:
@@ -320,12 +325,16 @@ def distinct_links(pairs: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, list[
     codes = encode(links[0], links[1], num_nodes)
     distinct = unique_sorted(codes)
     loops, repeats = pairs.shape[1] - codes.numel(), codes.numel() - distinct.numel()
+    return codes, distinct, left_out(loops, repeats)
+
+
+def left_out(loops: int, repeats: int) -> list[str]:
+    """Return in words how many self-links and repeated links were left out."""
     notes = [f"{counted(loops, 'self-link')} dropped"] if loops else []
-    notes += [f"{counted(repeats, 'repeated link')} merged"] if repeats else []
-    return codes, distinct, notes
+    return notes + ([f"{counted(repeats, 'repeated link')} merged"] if repeats else [])
 
 
-def _are_text(names: tuple[str, ...]) -> bool:
+def _are_text(names: Sequence[str]) -> bool:
     try:
         "".join(names).encode()
     except UnicodeEncodeError:
@@ -333,7 +342,7 @@ def _are_text(names: tuple[str, ...]) -> bool:
     return True
 
 
-def _are_distinct(names: tuple[str, ...]) -> bool:
+def _are_distinct(names: Sequence[str]) -> bool:
     is_sorted = all(map(operator.lt, names, itertools.islice(names, 1, None)))
     return is_sorted or len(set(names)) == len(names)
 
@@ -345,7 +354,7 @@ def _first_times(times: Tensor, codes: Tensor, distinct: Tensor) -> Tensor:
     return late.scatter_reduce(0, place, times.to(torch.float64), "amin")
 
 
-def _check_features(x: Tensor, names: tuple[str, ...]) -> None:
+def _check_features(x: Tensor, names: Sequence[str]) -> None:
     if x.dtype != torch.float32 or x.dim() != 2 or x.shape[0] != len(names):
         raise FeatureError(
             f"Features must be float32 of shape [{len(names)}, d], one row per node; "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import ChainMap, Counter
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -86,14 +86,14 @@ def _numbered(graph: Graph, names: Sequence[str], links: Sequence[tuple[str, str
     """Return the links as node numbers of the extended graph, int64 [2, any]."""
     new = {name: graph.num_nodes + number for number, name in enumerate(names)}
     # All others must be known.
-    graph.nodes_named([name for link in links for name in link if name not in new])
+    known = [name for link in links for name in link if name not in new]
+    number = new | dict(zip(known, graph.nodes_named(known).tolist(), strict=True))
     for one, other in links:
         if one not in new and other not in new:
             raise GraphContentError(
                 f"The link '{shown(one)}', '{shown(other)}' joins two known nodes.\n"
                 f"Every link here needs a new node; train again to learn from new links."
             )
-    number = ChainMap(new, graph.node_of)
     pairs = [(number[one], number[other]) for one, other in links]
     return torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).T
 

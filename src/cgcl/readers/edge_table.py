@@ -127,6 +127,24 @@ class EdgeTable:
         return torch.tensor([number[name] for name in self.names], dtype=torch.int64)
 
 
+def check_word(option: str, word: str, words: object) -> None:
+    """Refuse a word that an option does not know.
+
+    Args:
+        option: What it is called.
+        word: What was given.
+        words: A `Literal` of those that it knows.
+
+    Raises:
+        ConfigError: It is none of them.
+    """
+    known = get_args(words)
+    if word not in known:
+        either = " or ".join(map(repr, known))
+        told = either if len(known) == 2 else f"one of {', '.join(map(repr, known))}"
+        raise ConfigError(f"{option} must be {told}, found {word!r}.")
+
+
 def ignored_note(what: str, names: Sequence[str], *, quoted: bool = True) -> tuple[str, ...]:
     """Return the note about columns or attributes of links that are not used.
 
@@ -283,8 +301,7 @@ def drop_direction(table: EdgeTable, directed: Directed) -> tuple[EdgeTable, tup
         GraphContentError: The links are directed, and that was to be refused.
         ConfigError: `directed` is neither of the two words.
     """
-    if directed not in ("drop", "error"):
-        raise ConfigError(f"directed must be 'drop' or 'error', found {directed!r}.")
+    check_word("directed", directed, Directed)
     if table.is_directed is False or table.pairs.shape[1] == 0:
         return table, ()
     n, (source, target) = len(table.names), table.pairs.numpy()
@@ -292,17 +309,9 @@ def drop_direction(table: EdgeTable, directed: Directed) -> tuple[EdgeTable, tup
     link = np.minimum(source, target) * n + np.maximum(source, target)
     ways = np.sort(2 * link + (source < target))
     both, single = _count_ways(ways, n)
-    found = DROPPED if table.is_directed else ""
-    if not table.is_directed and both and single:
-        listed_both = counted(both, "link is", "links are")
-        found = f"{listed_both} listed in both directions, {single:,} in one. {DROPPED}"
-    if found and directed == "error":
-        reason = found.removesuffix(DROPPED).strip() or "The source says that links are directed."
-        raise GraphContentError(
-            f"{reason}\nThis method knows undirected links only. "
-            f"Leave out `directed=error` to drop the direction."
-        )
-    notes = (found,) if found else ()
+    notes = (DROPPED,) if table.is_directed else direction_notes(both, single)
+    if notes and directed == "error":
+        raise has_direction(notes[0])
     if table.times is not None:  # they belong to the rows in the order they have
         return table, notes
     pairs = np.stack(np.divmod(ways >> 1, n))
@@ -310,6 +319,23 @@ def drop_direction(table: EdgeTable, directed: Directed) -> tuple[EdgeTable, tup
         # Each link once, so that no note counts its second direction as a repetition.
         pairs = pairs[:, (ways % 2 == 1) | (pairs[0] == pairs[1])]
     return replace(table, pairs=torch.from_numpy(pairs)), notes
+
+
+def direction_notes(both: int, single: int) -> tuple[str, ...]:
+    """Return the note about links of which some are listed in both directions, some in one."""
+    if not (both and single):
+        return ()
+    listed_both = counted(both, "link is", "links are")
+    return (f"{listed_both} listed in both directions, {single:,} in one. {DROPPED}",)
+
+
+def has_direction(note: str) -> GraphContentError:
+    """Return what to say of links with a direction, where that is to be refused."""
+    reason = note.removesuffix(DROPPED).strip() or "The source says that links are directed."
+    return GraphContentError(
+        f"{reason}\nThis method knows undirected links only. "
+        f"Leave out `directed=error` to drop the direction."
+    )
 
 
 def _count_ways(ways: np.ndarray, num_nodes: int) -> tuple[int, int]:
@@ -341,9 +367,7 @@ def find_sides(
         GraphContentError: The graph was said to be bipartite and is not.
         ConfigError: `bipartite` is none of the four words.
     """
-    if bipartite not in get_args(Bipartite):
-        words = ", ".join(map(repr, get_args(Bipartite)))
-        raise ConfigError(f"bipartite must be one of {words}, found {bipartite!r}.")
+    check_word("bipartite", bipartite, Bipartite)
     if bipartite == "no" or table.pairs.shape[1] == 0:
         return None, ()
     if table.sides is not None:
@@ -381,7 +405,17 @@ def _is_convincing(table: EdgeTable, sides: Tensor) -> bool:
     n = len(table.names)
     links = torch.unique(table.pairs[0] * n + table.pairs[1])
     degree = torch.bincount(torch.cat([links // n, links % n]), minlength=n)
-    if 2 * links.numel() - int((degree > 0).sum()) < _EVIDENCE:
+    return are_apart(degree, sides)
+
+
+def are_apart(degree: Tensor, sides: Tensor) -> bool:
+    """Say whether two columns without a common name are apart by more than chance.
+
+    Args:
+        degree: The number of links of each node.
+        sides: Which nodes are in the second column.
+    """
+    if int(degree.sum()) - int((degree > 0).sum()) < _EVIDENCE:
         return False
     return all(int((degree[side] > 1).sum()) >= 2 for side in (sides, ~sides))
 
@@ -470,8 +504,12 @@ def _unlinked(table: EdgeTable) -> tuple[str, ...]:
 
 
 def _note(table: EdgeTable, sides: Tensor, ends: tuple[str, str] | None) -> str:
-    second = int(sides.sum())
-    first = counted(len(table.names) - second, "node")
+    return sides_note(len(table.names), int(sides.sum()), ends)
+
+
+def sides_note(nodes: int, second: int, ends: tuple[str, str] | None) -> str:
+    """Return the note about a graph of two sides, so many of whose nodes are on the second."""
+    first = counted(nodes - second, "node")
     where = f"{first} on one side, {second:,} on the other"
     if ends:
         where = f"{first} in '{shown(ends[0])}', {second:,} in '{shown(ends[1])}'"

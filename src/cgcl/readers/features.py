@@ -130,7 +130,7 @@ def features_of_table(
     refuse_twice(table.place, table.columns)
     wanted = [name for name in table.columns[1:] if name not in options.text]
     data = table.read(table.columns, wanted)
-    columns, rows = _index_first(table.place, table.columns, data), data.num_rows
+    columns, rows = index_first(table.place, table.columns, data), data.num_rows
     if len(columns) < 2 or rows == 0:
         raise GraphFormatError(
             f"{table.place} has {counted(len(columns), 'column')} and {rows:,} rows, expected a "
@@ -140,7 +140,7 @@ def features_of_table(
     nodes = encoded(table, data, columns[:1], "Put the column of names first.")
     names: list[str] = nodes.distinct.take(pa.array(nodes.codes)).to_pylist()
     numeric = [name for name in columns[1:] if name not in options.text]
-    numbers = torch.from_numpy(_numbers(table, data, numeric, names))
+    numbers = torch.from_numpy(number_columns(table, data, numeric, names))
     if not options.text:
         return _checked(names, numbers, table.place, linked, tuple(numeric))
     parts, labels, notes = [numbers.to_sparse_coo()] if numeric else [], [*numeric], list[str]()
@@ -192,7 +192,7 @@ def features_of_matrix(
 # --- Columns of numbers ---
 
 
-def _index_first(place: str, columns: Sequence[str], data: pa.Table) -> list[str]:
+def index_first(place: str, columns: Sequence[str], data: pa.Table) -> list[str]:
     """Put the index of a pandas frame, which Arrow lists last, where the names are expected."""
     about = (data.schema.metadata or {}).get(b"pandas", b"{}")
     with told(f"{place}: what pandas wrote about the columns is damaged", "Write it again."):
@@ -203,7 +203,9 @@ def _index_first(place: str, columns: Sequence[str], data: pa.Table) -> list[str
     return [*named, *(name for name in columns if name != named[0])]
 
 
-def _numbers(table: Table, data: pa.Table, columns: Sequence[str], names: list[str]) -> np.ndarray:
+def number_columns(
+    table: Table, data: pa.Table, columns: Sequence[str], names: Sequence[str]
+) -> np.ndarray:
     """Return columns as float32 [n, k], all finite."""
     found = np.empty((data.num_rows, len(columns)), dtype=np.float32)
     for place, name in enumerate(columns):
@@ -219,7 +221,7 @@ def _numbers(table: Table, data: pa.Table, columns: Sequence[str], names: list[s
     return found
 
 
-def _cell_error(table: Table, columns: Sequence[str], names: list[str]) -> FeatureError:
+def _cell_error(table: Table, columns: Sequence[str], names: Sequence[str]) -> FeatureError:
     """Describe the first cell that is no finite number."""
     for name in columns:
         cells = plain(table.read([name]).column(name)).to_pylist()
@@ -386,15 +388,19 @@ def _checked(
     if extra:
         isolated = f"{counted(extra, 'node')} of {place} without links kept as isolated."
         notes = [isolated, *notes]
-    found = (*notes, *_constant_notes(x, feature_names))
+    constant = constant_notes(*extremes(x), feature_names) if len(ordered) > 1 else []
+    found = (*notes, *constant)
     return FeatureTable(ordered, x, found, feature_names)
 
 
-def _constant_notes(x: Tensor, feature_names: tuple[str, ...]) -> list[str]:
-    """Say which features tell no node from another."""
-    if x.shape[0] < 2:
-        return []
-    low, high = extremes(x)
+def constant_notes(low: Tensor, high: Tensor, feature_names: Sequence[str]) -> list[str]:
+    """Say which features tell no node from another.
+
+    Args:
+        low: The smallest value of each feature, [d].
+        high: The largest one.
+        feature_names: What each feature is called; empty if they have no names.
+    """
     constant = low == high
     notes: list[str] = []
     for which, what in ((constant & (low != 0), "the same"), (constant & (low == 0), "zero")):

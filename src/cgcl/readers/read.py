@@ -17,6 +17,7 @@ from cgcl.graph.graph import Graph
 from cgcl.memory import reading_at_most
 from cgcl.readers.datasets import DATASETS, load_dataset
 from cgcl.readers.edge_table import Bipartite, Directed, EdgeTable, LinkOptions, as_one, settled
+from cgcl.readers.store import READ_WHOLE, is_store, open_store
 from cgcl.tensors import usual_defaults
 from cgcl.wording import counted, shown
 
@@ -48,8 +49,8 @@ def read(
     """Return a graph from a file, an object, or a data set; its `notes` say what became of it.
 
     Args:
-        graph: A file (see `FORMATS`), an object (see `read_object`), or the name of a data
-            set (see `DATASETS`). A `Path` is a file; for a file called cora: "./cora".
+        graph: A file (see `FORMATS`), a store, an object (see `read_object`), or a data set's
+            name (see `DATASETS`). A `Path` is a file; for a file called cora: "./cora".
         features: A file with a row per node, linked or not; see `read_features`.
         source: The column with one end of each link: "source", or the first of two columns.
         target: The column with the other end: "target", or the second of two columns.
@@ -57,8 +58,7 @@ def read(
         header: Whether text files begin with column names; see `read_text_links`.
         time: Column or link attribute with times: numbers, or ISO dates.
         directed: "error" refuses links with a direction instead of dropping it with a note.
-        bipartite: "auto" finds out (see `find_sides`), "yes" demands it, "no" rules it out,
-            "columns" also takes equal names in the two columns for different nodes.
+        bipartite: See `find_sides`; with "columns", equal names in two columns are two nodes.
         one_hot: Feature columns that hold categories.
         words: The feature column that holds words.
         feature_separator: As `separator`; None means the same for files of the same suffix.
@@ -72,19 +72,43 @@ def read(
         CGCLError: A file, an option or the data is not right; the subclass says which.
 
     Example:
-        >>> read("cora").names[:2]
-        ('1000012', '100197')
+        >>> assert read("cora").names[0] == "1000012"
     """
     about = {"one_hot": one_hot, "words": words, "row_names": row_names}
     _refuse_features(graph, features, any(about.values()) or feature_separator is not None)
     if _is_data_set(graph):
         return load_dataset(graph, data_root, download=download)
     options = LinkOptions(source, target, separator, header, time)
+    if is_store(graph):
+        return _stored(Path(graph), options, features, also, directed, bipartite)
     with reading_at_most(max_memory):
         table = as_one(_tables(graph, also, options), directed, bipartite)
         about["separator"] = feature_separator or _shared(separator, graph, features)
         table, labels = _with_features(table, features, header is not False, about)
-    return _assembled(_title(graph), settled(table, directed, bipartite), labels)
+    return _assembled(title_of(graph), settled(table, directed, bipartite), labels)
+
+
+def _stored(
+    path: Path,
+    options: LinkOptions,
+    features: object,
+    also: Sequence[str | Path],
+    directed: str,
+    bipartite: str,
+) -> Graph:
+    """Return the graph of a store, whose bytes are compared with its checksums if they are few."""
+    told = {**vars(options), "features": features, "directed": directed, "bipartite": bipartite}
+    usual = {**vars(LinkOptions()), "features": None, "directed": "drop", "bipartite": "auto"}
+    given = [name for name, own in told.items() if own != usual[name]]
+    if given or also:
+        raise ConfigError(
+            f"The store {path} is read as it is; `{[*given, 'also'][0]}` is for files.\n"
+            f"Leave it out, or make another store with it."
+        )
+    store = open_store(path)
+    if store.size < READ_WHOLE:
+        store.verify()
+    return store.graph()
 
 
 def _assembled(title: str, table: EdgeTable, feature_names: tuple[str, ...]) -> Graph:
@@ -203,11 +227,11 @@ def _check_readable(graph: object) -> None:
     )
 
 
-def _title(graph: object) -> str:
+def title_of(graph: object) -> str:
     """Return a name that is safe as the name of a folder.
 
     Example:
-        >>> _title("my friends (2024).csv"), _title("..."), _title(".hidden"), _title(7)
+        >>> title_of("my friends (2024).csv"), title_of("..."), title_of(".hidden"), title_of(7)
         ('my-friends-2024', 'graph', 'hidden', 'graph')
     """
     is_file = isinstance(graph, (str, os.PathLike))

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import RLock
+from typing import BinaryIO
 
 from cgcl.errors import CGCLError, FeatureError, GraphFormatError, ResourceError
 from cgcl.memory import require_readable
@@ -31,6 +32,19 @@ def read_bytes(path: Path) -> bytes:
         GraphFormatError: It does not exist, is a folder, pipe or device, or may not be read.
         ResourceError: It does not fit into memory.
     """
+    with opened(path) as file:
+        require_readable(path.name, path.stat().st_size)
+        return file.read()
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file to read.
+
+    Raises:
+        GraphFormatError: It does not exist, is a folder, pipe or device, or may not be read.
+        ResourceError: What is read of it does not fit into memory.
+    """
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -42,8 +56,8 @@ def read_bytes(path: Path) -> bytes:
                 f"{path} is not a regular file but a pipe or a device.\n"
                 f"Save the table as a file first."
             )
-        require_readable(path.name, path.stat().st_size)
-        return path.read_bytes()
+        with path.open("rb") as file:
+            yield file
     except FileNotFoundError as error:
         raise GraphFormatError(
             f"No such file: {path}\nCheck the spelling and the folder you are in."
@@ -95,24 +109,38 @@ def read_text(path: Path) -> bytes:
             byte.
         ResourceError: It does not fit into memory.
     """
-    content, file = read_bytes(path), path.name
-    if content.startswith(b"PK\x03\x04"):
+    return checked_text(path.name, read_bytes(path))
+
+
+def checked_text(file: str, content: bytes, before: int = 0) -> bytes:
+    """Return the content of a text file, or some lines of it, without a byte order mark.
+
+    Args:
+        file: What messages call it.
+        content: The bytes.
+        before: How many lines of the file come before them.
+
+    Raises:
+        GraphFormatError: They are an archive, UTF-16 or not UTF-8, or there is a NUL byte.
+    """
+    if not before and content.startswith(b"PK\x03\x04"):
         raise GraphFormatError(
             f"{file} is an Excel file or another ZIP archive, whatever its name says.\n"
             f"Open it in a spreadsheet and save it as CSV."
         )
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if not before and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise GraphFormatError(
             f"{file} is encoded as UTF-16, expected UTF-8.\n"
             f"Save it again as CSV with UTF-8 encoding."
         )
     zero = content.find(b"\0")
     if zero >= 0:
+        line = before + line_at(content, zero)
         raise GraphFormatError(
-            f"{file}, line {_line_at(content, zero)}: a NUL byte, which no text table contains.\n"
+            f"{file}, line {line}: a NUL byte, which no text table contains.\n"
             f"Save the table again as CSV with UTF-8 encoding."
         )
-    _check_lines(file, content)
+    _check_lines(file, content, before)
     decoder = codecs.getincrementaldecoder("utf-8")()
     step = 1 << 22
     for start in range(0, 0 if content.isascii() else len(content), step):
@@ -121,29 +149,31 @@ def read_text(path: Path) -> bytes:
             decoder.decode(content[start : start + step], final=start + step >= len(content))
         except UnicodeDecodeError as error:
             position = start - held + error.start
+            line = before + line_at(content, position)
             raise GraphFormatError(
-                f"{file}, line {_line_at(content, position)}: byte 0x{content[position]:02x} is "
-                f"not UTF-8.\nSave the file with UTF-8 encoding, or convert it: "
+                f"{file}, line {line}: byte 0x{content[position]:02x} is not UTF-8.\n"
+                f"Save the file with UTF-8 encoding, or convert it: "
                 f"iconv -f LATIN1 -t UTF-8 {file}"
             ) from error
-    return content.removeprefix(codecs.BOM_UTF8)
+    return content if before else content.removeprefix(codecs.BOM_UTF8)
 
 
-def _check_lines(file: str, content: bytes) -> None:
+def _check_lines(file: str, content: bytes, before: int) -> None:
     """Refuse a line that no reader takes, before one tries."""
     start = 0
     while len(content) - start > MAX_LINE_BYTES:
         ends = (content.rfind(mark, start, start + MAX_LINE_BYTES) for mark in (b"\n", b"\r"))
         last = max(ends)
         if last < 0:
+            line = before + line_at(content, start)
             raise GraphFormatError(
-                f"{file}, line {_line_at(content, start)}: more than {MAX_LINE_BYTES:,} bytes.\n"
+                f"{file}, line {line}: more than {MAX_LINE_BYTES:,} bytes.\n"
                 f"Look for a missing line break."
             )
         start = last + 1
 
 
-def _line_at(content: bytes, position: int) -> int:
+def line_at(content: bytes, position: int) -> int:
     """Return the number of the line, from 1, that holds the byte at `position`."""
     breaks = content.count(b"\n", 0, position) + content.count(b"\r", 0, position)
     return breaks - content.count(b"\r\n", 0, position) + 1

@@ -9,7 +9,7 @@ import bisect
 import io
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from cgcl.errors import ConfigError, GraphFormatError
 from cgcl.memory import readable_memory, require_readable
 from cgcl.readers.edge_table import EdgeTable, LinkOptions, ignored_note
 from cgcl.readers.node_names import EncodedNames, encode_names
-from cgcl.readers.regular_file import MAX_NAME_LENGTH, read_bytes, told
+from cgcl.readers.regular_file import MAX_NAME_LENGTH, opened, read_bytes, told
 from cgcl.wording import listed, shown
 
 MAX_COLUMNS = 100_000
@@ -32,6 +32,8 @@ MAX_COLUMNS = 100_000
 _BYTES_PER_CELL = 48
 # A table of numbers is held by Arrow, as one array, and once more in the order of the names.
 _COPIES = 3
+TEXT_FIRST = "Turn the column into text first."
+"""What to do about a column that holds no names."""
 NO_HEADER = "If the file has no header line, add `header=False`."
 """What may be wrong with column names that are no names."""
 _BATCH_ROWS = 1 << 20
@@ -155,14 +157,19 @@ def _are_ends_by_place(table: Table, options: LinkOptions) -> bool:
     return not is_named and len(table.columns) == 2 and set(options.ends) != set(table.columns)
 
 
-def _note_of_place(table: Table, names: Sequence[str], options: LinkOptions) -> str:
+def note_of_place(table: Table, names: Container[str], options: LinkOptions) -> str:
     """Return the note about two columns that were taken for the ends.
+
+    Args:
+        table: The table.
+        names: All names in the two columns.
+        options: Which columns were taken.
 
     Raises:
         GraphFormatError: What they are called looks like the ends of a link.
     """
     first, second = table.columns
-    is_node = first in options.nodes or second in options.nodes or {first, second} & {*names}
+    is_node = any(end in options.nodes or end in names for end in (first, second))
     if table.is_text and (first.isdecimal() or second.isdecimal() or is_node):
         raise _no_such_column(table, LinkOptions(usage=options.usage), "source")
     return f"Columns '{shown(first)}' and '{shown(second)}' hold the two ends of each link."
@@ -182,29 +189,50 @@ def links_of(table: Table, options: LinkOptions, notes: tuple[str, ...] = ()) ->
             time; the message says where.
         ConfigError: The column names make no sense.
     """
+    options, wanted, is_by_place = columns_of_links(table, options)
+    data = table.read(wanted)
+    if data.num_rows == 0:
+        raise no_rows(table.place)
+    ends, time = options.ends, options.time
+    names, places = encoded(table, data, ends, TEXT_FIRST).ranked()
+    if is_by_place:
+        notes += (note_of_place(table, {*names}, options),)
+    times = None
+    if time is not None:
+        times = read_times(plain(data.column(time)), time, lambda row: table.at(row)[0])
+    return EdgeTable(
+        names,
+        torch.from_numpy(places.reshape(2, -1)),
+        (*notes, *note_of_others(table, wanted)),
+        times=times,
+        ends=(table.end_called(ends[0]), table.end_called(ends[1])),
+    )
+
+
+def columns_of_links(table: Table, options: LinkOptions) -> tuple[LinkOptions, list[str], bool]:
+    """Return the options with the ends' columns, what to read, and whether nobody named them.
+
+    Raises:
+        GraphFormatError: A column is missing or there twice.
+        ConfigError: The column names make no sense.
+    """
     if not table.has_header:
         options = replace(options, source="1", target="2")
     is_by_place = _are_ends_by_place(table, options)
     if is_by_place:
         options = replace(options, source=table.columns[0], target=table.columns[1])
-    data = table.read(_columns_of_links(table, options))
-    if data.num_rows == 0:
-        raise GraphFormatError(f"{table.place} has no rows.\nExpected a row per link.")
-    ends, time = options.ends, options.time
-    names, places = encoded(table, data, ends, "Turn the column into text first.").ranked()
-    if is_by_place:
-        notes += (_note_of_place(table, names, options),)
-    times = None
-    if time is not None:
-        times = read_times(plain(data.column(time)), time, lambda row: table.at(row)[0])
-    others = [name for name in table.columns if name not in (*ends, time)]
-    return EdgeTable(
-        names,
-        torch.from_numpy(places.reshape(2, -1)),
-        (*notes, *ignored_note("Column", others, quoted=table.has_header)),
-        times=times,
-        ends=(table.end_called(ends[0]), table.end_called(ends[1])),
-    )
+    return options, _columns_of_links(table, options), is_by_place
+
+
+def note_of_others(table: Table, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return the note about columns that are not read."""
+    others = [name for name in table.columns if name not in wanted]
+    return ignored_note("Column", others, quoted=table.has_header)
+
+
+def no_rows(place: str) -> GraphFormatError:
+    """Return what to say of a table without a row."""
+    return GraphFormatError(f"{place} has no rows.\nExpected a row per link.")
 
 
 def encoded(table: Table, data: pa.Table, columns: Sequence[str], remedy: str) -> EncodedNames:
@@ -320,6 +348,12 @@ class _Held(Table):
     place: str
     columns: tuple[str, ...]
     cells: Callable[[list[str], int], pa.Table]
+    before: int = 0
+    """How many rows come before these."""
+
+    def at(self, row: int) -> tuple[str, str]:
+        """Return where a row is."""
+        return super().at(self.before + row)
 
     def read(self, columns: Sequence[str], numbers: Collection[str] = ()) -> pa.Table:
         """Return some columns."""
@@ -359,6 +393,47 @@ def open_parquet(path: Path) -> Table:
             return data
 
     return _Held(path.name, tuple(columns), read)
+
+
+def parquet_blocks(
+    path: Path, choose: Callable[[Table], tuple[Sequence[str], Collection[str]]], size: int
+) -> Iterator[tuple[Table, pa.Table]]:
+    """Yield some columns of a Parquet file, some rows at a time, each with what it is part of.
+
+    Args:
+        path: The file.
+        choose: Returns which columns to read, and which of them hold numbers.
+        size: About how many bytes a block may take.
+
+    Raises:
+        GraphFormatError: It is not a Parquet file.
+    """
+    damage = f"{path.name} is damaged or not a Parquet file", "Write it again."
+    with opened(path) as content:
+        with told(*damage):
+            schema = parquet.read_schema(content)
+            columns = tuple(schema.names)
+            _check_width(path.name, columns)
+            flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
+            content.seek(0)
+            file = parquet.ParquetFile(content, read_dictionary=flat, pre_buffer=False)
+        head = _Held(path.name, columns, lambda own, _: schema.empty_table().select(own))
+        wanted, _ = choose(head)
+        # So many of the longest names still fit into one array of Arrow.
+        rows = max(min(_BATCH_ROWS >> 3, size // (_BYTES_PER_CELL * len(wanted))), 1)
+        with told(*damage):
+            batches = file.iter_batches(rows, columns=list(wanted), use_threads=False)
+        before = 0
+        while True:
+            with told(*damage):
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                data = pa.Table.from_batches([batch])
+                data.validate(full=True)  # a damaged file may point outside its dictionary
+            held = _Held(path.name, columns, lambda own, _, data=data: data.select(own), before)
+            yield held, data
+            before += data.num_rows
 
 
 def frame_table(frame: Any, place: str) -> Table:  # noqa: ANN401

@@ -74,11 +74,35 @@ def read_edge_list(path: Path, options: LinkOptions) -> EdgeTable:
         GraphFormatError: The file is not a list of links; the message says where and why.
         ConfigError: The separator or the column names make no sense.
     """
+    content, left_out = without_comments(read_text(path))
+    return links_of(edge_list(path.name, content, options), options, comment_notes(*left_out))
+
+
+def edge_list(
+    place: str,
+    content: bytes,
+    options: LinkOptions,
+    after: DelimitedFile | None = None,
+    before: int = 0,
+) -> DelimitedFile:
+    """Return the table that an edge list is.
+
+    Args:
+        place: What messages call the file.
+        content: Lines that are no comments.
+        options: See `read_edge_list`.
+        after: What was read of the same file before, if these are further lines.
+        before: How many lines of the file come before these.
+
+    Raises:
+        GraphFormatError: It has no row, one column, or broken quotes.
+        ConfigError: The separator makes no sense.
+    """
     separator = None if options.separator is None else _checked_separator(options.separator)
-    content, notes = _without_comments(read_text(path))
     first = _FIRST_LINE.search(content)
     text = first[0].strip() if first else b""
     found = separator or next((mark for mark in "\t,;" if mark.encode() in text), " ")
+    found = after.separator if after else found
     if found == " ":
         content = _OUTER_BLANKS.sub(b"", content)
         if b'"' in content:
@@ -88,8 +112,9 @@ def read_edge_list(path: Path, options: LinkOptions) -> EdgeTable:
     # Line breaks are never touched: line numbers in messages stay those of the file.
     is_named = options.header is None and options.ends != ("source", "target")
     header = True if is_named else options.header
-    file = DelimitedFile(path.name, content, found, header=header, ends=options.ends)
-    return links_of(file, options, notes)
+    return DelimitedFile(
+        place, content, found, header=header, ends=options.ends, after=after, before=before
+    )
 
 
 def open_table(
@@ -108,30 +133,44 @@ def open_table(
         GraphFormatError: It is not a readable text table with at least one row of values.
         ConfigError: The separator is not one plain character.
     """
-    by_suffix = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
-    chosen = by_suffix if separator is None else _checked_separator(separator)
+    chosen = separator_of(path, separator)
     return DelimitedFile(path.name, read_text(path), chosen, header=header, needed=needed)
+
+
+def separator_of(path: Path, separator: str | None) -> str:
+    """Return the separator of a table: as the user says, or as the file's suffix does.
+
+    Raises:
+        ConfigError: It is not one plain character.
+    """
+    by_suffix = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
+    return by_suffix if separator is None else _checked_separator(separator)
 
 
 def _quoted_or_blank(found: re.Match[bytes]) -> bytes:
     return found[1] or b" "
 
 
-def _without_comments(content: bytes) -> tuple[bytes, tuple[str, ...]]:
-    notes: list[str] = []
+def without_comments(content: bytes) -> tuple[bytes, tuple[int, int]]:
+    """Return lines with comments emptied, and how many comments and dictionaries were left out."""
+    comments = dictionaries = 0
     if b"#" in content or b"%" in content:
         # A carriage return alone also ends a line; re's ^ knows only the line feed.
         if b"\r" in content.replace(b"\r\n", b""):
             content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         content, comments = _COMMENT.subn(b"", content)
-        if comments:
-            lines = counted(comments, "line that begins", "lines that begin")
-            notes.append(f"{lines} with # or % skipped.")
     if b"{" in content:
         content, dictionaries = _DICTIONARY.subn(b"", content)
-        if dictionaries:
-            notes.append("Attributes in {...} ignored: only the two ends of each link are used.")
-    return content, tuple(notes)
+    return content, (comments, dictionaries)
+
+
+def comment_notes(comments: int, dictionaries: int) -> tuple[str, ...]:
+    """Return notes about what an edge list has besides links."""
+    lines = counted(comments, "line that begins", "lines that begin")
+    notes = (f"{lines} with # or % skipped.",) if comments else ()
+    if not dictionaries:
+        return notes
+    return (*notes, "Attributes in {...} ignored: only the two ends of each link are used.")
 
 
 def _checked_separator(separator: str) -> str:
@@ -169,6 +208,8 @@ class DelimitedFile(Table):
         header: Whether the first row holds column names; None means it does if it holds `ends`.
         ends: The columns with the ends of links.
         needed: What each row needs at least, two things in words.
+        after: The rows of the same file that were read before, if these are further ones.
+        before: How many lines of the file come before these.
 
     Raises:
         GraphFormatError: It has no row of values, one column or too many, or broken quotes.
@@ -185,9 +226,15 @@ class DelimitedFile(Table):
         header: bool | None,
         ends: Sequence[str] = (),
         needed: str = _TWO_NAMES,
+        after: DelimitedFile | None = None,
+        before: int = 0,
     ) -> None:
         self.place, self.content, self.separator = place, content, separator
-        self._start = 0
+        self._start, self._before, self._has_head = 0, before, False
+        if after is not None:
+            self.columns, self.has_header = after.columns, after.has_header
+            self._check_quotes()
+            return
         first = next(self.rows(), None)
         if first is None:
             raise GraphFormatError(
@@ -205,23 +252,30 @@ class DelimitedFile(Table):
         self.columns = tuple(str(number + 1) for number in range(len(first.cells)))
         if self.has_header:
             self._take_header(first)
-        self._has_quoted_rows = content.find(b'"', self._start) >= 0
-        if self._has_quoted_rows and not _has_plain_quotes(content, separator):
-            deque(self.rows(), maxlen=0)  # refuses what Arrow would read as nobody meant it
+        self._check_quotes()
         if len(self.columns) < 2:
             raise self._one_column_error(first, needed)
 
     def at(self, row: int) -> tuple[str, str]:
         """Return where a row is, and the line as it stands in the file."""
-        wanted = row + self.has_header
+        wanted = row + self._has_head
         found = next((r for number, r in enumerate(self.rows()) if number == wanted), None)
         if found is None:
             return self.place, ""
         return f"{self.place}, line {found.line}", f"  {found.line} | {shown(found.text)}\n"
 
+    def _check_quotes(self) -> None:
+        self._has_quoted_rows = self.content.find(b'"', self._start) >= 0
+        if self._has_quoted_rows and not _has_plain_quotes(self.content, self.separator):
+            deque(self.rows(), maxlen=0)  # refuses what Arrow would read as nobody meant it
+
     def _take_header(self, first: _Row) -> None:
+        self._has_head = True
         breaks = _LINE_END.finditer(self.content)
-        last = next((b for line, b in enumerate(breaks, start=1) if line == first.last_line), None)
+        last = next(
+            (b for line, b in enumerate(breaks, start=1 + self._before) if line == first.last_line),
+            None,
+        )
         self._start = last.end() if last else len(self.content)
         if not _ANYTHING.search(self.content, self._start):
             raise GraphFormatError(
@@ -297,7 +351,7 @@ class DelimitedFile(Table):
 
         quoting: Any = csv.QUOTE_MINIMAL if b'"' in self.content else csv.QUOTE_NONE
         reader = csv.reader(remembered(), delimiter=self.separator, quoting=quoting, strict=True)
-        line = 1
+        line = 1 + self._before
         while True:
             try:
                 cells = next(reader)
@@ -306,9 +360,11 @@ class DelimitedFile(Table):
             except csv.Error as error:
                 raise self._row_error(line, pending[0], str(error)) from error
             if cells:
-                yield _Row(line, reader.line_num, cells, "".join(pending).rstrip("\r\n"))
+                yield _Row(
+                    line, self._before + reader.line_num, cells, "".join(pending).rstrip("\r\n")
+                )
             pending.clear()
-            line = reader.line_num + 1
+            line = self._before + reader.line_num + 1
 
     def _one_column_error(self, first: _Row, needed: str) -> GraphFormatError:
         other = next((s for s in _SEPARATORS if s != self.separator and s in first.text), None)
