@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -385,6 +386,10 @@ while status:
 """
 
 
+def _note(stages: list[tuple[object, ...]], *told: object) -> None:
+    stages.append(told)
+
+
 def test_killed_anywhere_the_same_call_goes_on(made, tmp_path):
     """At every stage, before it and before what it did is kept; and around the manifest."""
     source = made.path.parent / "a.csv"
@@ -394,12 +399,18 @@ def test_killed_anywhere_the_same_call_goes_on(made, tmp_path):
     *killed, last = (line.split() for line in done.stdout.splitlines())
     assert len(killed) > 15
     assert last[1] == "0"
+    left: list[int] = []
     for at, number in killed:
         assert int(number) == signal.SIGKILL
         assert not (tmp_path / f"s{at}").exists()
-        found, _ = build_store(source, tmp_path / f"s{at}")
+        stages: list[tuple[object, ...]] = []
+        found, _ = build_store(source, tmp_path / f"s{at}", tell=partial(_note, stages))
         assert found.about["files"] == made.about["files"]
         found.verify()
+        left.append(len({name for name, *_ in stages}))
+    # What was finished is not done again: the later the kill, the less is left.
+    assert left == sorted(left, reverse=True)
+    assert left[-1] <= 1 < left[0]
 
 
 def test_another_source_begins_again(tmp_path, monkeypatch):
