@@ -77,6 +77,18 @@ def test_arrays_by_hand(tmp_path):
     assert not (tmp_path / "s.building").exists()
 
 
+def test_what_takes_several_blocks_of_an_answer_is_written_one_after_the_other(
+    tmp_path, monkeypatch
+):
+    """DuckDB answers in blocks of 2,048 rows at least: here are three times as many."""
+    generator = np.random.default_rng(0)
+    pairs = generator.integers(0, 5000, size=(7000, 2))
+    text = "source,target\n" + "".join(f"n{a},n{b}\n" for a, b in pairs.tolist())
+    (tmp_path / "a.csv").write_text(text)
+    monkeypatch.setattr(store_build, "_ROWS", 2048)
+    same(stored(tmp_path), read(tmp_path / "a.csv"))
+
+
 NAMES = st.sampled_from(
     [
         "NA",
