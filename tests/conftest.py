@@ -16,6 +16,9 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
 
+# What people start has buffers; a signal may come while one is written.
+os.environ.pop("PYTHONUNBUFFERED", None)
+
 # Files whose tests have nothing in common and take long: each may run in another process.
 APART = ("test_contract.py", "test_readme.py", "test_kernels_compile.py")
 

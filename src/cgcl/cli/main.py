@@ -70,6 +70,10 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         code = 0
     except Exception as error:
         code = _unexpected(error)
+    try:
+        sys.stdout.flush()
+    except OSError:  # a full disk: it would fail once more when Python ends, and spoil the code
+        forget(sys.stdout)
     for number, handler in before.items():
         signal.signal(number, handler)
     # Both complain at the end of all that is not cleared away.

@@ -72,10 +72,13 @@ def say(text: str) -> None:
 
     If nobody listens any more, because a pipe was closed, that must not end what is being told.
     """
+    words = plain(with_flags(text))
     try:
-        print(plain(with_flags(text)), file=sys.stderr, flush=True)  # noqa: T201
+        print(words, file=sys.stderr, flush=True)  # noqa: T201
     except OSError:
         forget(sys.stderr)
+    except RuntimeError:  # said by a signal that has come in the middle of a print
+        os.write(sys.stderr.fileno(), f"{words}\n".encode())
 
 
 def forget(stream: TextIO) -> None:

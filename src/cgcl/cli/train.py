@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import os
@@ -107,12 +108,9 @@ def train(
     held_out = HeldOut(test_edges, val_edges)
     if is_follower():
         return _follow(graph, reading, held_out, told, resources)
-    if (begun := _begun_before(out)) is not None:
-        run = _resume_again(begun)
-    elif resume is not None:
-        run = _resume(resume, told, resources)
-    else:
-        run = _start(graph, reading, held_out, told, resources, out)
+    if (run := _begun_before(out)) is None:
+        own = (graph, reading, held_out, told, resources, out)
+        run = _start(*own) if resume is None else _resume(resume, told, resources)
         _remember(out, run.folder.path)
     with run.folder:
         return _train(run, compare, quiet)
@@ -143,12 +141,14 @@ def _marker(out: Path) -> Path | None:
     return out / f".torchrun-{hashlib.sha256(run_id.encode()).hexdigest()[:16]}" if run_id else None
 
 
-def _begun_before(out: Path) -> Path | None:
+def _begun_before(out: Path) -> Run | None:
+    from cgcl.train.run import resume_run
+
     marker = _marker(out)
     is_again = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
     if marker is None or not is_again or not marker.exists():
         return None
-    return out / marker.read_text(encoding="utf-8")
+    return resume_run(out / marker.read_text(encoding="utf-8"))
 
 
 def _remember(out: Path, run: Path) -> None:
@@ -156,12 +156,6 @@ def _remember(out: Path, run: Path) -> None:
 
     if (marker := _marker(out)) is not None:
         write_atomically(marker, run.name.encode())
-
-
-def _resume_again(path: Path) -> Run:
-    from cgcl.train.run import resume_run
-
-    return resume_run(path)
 
 
 def _import_torch() -> None:
@@ -256,7 +250,8 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
 
         def farewell() -> None:
             remove_leftovers(path)
-            steps.stop()
+            with contextlib.suppress(RuntimeError):  # in the middle of a print of its own
+                steps.stop()
             say(
                 f"Stopped. The trained model is kept in {name}. What is left, from the test to "
                 f"the page: cgcl report {name}"
