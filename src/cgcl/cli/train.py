@@ -105,13 +105,11 @@ def train(
     _import_torch()
     named = PAPER_METHOD if preset == "paper" else DEFAULT_METHOD
     told = MethodOptions(method or named, preset, settings, shares, more or {})
-    held_out = HeldOut(test_edges, val_edges)
+    asked = (graph, reading, HeldOut(test_edges, val_edges), told, resources)
     if is_follower():
-        return _follow(graph, reading, held_out, told, resources)
+        return _follow(*asked)
     if (run := _begun_before(out)) is None:
-        own = (graph, reading, held_out, told, resources, out)
-        run = _start(*own) if resume is None else _resume(resume, told, resources)
-        _remember(out, run.folder.path)
+        run = _start(*asked, out) if resume is None else _resume(resume, told, resources)
     with run.folder:
         return _train(run, compare, quiet)
 
@@ -195,9 +193,10 @@ def _start(
     found, split = held_out.read(graph, reading, told.shares)
     recipe = told.recipe(found)
     words = [*flags_of(reading), *held_out.words()]
-    return start_run(
-        found, recipe, resources, out, _command(graph, words, recipe, resources), split
-    )
+    command = _command(graph, words, recipe, resources)
+    run = start_run(found, recipe, resources, out, command, split)
+    _remember(out, run.folder.path)
+    return run
 
 
 def _resume(path: Path, told: MethodOptions, resources: Resources) -> Run:
