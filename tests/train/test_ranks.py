@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,17 @@ def test_only_what_can_be_dealt_out_is_trained_by_several(told, monkeypatch) -> 
         fit(graph, random_split(graph, 0.05, 0.1, 0), recipe, Resources("cpu"))
 
 
+def test_others_that_never_come_are_waited_for_and_then_told(monkeypatch) -> None:
+    monkeypatch.setattr(module, "_PATIENCE", timedelta(seconds=1))
+    told = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1"}
+    for name, value in (told | {"MASTER_PORT": str(free_port())}).items():
+        monkeypatch.setenv(name, value)
+    recipe, graph = RunConfig.of("cgcl", TOLD), groups()
+    with pytest.raises(ResourceError, match="Another process does not answer"):
+        fit(graph, random_split(graph, 0.05, 0.1, 0), recipe, Resources("cpu"))
+    assert module.present_ranks() == Ranks()
+
+
 def test_each_process_has_the_card_of_its_own_number(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
@@ -170,7 +182,7 @@ def test_torchrun_trains_and_goes_on_after_a_rank_was_killed(tmp_path: Path) -> 
     told = json.loads((folder / "run.json").read_text())
     assert told["status"] == "finished"
     assert told["epochs"] == 80
-    assert not (tmp_path / "runs" / "links-2").exists()
+    assert {own.name for own in (tmp_path / "runs").iterdir()} == {"links-1"}
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     epochs = [json.loads(line)["epoch"] for line in lines]
     assert epochs == list(range(1, 81))

@@ -281,6 +281,8 @@ def _train(run: Run, compare: bool | None, quiet: bool) -> int:
     _warn(run)
     if not quiet:
         _tell_result(run, page, results.comparison, time.monotonic() - begun)
+    if (marker := _marker(path.parent)) is not None:  # nothing is left to go on with
+        marker.unlink(missing_ok=True)
     print_path(path)
     return 0
 
