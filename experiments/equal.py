@@ -51,12 +51,6 @@ def rule(method: str) -> Line:
     return {**SEARCH, **FEW} if method in FEW["methods"] else SEARCH
 
 
-def titled(method: str) -> str:
-    """Return a method's title, marked if it has had fewer trials than others."""
-    title = method_named(method).title
-    return f"{title} ({FEW['trials']} trials)" if method in FEW["methods"] else title
-
-
 def asked(graphs: Sequence[str], methods: Sequence[str]) -> list[tuple[str, str]]:
     """Return the graphs and methods that are searched together."""
     both = product(graphs, methods)
