@@ -71,7 +71,7 @@ _PAIR_S = 3.8e-9  # for each pair, times the width
 _FLOP_S = 3.8e-11  # for each multiplication of a dense product, forward and backward
 # What the readable engine takes, compared with the blocked one.
 _READABLE = 2.2
-# What an epoch in batches takes: 0.71 s on PubMed, 8,192 links a step; in whole views 0.18 s.
+# What an epoch in batches takes, once, on PubMed with 8,192 links a step: roughly.
 _BATCHED = 4.0
 # Scoring a pair takes no coins and no way back.
 _SCORED_PAIR = 0.37
