@@ -113,6 +113,18 @@ def store_engines_table() -> str:
     return table("engine | links | seconds of processors | peak of anonymous memory, GiB", rows)
 
 
+def surroundings_table() -> str:
+    """What an epoch of SEAL takes on Cora, by reach, width and device."""
+    rows: list[list[str]] = []
+    for one in benchmark("surroundings"):
+        _, hops, width = one["case"].split("-")
+        whole = one["cut out"] + 50 * one["epoch"]
+        figures = [f"{one['ms a step']:.1f}", f"{one['epoch']:.2f}", f"{whole:.0f}"]
+        rows.append([f"{hops} hops, width {width}", one["device"], *figures])
+    head = "SEAL on Cora | device | ms a step | s an epoch | s, 50 epochs"
+    return table(head, rows, "No cap on nodes. Last column: cutting out, then fifty such epochs.")
+
+
 def cost_table() -> str:
     """Reading and asking: seconds and memory."""
     read, ask = benchmark("read_links"), benchmark("predict")
@@ -189,6 +201,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "candidates": candidates_table,
     "cost": cost_table,
     "reading-memory": reading_table,
+    "surroundings": surroundings_table,
     "short-cells": lambda: short.short_table(reproduced()),
     "store": store_table,
     "store-engines": store_engines_table,
