@@ -116,7 +116,7 @@ def store_engines_table() -> str:
 def surroundings_table() -> str:
     """What an epoch of SEAL takes on Cora, by reach, width and device."""
     rows: list[list[str]] = []
-    for one in benchmark("surroundings"):
+    for one in benchmark("surroundings")["cases"]:
         _, hops, width = one["case"].split("-")
         whole = one["cut out"] + 50 * one["epoch"]
         figures = [f"{one['ms a step']:.1f}", f"{one['epoch']:.2f}", f"{whole:.0f}"]
